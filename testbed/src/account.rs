@@ -1,0 +1,33 @@
+//! The unprivileged account that servers run under when this process is root, as Postgres refuses root.
+
+use nix::unistd::{Gid, Uid, User};
+
+use crate::Error;
+
+/// A user of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) uid: Uid,
+    pub(crate) gid: Gid,
+}
+
+impl Account {
+    /// The account to switch to: none unless this process is root, else the first of `names` that exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when this process is root and none of the accounts exists.
+    pub(crate) fn unprivileged(names: &[&str]) -> Result<Option<Self>, Error> {
+        if !Uid::effective().is_root() {
+            return Ok(None);
+        }
+        names
+            .iter()
+            .find_map(|name| User::from_name(name).ok().flatten())
+            .map(|user| Some(Self { uid: user.uid, gid: user.gid }))
+            .ok_or_else(|| {
+                let names = names.join(" or ");
+                Error::Setting(format!("running as root, but there is no account {names} to run the server under"))
+            })
+    }
+}

@@ -1,0 +1,112 @@
+//! A ZooKeeper namespace for one test.
+
+use std::env;
+
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
+
+use crate::lasting::clean_up;
+use crate::{Error, ZooKeeper, ZooKeeperConfig};
+
+/// One throwaway server per process. Statics are never dropped: its guard sees the end of the process.
+static SHARED: OnceCell<ZooKeeper> = OnceCell::const_new();
+
+/// An empty namespace of its own, named `/seckill-test-` and a random number.
+///
+/// It is made on the server of the environment variable `ZOOKEEPER_CONNECT`, which may have a chroot itself, or else on a
+/// throwaway server that all of this process shares. Dropping the value deletes the tree from a lasting server, which blocks;
+/// a throwaway server goes as a whole.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let chroot = testbed::TestChroot::create().await?;
+/// let client = zookeeper_client::Client::connect(chroot.connect_string()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestChroot {
+    path: String,
+    connect_string: String,
+    /// The server to delete the tree from, when it outlives this process.
+    lasting_server: Option<String>,
+}
+
+impl TestChroot {
+    /// Creates a namespace.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ZooKeeper::start`] without `ZOOKEEPER_CONNECT`; [`Error::ZooKeeper`] when the server of
+    /// `ZOOKEEPER_CONNECT` is not reachable or refuses, a chroot of its own that does not exist included.
+    ///
+    /// # Cancel safety
+    ///
+    /// On a lasting server an empty node may be left.
+    pub async fn create() -> Result<Self, Error> {
+        let given = env::var("ZOOKEEPER_CONNECT").ok().filter(|connect_string| !connect_string.is_empty());
+        let server = match &given {
+            Some(connect_string) => connect_string.trim_end_matches('/').to_owned(),
+            None => shared().await?.connect_string(),
+        };
+        let path = format!("/seckill-test-{}", Uuid::new_v4().simple());
+        create_node(&server, &path)
+            .await
+            .map_err(|source| Error::ZooKeeper { action: format!("create {path} on {server}"), source })?;
+        let connect_string = format!("{server}{path}");
+        Ok(Self { path, connect_string, lasting_server: given.map(|_| server) })
+    }
+
+    /// Where the namespace is: `host:port/chroot`.
+    #[must_use]
+    pub fn connect_string(&self) -> &str {
+        &self.connect_string
+    }
+}
+
+impl Drop for TestChroot {
+    fn drop(&mut self) {
+        let Some(server) = self.lasting_server.take() else { return };
+        let path = &self.path;
+        clean_up(&format!("{path} on {server}"), async { delete_tree(&server, path).await });
+    }
+}
+
+async fn shared() -> Result<&'static ZooKeeper, Error> {
+    SHARED.get_or_try_init(|| ZooKeeper::start(ZooKeeperConfig::default())).await
+}
+
+async fn connect(server: &str) -> Result<Client, ClientError> {
+    Client::connector().with_fail_eagerly().connect(server).await
+}
+
+async fn create_node(server: &str, path: &str) -> Result<(), ClientError> {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    connect(server).await?.create(path, &[], &options).await.map(|_| ())
+}
+
+/// Deletes `root` and all below it, also while sessions of the test still add to it or their ephemeral nodes vanish.
+async fn delete_tree(server: &str, root: &str) -> Result<(), ClientError> {
+    let client = connect(server).await?;
+    let mut pending = vec![root.to_owned()];
+    while let Some(path) = pending.last() {
+        match client.delete(path, None).await {
+            Ok(()) | Err(ClientError::NoNode) => {
+                pending.pop();
+            }
+            Err(ClientError::NotEmpty) => {
+                let parent = path.clone();
+                let children = match client.list_children(&parent).await {
+                    Err(ClientError::NoNode) => Vec::new(),
+                    children => children?,
+                };
+                pending.extend(children.into_iter().map(|child| format!("{parent}/{child}")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! The one error type of this crate.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Why a server, a child process or a test namespace could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A program or a library that a server needs is not on this machine.
+    #[error("{what} not found (looked in {places}); install it with {remedy}, or run `make deps`")]
+    NotInstalled {
+        /// What was looked for.
+        what: &'static str,
+        /// Where it was looked for.
+        places: &'static str,
+        /// The commands that install it.
+        remedy: &'static str,
+    },
+    /// The program of a [`ProcessConfig`](crate::ProcessConfig) does not exist or may not be run.
+    #[error("program {program} not found, or not executable")]
+    NoSuchProgram {
+        /// The program as it was given.
+        program: PathBuf,
+    },
+    /// A setting that no server could run with.
+    #[error("invalid setting: {0}")]
+    Setting(String),
+    /// The operating system refused something.
+    #[error("could not {action}")]
+    System {
+        /// What was attempted.
+        action: String,
+        /// The operating system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The child ended before it was ready.
+    #[error("{name} ended while it was starting ({status}); its log ends with:\n{log}")]
+    Ended {
+        /// The server or program.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The tail of what it wrote to its log.
+        log: String,
+    },
+    /// The child runs, but does not answer.
+    #[error("{name} did not answer within {within:?}; its log ends with:\n{log}")]
+    NotReady {
+        /// The server or program.
+        name: String,
+        /// How long it was waited for.
+        within: Duration,
+        /// The tail of what it wrote to its log.
+        log: String,
+    },
+    /// A statement against Postgres failed.
+    #[error("could not {action}")]
+    Postgres {
+        /// What was attempted.
+        action: String,
+        /// The database's or the driver's answer.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A request to ZooKeeper failed.
+    #[error("could not {action}")]
+    ZooKeeper {
+        /// What was attempted.
+        action: String,
+        /// The server's or the client's answer.
+        #[source]
+        source: zookeeper_client::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: an operating-system error while doing `action`.
+    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::System { action, source }
+    }
+}

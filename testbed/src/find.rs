@@ -1,0 +1,192 @@
+//! Where the programs and libraries of the servers are on this machine.
+
+use std::cmp::Reverse;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Error;
+
+/// Homebrew's prefixes: Apple silicon, Intel, Linux.
+const BREW_OPT: [&str; 3] = ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"];
+
+/// The program at `program`, or of that name in `PATH`.
+pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return is_executable(program).then(|| program.to_owned());
+    }
+    path_folders().map(|folder| folder.join(program)).find(|candidate| is_executable(candidate))
+}
+
+/// The folder that holds both `initdb` and `postgres`.
+///
+/// Debian keeps them out of `PATH`, one folder a version.
+pub(crate) fn postgres_bin() -> Result<PathBuf, Error> {
+    let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "postgresql"));
+    let candidates = env_path("POSTGRES_BIN")
+        .into_iter()
+        .chain(path_folders())
+        .chain(pg_config_bindir())
+        .chain(versions("/usr/lib/postgresql".as_ref(), "").map(|version| version.join("bin")))
+        .chain(versions("/usr".as_ref(), "pgsql-").map(|version| version.join("bin")))
+        .chain(brewed.map(|keg| keg.join("bin")));
+    candidates
+        .into_iter()
+        .find(|folder| ["initdb", "postgres"].iter().all(|name| is_executable(&folder.join(name))))
+        .ok_or(Error::NotInstalled {
+            what: "the Postgres server (initdb, postgres)",
+            places: "POSTGRES_BIN, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
+            remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
+        })
+}
+
+/// The Java launcher.
+///
+/// Homebrew's comes before `PATH`, where macOS has a stub that only says how to get Java.
+pub(crate) fn java() -> Result<PathBuf, Error> {
+    let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "openjdk"));
+    env_path("JAVA_HOME")
+        .into_iter()
+        .chain(brewed)
+        .map(|home| home.join("bin/java"))
+        .chain(path_folders().map(|folder| folder.join("java")))
+        .find(|java| is_executable(java))
+        .ok_or(Error::NotInstalled {
+            what: "Java",
+            places: "JAVA_HOME, Homebrew, PATH",
+            remedy: "`apt-get install default-jre-headless` (Debian, Ubuntu) or `brew install openjdk` (macOS)",
+        })
+}
+
+/// The class path of the ZooKeeper server, without the folder of its logging configuration.
+pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
+    let debian = Path::new("/usr/share/java");
+    let homes = env_path("ZOOKEEPER_HOME")
+        .into_iter()
+        .chain(BREW_OPT.iter().map(|opt| Path::new(opt).join("zookeeper/libexec")))
+        .chain(["/opt/zookeeper", "/usr/local/zookeeper", "/usr/share/zookeeper"].map(PathBuf::from));
+    homes.into_iter().find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(
+        Error::NotInstalled {
+            what: "the ZooKeeper server (zookeeper.jar)",
+            places: "ZOOKEEPER_HOME, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
+            remedy: "`apt-get install zookeeper` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
+        },
+    )
+}
+
+/// `lib/*` of an unpacked release, and the release itself, where old ones keep the server's own jar.
+fn tarball_class_path(home: &Path) -> Option<OsString> {
+    // A digit follows in the server's own jar, as in `zookeeper-3.9.3.jar`, unlike in those of its parts.
+    let is_server = |name: &str| {
+        name.strip_prefix("zookeeper-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            && name.ends_with(".jar")
+    };
+    let has_server = |folder: &Path| names(folder).any(|name| is_server(&name));
+    let lib = home.join("lib");
+    (has_server(&lib) || has_server(home)).then(|| class_path([lib.join("*"), home.join("*")]))
+}
+
+/// Debian's jar names its dependencies, but no backend for the logging facade: without one, errors would go nowhere.
+fn debian_class_path(folder: &Path) -> Option<OsString> {
+    let server = folder.join("zookeeper.jar");
+    server.is_file().then(|| class_path([server, folder.join("slf4j-simple.jar")]))
+}
+
+fn class_path(entries: impl IntoIterator<Item = PathBuf>) -> OsString {
+    entries.into_iter().map(PathBuf::into_os_string).collect::<Vec<_>>().join(OsStr::new(":"))
+}
+
+/// Folders `prefix…` of `parent`, the newest version first.
+fn versions(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
+    let mut found: Vec<String> = names(parent).filter(|name| name.starts_with(prefix)).collect();
+    found.sort_by_key(|name| Reverse(version_of(name)));
+    let parent = parent.to_owned();
+    found.into_iter().map(move |name| parent.join(name))
+}
+
+/// The numbers of a name: `postgresql@9.6` is older than `postgresql@15`.
+fn version_of(name: &str) -> Vec<u32> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+}
+
+fn names(folder: &Path) -> impl Iterator<Item = String> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+}
+
+fn pg_config_bindir() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()))
+}
+
+fn path_folders() -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).collect::<Vec<_>>().into_iter()
+}
+
+fn env_path(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn the_newest_version_comes_first_by_number_not_by_letter() {
+        let parent = tempfile::tempdir().unwrap();
+        for name in ["postgresql@9.6", "postgresql@15", "postgresql@14", "openjdk"] {
+            fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        let found: Vec<_> = versions(parent.path(), "postgresql").collect();
+        let expected = ["postgresql@15", "postgresql@14", "postgresql@9.6"].map(|name| parent.path().join(name));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_has_no_versions() {
+        assert_eq!(versions("/nonexistent".as_ref(), "").count(), 0);
+    }
+
+    #[test]
+    fn the_jars_of_an_unpacked_release_are_its_class_path() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(tarball_class_path(home.path()), None);
+        touch(&home.path().join("lib/zookeeper-jute-3.9.3.jar"));
+        assert_eq!(tarball_class_path(home.path()), None, "the wire format alone is not the server");
+        touch(&home.path().join("lib/zookeeper-3.9.3.jar"));
+        let path = home.path().display();
+        assert_eq!(tarball_class_path(home.path()).unwrap(), OsString::from(format!("{path}/lib/*:{path}/*")));
+    }
+
+    #[test]
+    fn debians_jar_gets_a_logging_backend() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(debian_class_path(folder.path()), None);
+        touch(&folder.path().join("zookeeper.jar"));
+        let path = folder.path().display();
+        let expected = format!("{path}/zookeeper.jar:{path}/slf4j-simple.jar");
+        assert_eq!(debian_class_path(folder.path()).unwrap(), OsString::from(expected));
+    }
+
+    #[test]
+    fn a_program_is_found_by_path_or_by_name_and_must_be_executable() {
+        assert_eq!(find_program("/bin/sh".as_ref()), Some(PathBuf::from("/bin/sh")));
+        assert!(find_program("sh".as_ref()).is_some());
+        let folder = tempfile::tempdir().unwrap();
+        touch(&folder.path().join("plain"));
+        assert_eq!(find_program(&folder.path().join("plain")), None);
+        assert_eq!(find_program("no-such-program-anywhere".as_ref()), None);
+    }
+}

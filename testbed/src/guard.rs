@@ -1,0 +1,216 @@
+//! A child process that cannot outlive its owner: `guard.sh` and its other half.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::folder::Folder;
+use crate::{Error, StopSignal};
+
+const SCRIPT: &str = include_str!("guard.sh");
+/// A file rather than an argument of the shell, so that a process list stays readable.
+const SCRIPT_NAME: &str = "guard.sh";
+/// How often a child's end is looked for.
+pub(crate) const POLL: Duration = Duration::from_millis(10);
+/// What the guard may need beyond the child's own grace: to end the child, and to remove a folder that is still written to.
+const GUARD_GRACE: Duration = Duration::from_secs(10);
+/// How much of a log goes into an error.
+const LOG_TAIL_BYTES: u64 = 4096;
+
+/// What to run, and how to stop it.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) envs: Vec<(OsString, OsString)>,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) stop_signal: StopSignal,
+    /// From the stop signal to `SIGKILL`, rounded up to tenths of a second.
+    pub(crate) stop_within: Duration,
+    pub(crate) stdout: Output,
+    /// Where standard error goes; `log` in the folder when `None`.
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+/// Where a child's standard output goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Output {
+    Null,
+    Inherit,
+    Pipe,
+    Log,
+}
+
+/// A running child and its guard.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shell: Child,
+    lifeline: UnixStream,
+    pid: Pid,
+    folder: PathBuf,
+    /// Kept open, so that the log can be read after the guard has removed the folder.
+    log: File,
+    stop_within: Duration,
+    status: Option<ExitStatus>,
+}
+
+impl Guard {
+    /// Starts the child; it has been started, not merely forked, when this returns.
+    pub(crate) fn spawn(launch: Launch, folder: Folder) -> Result<Self, Error> {
+        let name = launch.program.display().to_string();
+        let failed = || Error::system(format!("start {name}"));
+        let (lifeline, guard_end) = UnixStream::pair().map_err(failed())?;
+        let log_path = launch.log_file.clone().unwrap_or_else(|| folder.path().join("log"));
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(&log_path)
+            .map_err(Error::system(format!("open the log {}", log_path.display())))?;
+
+        folder.write(SCRIPT_NAME, SCRIPT)?;
+        let mut command = launch.command(&folder);
+        command.stdin(OwnedFd::from(guard_end)).stderr(log.try_clone().map_err(failed())?);
+        match launch.stdout {
+            Output::Null => command.stdout(Stdio::null()),
+            Output::Inherit => command.stdout(Stdio::inherit()),
+            Output::Pipe => command.stdout(Stdio::piped()),
+            Output::Log => command.stdout(log.try_clone().map_err(failed())?),
+        };
+        let mut shell = command.spawn().map_err(failed())?;
+        // The command still holds this process's copy of the guard's end, which would keep the pid from ever ending.
+        drop(command);
+
+        let mut line = String::new();
+        let read = BufReader::new(&lifeline).read_line(&mut line).map_err(failed());
+        match (read, line.trim().parse()) {
+            (Ok(_), Ok(pid)) => {
+                let (pid, stop_within, folder) = (Pid::from_raw(pid), launch.stop_within, folder.into_path());
+                Ok(Self { shell, lifeline, pid, folder, log, stop_within, status: None })
+            }
+            (read, _) => {
+                drop(lifeline);
+                let status = shell.wait().map_err(failed())?;
+                read?;
+                Err(Error::Ended { name, status, log: tail(&log) })
+            }
+        }
+    }
+
+    /// The process id of the program itself, not of its guard.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.shell.stdout.take()
+    }
+
+    /// The end of what the child wrote to its log, also after it has ended.
+    pub(crate) fn log_tail(&self) -> String {
+        tail(&self.log)
+    }
+
+    /// How the child ended, and `None` while it or its folder is still there.
+    pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+        if self.status.is_none() {
+            let status = self.shell.try_wait().map_err(Error::system("ask for the status of a child process"))?;
+            self.status = status.map(child_status);
+        }
+        Ok(self.status)
+    }
+
+    /// Asks the child to stop, without waiting for it.
+    pub(crate) fn request_stop(&self) {
+        // The only way to fail is that the guard is gone, and then there is nothing left to ask.
+        let _ = self.lifeline.shutdown(Shutdown::Write);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.request_stop();
+        let deadline = Instant::now() + self.stop_within + GUARD_GRACE;
+        while matches!(self.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                // The guard's own way has failed; take the whole group down, the guard with it.
+                let _ = killpg(group_of(&self.shell), Signal::SIGKILL);
+                let _ = self.shell.wait();
+                break;
+            }
+            thread::sleep(POLL);
+        }
+        // Normally gone by now; not when the guard was killed, or may not write to the parent of the folder.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Launch {
+    fn command(&self, folder: &Folder) -> Command {
+        let polls = self.stop_within.as_millis().div_ceil(100);
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg(folder.path().join(SCRIPT_NAME))
+            .args([self.stop_signal.name(), &polls.to_string()])
+            .arg(folder.path())
+            .arg(&self.program)
+            .args(&self.args)
+            .envs(self.envs.iter().map(|(name, value)| (name, value)))
+            .process_group(0);
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        if let Some(account) = folder.account() {
+            command.uid(account.uid.as_raw()).gid(account.gid.as_raw());
+        }
+        command
+    }
+}
+
+fn group_of(shell: &Child) -> Pid {
+    // The guard leads its own group, so that the group's id is its process id.
+    Pid::from_raw(i32::try_from(shell.id()).expect("BUG: a process id beyond pid_t"))
+}
+
+/// Turns a shell's 128 + n back into "ended by signal n".
+fn child_status(shell: ExitStatus) -> ExitStatus {
+    match shell.code() {
+        Some(code) if (129..=192).contains(&code) => ExitStatus::from_raw(code - 128),
+        _ => shell,
+    }
+}
+
+fn tail(log: &File) -> String {
+    let len = log.metadata().map_or(0, |metadata| metadata.len());
+    let offset = len.saturating_sub(LOG_TAIL_BYTES);
+    let mut buffer = vec![0; usize::try_from(len - offset).unwrap_or(0)];
+    let read = log.read_at(&mut buffer, offset).unwrap_or(0);
+    buffer.truncate(read);
+    String::from_utf8_lossy(&buffer).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_above_128_is_the_signal_that_ended_the_child() {
+        let shell = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!(child_status(shell(0)).code(), Some(0));
+        assert_eq!(child_status(shell(127)).code(), Some(127));
+        assert_eq!(child_status(shell(128 + 9)).signal(), Some(9));
+        assert_eq!(child_status(shell(255)).code(), Some(255));
+    }
+}

@@ -1,0 +1,30 @@
+//! Cleaning up on a server that outlives this process, from a `Drop`.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+const CLEAN_UP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Runs `work` to its end, at most ten seconds, and says on standard error when `what` had to be left behind.
+///
+/// It runs on a thread and a runtime of its own, as a drop may happen inside a runtime, which must not be entered twice, or
+/// outside of any.
+pub(crate) fn clean_up<E>(what: &str, work: impl Future<Output = Result<(), E>> + Send)
+where
+    E: Error + Send + Sync + 'static,
+{
+    let run = || -> Result<(), Box<dyn Error + Send + Sync>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let timed_out = |_| io::Error::from(io::ErrorKind::TimedOut);
+            Ok(tokio::time::timeout(CLEAN_UP_WITHIN, work).await.map_err(timed_out)??)
+        })
+    };
+    let outcome = thread::scope(|scope| scope.spawn(run).join());
+    if let Ok(Err(error)) = outcome {
+        eprintln!("testbed: {what} is left behind: {error}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Throwaway Postgres and ZooKeeper servers, and guarded child processes.
+//!
+//! # Which one should I use?
+//!
+//! | you need | take |
+//! |---|---|
+//! | a database for one test | [`TestDatabase::create`] |
+//! | a ZooKeeper namespace for one test | [`TestChroot::create`] |
+//! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
+//! | any other program as a child | [`Process::spawn`] |
+//! | both servers around a command | the binary: `testbed -- COMMAND` |
+//!
+//! # Nothing stays behind
+//!
+//! Every child runs under a small shell guard in a process group of its own, which holds one end of a socket and reads it.
+//! The other end is owned by the Rust value. Whatever closes that end (the value is dropped, the process exits without
+//! dropping its statics, or the process is killed by any signal, `SIGKILL` included) makes the guard stop the child, kill it
+//! when it does not stop in time, and remove its folder. As the group is not the terminal's, Ctrl-C reaches the child only
+//! by way of its owner.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), testbed::Error> {
+//! use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+//!
+//! let (postgres, zookeeper) = tokio::try_join!(
+//!     Postgres::start(PostgresConfig::default()),
+//!     ZooKeeper::start(ZooKeeperConfig::default()),
+//! )?;
+//! println!("{} {}", postgres.url("postgres"), zookeeper.connect_string());
+//! # Ok(())
+//! # }
+//! ```
+
+mod account;
+mod chroot;
+mod database;
+mod error;
+
+mod find;
+mod folder;
+mod four_letter;
+mod guard;
+mod lasting;
+mod postgres;
+mod process;
+mod ready;
+mod zookeeper;
+
+pub use chroot::TestChroot;
+pub use database::TestDatabase;
+pub use error::Error;
+pub use postgres::{Postgres, PostgresConfig};
+pub use process::{Process, ProcessConfig, Stdout, StopSignal};
+pub use zookeeper::{ZooKeeper, ZooKeeperConfig};

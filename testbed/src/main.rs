@@ -1,0 +1,192 @@
+//! Runs a command with a throwaway Postgres and a throwaway ZooKeeper around it.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use sqlx::{ConnectOptions, Connection};
+use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind};
+
+const EXIT_SETUP: u8 = 3;
+const EXIT_USAGE: u8 = 64;
+/// The database that is made for the command.
+const DATABASE: &str = "seckill";
+
+/// Run a command with a throwaway Postgres and a throwaway ZooKeeper.
+///
+/// The command finds them in its environment: DATABASE_URL names an empty database called "seckill", ZOOKEEPER_CONNECT is
+/// host:port. Both servers and their data are gone afterwards, however this ends.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit status: the command's own (128 + n when signal n ended it), 3 when the servers or the \
+                                 command could not be started, 64 for a usage error."
+)]
+struct Args {
+    /// ZooKeeper's unit of time; sessions time out after two of them at the least
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+    tick_time: Duration,
+    /// Connections that Postgres accepts
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: u32,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The two signals that ask this process to end.
+struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are for standard output and no error. A closed output leaves nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("could not start the runtime: {error}")),
+    };
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Args) -> ExitCode {
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return fail(&format!("could not listen for signals: {error}")),
+    };
+    let started = tokio::select! {
+        started = start(&args) => started,
+        signal = signals.next() => return signalled(signal),
+    };
+    let (postgres, zookeeper) = match started {
+        Ok(servers) => servers,
+        Err(error) => return fail(&with_sources(&error)),
+    };
+    let code = run_command(&args, &postgres, &zookeeper, &mut signals).await;
+    let stopping = thread::spawn(move || drop(postgres));
+    drop(zookeeper);
+    // A panic there has printed its message; the command's status is still the one to report.
+    let _ = stopping.join();
+    code
+}
+
+async fn start(args: &Args) -> Result<(Postgres, ZooKeeper), Error> {
+    let postgres = async {
+        let postgres = Postgres::start(PostgresConfig { connections_max: args.connections_max }).await?;
+        create_database(&postgres)
+            .await
+            .map_err(|source| Error::Postgres { action: format!("create database {DATABASE}"), source })?;
+        Ok(postgres)
+    };
+    tokio::try_join!(
+        postgres,
+        ZooKeeper::start(ZooKeeperConfig { tick_time: args.tick_time, ..ZooKeeperConfig::default() })
+    )
+}
+
+async fn create_database(postgres: &Postgres) -> Result<(), sqlx::Error> {
+    let options: sqlx::postgres::PgConnectOptions = postgres.url("postgres").parse()?;
+    let mut connection = options.connect().await?;
+    sqlx::query("create database seckill").execute(&mut connection).await?;
+    connection.close().await
+}
+
+async fn run_command(args: &Args, postgres: &Postgres, zookeeper: &ZooKeeper, signals: &mut Signals) -> ExitCode {
+    let (program, arguments) = args.command.split_first().expect("BUG: clap requires a command");
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("DATABASE_URL", postgres.url(DATABASE))
+        .env("ZOOKEEPER_CONNECT", zookeeper.connect_string());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return fail(&format!("could not run {}: {error}", program.display())),
+    };
+    loop {
+        tokio::select! {
+            status = child.wait() => return match status {
+                Ok(status) => ExitCode::from(code_of(status)),
+                Err(error) => fail(&format!("could not wait for {}: {error}", program.display())),
+            },
+            signal = signals.next() => forward(signal, &child),
+        }
+    }
+}
+
+/// Passes a signal on, unless it is a Ctrl-C that the terminal has sent to the command as well.
+fn forward(signal: Signal, child: &Child) {
+    if signal == Signal::SIGINT && in_foreground() {
+        return;
+    }
+    if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()) {
+        // It fails only when the command has just ended, which is noticed next.
+        let _ = kill(Pid::from_raw(pid), signal);
+    }
+}
+
+/// Whether the terminal sends Ctrl-C to the process group of this process and the command.
+fn in_foreground() -> bool {
+    fn leads(stream: impl AsFd + IsTerminal) -> bool {
+        stream.is_terminal() && tcgetpgrp(stream) == Ok(getpgrp())
+    }
+    leads(io::stdin()) || leads(io::stdout()) || leads(io::stderr())
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next of the two. Cancelling loses none.
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::SIGINT,
+            _ = self.terminate.recv() => Signal::SIGTERM,
+        }
+    }
+}
+
+/// The status a shell would report.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn signalled(signal: Signal) -> ExitCode {
+    ExitCode::from(code_of(ExitStatus::from_raw(signal as i32)))
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("testbed: {message}");
+    ExitCode::from(EXIT_SETUP)
+}
+
+fn with_sources(error: &Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        message = format!("{message}: {error}");
+        source = error.source();
+    }
+    message
+}

@@ -1,0 +1,126 @@
+//! A throwaway Postgres.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use crate::account::Account;
+use crate::find::postgres_bin;
+use crate::folder::Folder;
+use crate::guard::{Guard, Launch, Output};
+use crate::ready::{on_free_port, until_ready};
+use crate::{Error, StopSignal};
+
+/// The one account of the server, a superuser without a password.
+const USER: &str = "postgres";
+/// Creates the cluster, then becomes the server: one child for both, so that an end in between leaves nothing.
+/// The server's log is in English whatever the locale of the user.
+const SCRIPT: &str = r#"initdb=$1; shift; "$initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >&2 && exec "$@""#;
+
+/// Settings of a throwaway Postgres.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresConfig {
+    /// How many connections the server accepts. Postgres itself keeps three of them for superusers, which every user of this
+    /// server is.
+    pub connections_max: u32,
+}
+
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self { connections_max: 200 }
+    }
+}
+
+/// A Postgres server of its own, on a free port of 127.0.0.1, with its data in a temporary folder.
+///
+/// Commits are durable (`fsync` and `synchronous_commit` are on), as they are part of what is measured. It trusts everybody
+/// who can connect, which is every user of this machine, and listens nowhere else. Run as root, it is started under the
+/// account `postgres` or `nobody`. Dropping it stops it ("fast" shutdown) and removes its data; that blocks, usually for less
+/// than a second.
+#[derive(Debug)]
+pub struct Postgres {
+    port: u16,
+    _guard: Guard,
+}
+
+impl Postgres {
+    /// Creates and starts a server. It answers queries when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`] without Postgres on this machine; [`Error::Ended`], with the end of its log, when the server
+    /// gives up; [`Error::NotReady`] when it does not answer within a minute; [`Error::System`] when the operating system
+    /// refuses a process, a port or a folder.
+    ///
+    /// # Cancel safety
+    ///
+    /// A server that was starting is stopped, and its folder removed.
+    pub async fn start(config: PostgresConfig) -> Result<Self, Error> {
+        let bin = postgres_bin()?;
+        let account = Account::unprivileged(&["postgres", "nobody"])?;
+        on_free_port(async |port| Self::start_on(port, &config, bin.clone(), account).await).await
+    }
+
+    async fn start_on(
+        port: u16,
+        config: &PostgresConfig,
+        bin: PathBuf,
+        account: Option<Account>,
+    ) -> Result<Self, Error> {
+        let folder = Folder::create(account)?;
+        let dir = folder.path().to_owned();
+        let launch = Launch {
+            program: PathBuf::from("/bin/sh"),
+            args: arguments(port, config, &bin),
+            envs: vec![("LC_ALL".into(), "C".into())],
+            dir: Some(dir.clone()),
+            stop_signal: StopSignal::Interrupt,
+            stop_within: Duration::from_secs(10),
+            stdout: Output::Log,
+            log_file: None,
+        };
+        let mut guard = Guard::spawn(launch, folder)?;
+        let data = dir.join("data");
+        until_ready("postgres", &mut guard, async || data_directory(port).await.is_ok_and(|found| found == data))
+            .await?;
+        Ok(Self { port, _guard: guard })
+    }
+
+    /// Where `database` is, for any Postgres client. The databases of a new server are `postgres` and the templates.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
+    }
+}
+
+fn arguments(port: u16, config: &PostgresConfig, bin: &Path) -> Vec<OsString> {
+    let settings = [
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+        // No Unix socket: nothing here uses one, and its path may be too long for one under a deep temporary folder.
+        "unix_socket_directories=".to_owned(),
+        format!("max_connections={}", config.connections_max),
+        "superuser_reserved_connections=0".to_owned(),
+        "shared_buffers=64MB".to_owned(),
+        "logging_collector=off".to_owned(),
+    ];
+    let mut args: Vec<OsString> = vec!["-c".into(), SCRIPT.into(), "postgres".into()];
+    args.push(bin.join("initdb").into());
+    args.push(bin.join("postgres").into());
+    args.extend(["-D", "data"].map(OsString::from));
+    args.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
+    args
+}
+
+/// The data folder of whichever server listens at the port: the proof that it is the one that was started.
+async fn data_directory(port: u16) -> Result<PathBuf, sqlx::Error> {
+    let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(USER).database(USER);
+    let mut connection = options.connect().await?;
+    let data: String =
+        sqlx::query_scalar("select current_setting('data_directory')").fetch_one(&mut connection).await?;
+    connection.close().await?;
+    Ok(PathBuf::from(data))
+}

@@ -1,0 +1,123 @@
+//! The `testbed` binary, and what is left of it after each kind of end.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Outside, address_of, eventually, is_listening};
+
+/// Runs until its input ends.
+const HOLD: &str = "echo $DATABASE_URL $ZOOKEEPER_CONNECT; exec cat";
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_testbed")).args(args).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The two addresses that the command has printed.
+fn addresses(testbed: &mut Outside) -> (String, String) {
+    let mut line = String::new();
+    BufReader::new(testbed.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let (url, zookeeper) = line.trim().split_once(' ').unwrap();
+    assert!(url.ends_with("/seckill"), "{url}");
+    (address_of(url).to_owned(), zookeeper.to_owned())
+}
+
+#[test]
+fn a_command_runs_with_both_servers_and_its_status_is_passed_on() {
+    let mut testbed =
+        Outside::testbed(&["--tick-time", "500ms", "--", "sh", "-c", "echo $DATABASE_URL $ZOOKEEPER_CONNECT; exit 7"]);
+    let (postgres, zookeeper) = addresses(&mut testbed);
+    assert_eq!(testbed.child.wait().unwrap().code(), Some(7));
+    assert!(!is_listening(&postgres) && !is_listening(&zookeeper));
+    assert_eq!(testbed.folders(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
+    let mut testbed = Outside::testbed(&["--", "sh", "-c", HOLD]);
+    let (postgres, zookeeper) = addresses(&mut testbed);
+    let servers = testbed.servers();
+    assert!(is_listening(&postgres) && is_listening(&zookeeper));
+    testbed.signal(Signal::SIGKILL);
+    assert_eq!(testbed.child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    testbed.assert_nothing_is_left(&servers);
+    eventually("the ports are closed", || !is_listening(&postgres) && !is_listening(&zookeeper));
+}
+
+#[test]
+fn a_testbed_killed_while_its_servers_start_leaves_nothing_either() {
+    let mut testbed = Outside::testbed(&["--", "cat"]);
+    let servers = testbed.servers();
+    testbed.signal(Signal::SIGKILL);
+    testbed.child.wait().unwrap();
+    testbed.assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn signals_are_forwarded_to_the_command() {
+    for (signal, name, code) in [(Signal::SIGTERM, "TERM", 21), (Signal::SIGINT, "INT", 22)] {
+        let script = format!("trap 'exit {code}' {name}; echo ready; while :; do sleep 0.01; done");
+        let mut testbed = Outside::testbed(&["--", "sh", "-c", &script]);
+        let mut ready = [0; 6];
+        testbed.child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        testbed.signal(signal);
+        assert_eq!(testbed.child.wait().unwrap().code(), Some(code));
+        assert_eq!(testbed.folders(), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_command_that_a_signal_ends_gives_the_status_of_a_shell() {
+    let output = run(&["--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
+}
+
+#[test]
+fn a_signal_during_the_start_ends_it() {
+    let mut testbed = Outside::testbed(&["--", "cat"]);
+    let servers = testbed.servers();
+    testbed.signal(Signal::SIGTERM);
+    assert_eq!(testbed.child.wait().unwrap().code(), Some(128 + 15));
+    testbed.assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn usage_errors_exit_64_and_help_exits_0() {
+    for args in
+        [&[][..], &["--"], &["true"], &["--tick-time", "soon", "--", "true"], &["--connections-max", "0", "--", "true"]]
+    {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(64), "{args:?}: {}", stderr(&output));
+    }
+    let output = run(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("DATABASE_URL"));
+}
+
+#[test]
+fn a_command_that_does_not_exist_exits_3() {
+    let output = run(&["--", "no-such-program-anywhere"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("no-such-program-anywhere"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_is_not_installed_is_named_with_the_way_to_install_it() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["--", "true"])
+        .env("PATH", empty.path())
+        .env("JAVA_HOME", empty.path())
+        .output()
+        .unwrap();
+    let message = stderr(&output);
+    // Java is only looked for in the environment here, while Postgres may still be found in its usual folders.
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("not found") && message.contains("make deps"), "{message}");
+}

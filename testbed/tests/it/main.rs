@@ -1,0 +1,9 @@
+//! The servers and the guard as a user of this crate meets them: real programs, real servers, real signals.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod binary;
+mod guard;
+mod namespaces;
+mod servers;
+mod support;

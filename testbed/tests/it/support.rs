@@ -1,0 +1,120 @@
+//! What the tests share: waiting for conditions, and looking at processes from outside.
+
+use std::fs::{self, Permissions};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgid};
+use tempfile::TempDir;
+
+/// Far above what anything here takes on an idle machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Looks until the condition holds.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The process group of a guarded program: its guard leads it.
+pub(crate) fn group_of(pid: i32) -> Pid {
+    getpgid(Some(Pid::from_raw(pid))).unwrap()
+}
+
+pub(crate) fn is_group_gone(group: Pid) -> bool {
+    killpg(group, None).is_err()
+}
+
+pub(crate) fn is_gone(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None).is_err()
+}
+
+pub(crate) fn is_listening(address: &str) -> bool {
+    TcpStream::connect(address).is_ok()
+}
+
+/// `host:port` of a Postgres URL.
+pub(crate) fn address_of(url: &str) -> &str {
+    url.split(['@', '/']).nth(3).unwrap()
+}
+
+/// A server of another process.
+pub(crate) struct Server {
+    pid: i32,
+    group: Pid,
+}
+
+/// A process outside of this one, the testbed binary or a second run of these tests, with a folder for its temporary files
+/// and an input that ends with this value.
+pub(crate) struct Outside {
+    pub(crate) child: Child,
+    tmp: TempDir,
+}
+
+impl Outside {
+    pub(crate) fn testbed(args: &[&str]) -> Self {
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_testbed")).args(args))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let tmp = tempfile::tempdir().unwrap();
+        // The servers' accounts need to get in.
+        fs::set_permissions(tmp.path(), Permissions::from_mode(0o1777)).unwrap();
+        let child = command
+            .env("TMPDIR", tmp.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child, tmp }
+    }
+
+    /// The folders of its children.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let folders = fs::read_dir(self.tmp.path()).unwrap();
+        folders.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Both of its servers, once they have process ids.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        let mut pids = Vec::new();
+        eventually("both servers have a process id", || {
+            pids = self.folders().iter().filter_map(|folder| pid_in(folder)).collect();
+            pids.len() == 2
+        });
+        pids.into_iter().map(|pid| Server { pid, group: group_of(pid) }).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_nothing_is_left(&self, servers: &[Server]) {
+        eventually("the servers are gone", || servers.iter().all(|server| is_gone(server.pid)));
+        eventually("their guards are gone", || servers.iter().all(|server| is_group_gone(server.group)));
+        eventually("their folders are gone", || self.folders().is_empty());
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // Only after a failed assertion is there still something to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid_in(folder: &Path) -> Option<i32> {
+    fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok()
+}

@@ -1,0 +1,122 @@
+//! A hold of a lock.
+
+use std::future::Future;
+
+use crate::claim::{Claim, Removal};
+use crate::error::Error;
+use crate::liveness::{ConnectionState, LostReason};
+use crate::token::FencingToken;
+
+/// Whether a hold can be relied on at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldState {
+    /// The session is connected: nobody else holds.
+    Held,
+    /// The connection is away, or has just come back. Nobody else holds yet; do not start what cannot be undone.
+    Suspect,
+    /// Another client may hold. Final: it never turns back.
+    Lost(LostReason),
+}
+
+/// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
+/// neither task nor thread matters.
+///
+/// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
+/// returns. Use [`release`](Self::release) when the order matters.
+///
+/// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
+/// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
+/// storage checks does that.
+#[derive(Debug)]
+#[must_use = "if unused the lock is released immediately"]
+pub struct LockGuard {
+    claim: Claim,
+    token: FencingToken,
+    /// The session's count of losses before the grant was decided.
+    losses: u64,
+}
+
+impl LockGuard {
+    pub(crate) fn new(claim: Claim, token: FencingToken, losses: u64) -> Self {
+        Self { claim, token, losses }
+    }
+
+    /// The fencing token: greater than that of every earlier grant of this lock.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The path of the node that stands for this hold.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.claim.path()
+    }
+
+    /// Whether the hold can be relied on now.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        let live = self.claim.session().liveness();
+        match (live.lost_since(self.losses), live.state()) {
+            (Some(reason), _) => HoldState::Lost(reason),
+            (None, ConnectionState::Connected) => HoldState::Held,
+            (None, ConnectionState::Suspended | ConnectionState::Lost) => HoldState::Suspect,
+        }
+    }
+
+    /// Waits until the hold is lost.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; call it again.
+    pub async fn lost(&self) -> LostReason {
+        self.claim.session().lost_since(self.losses).await
+    }
+
+    /// Runs a critical section and stops it, by dropping it, when the hold is lost.
+    ///
+    /// ```no_run
+    /// # async fn example(held: zk_recipes::LockGuard) -> Result<(), zk_recipes::Error> {
+    /// let sold = held.run(async { /* read, decide, write */ 1 }).await?;
+    /// held.release().await?;
+    /// # let _ = sold; Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] when the hold was lost before the section was done.
+    ///
+    /// # Cancel safety
+    /// Dropped, the section is dropped wherever it stands; the hold goes on.
+    pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
+        tokio::select! {
+            // A hold that is already lost must not let the section take a single step.
+            biased;
+            reason = self.lost() => Err(Error::HoldLost { path: self.path().to_owned(), reason }),
+            output = section => Ok(output),
+        }
+    }
+
+    /// Gives the lock back and waits for the server's confirmation.
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
+    /// node is gone then, too. [`Error::SessionEnded`] does not occur here; an ended session is a lost hold.
+    ///
+    /// # Cancel safety
+    /// Dropped, the reaper releases the lock.
+    pub async fn release(self) -> Result<(), Error> {
+        let Self { claim, losses, .. } = self;
+        let session = claim.session().clone();
+        let path = claim.path().to_owned();
+        let reason = match claim.remove().await {
+            // It was deleted, possibly by an attempt whose reply was lost.
+            Ok(removal) => session.liveness().lost_since(losses).or(match removal {
+                Removal::Deleted => None,
+                Removal::NothingThere => Some(LostReason::NodeDeleted),
+            }),
+            Err(Error::SessionEnded { reason }) => Some(reason),
+            Err(error) => return Err(error),
+        };
+        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+    }
+}

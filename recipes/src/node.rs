@@ -1,0 +1,176 @@
+//! Names of lock nodes: build, parse, sort. Pure.
+//!
+//! A contender's node is named as Apache Curator names it, `_c_<uuid>-lock-0000000042`: a protection prefix by which
+//! its creator finds it again when the reply to `create` was lost, the recipe's lock name, and the sequence number
+//! that the server appends.
+
+use std::cmp::Ordering;
+
+use uuid::Uuid;
+
+use crate::error::Error;
+
+/// The number of characters that the server pads a sequence number to.
+const SEQUENCE_WIDTH: usize = 10;
+
+/// The part of a contender's name that is known before the server appends the sequence number: `_c_<uuid>-lock-`.
+pub(crate) fn protected_prefix(lock_name: &str) -> String {
+    format!("_c_{}-{lock_name}", Uuid::new_v4())
+}
+
+/// The last component of a path.
+pub(crate) fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// A path and the name of a child of it.
+pub(crate) fn child(parent: &str, name: &str) -> String {
+    format!("{parent}/{name}")
+}
+
+/// The directory of a path, unless that is the root.
+pub(crate) fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+}
+
+/// Checks what the server would refuse, or would take for another path than the caller meant.
+pub(crate) fn validate(path: &str) -> Result<(), Error> {
+    let reason = if !path.starts_with('/') {
+        "it must start with /"
+    } else if path == "/" {
+        "the root cannot be a lock"
+    } else if path.ends_with('/') {
+        "it must not end with /"
+    } else if path[1..].split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        "it must have no empty, . or .. part"
+    } else if path.chars().any(char::is_control) {
+        "it must have no control characters"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidPath { path: path.to_owned(), reason })
+}
+
+/// The number that the server appended to a contender's name.
+///
+/// The server counts in a signed 32-bit number that wraps round after 2³¹ nodes in one parent. The order is therefore
+/// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. Among fewer
+/// than 2³¹ contenders at one time this is a total order, and for numbers that have not wrapped it is the order of
+/// their text, which Curator compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sequence(i32);
+
+impl Sequence {
+    /// The order in the queue.
+    pub(crate) fn queue_cmp(self, other: Self) -> Ordering {
+        0.cmp(&other.0.wrapping_sub(self.0))
+    }
+
+    /// Parses the sequence number of a contender: what follows the last `lock_name` in its name.
+    ///
+    /// `None` for a child that is no contender: another recipe's, or a foreign one.
+    pub(crate) fn parse(name: &str, lock_name: &str) -> Option<Self> {
+        let (_, digits) = name.rsplit_once(lock_name)?;
+        let unsigned = digits.strip_prefix('-').unwrap_or(digits);
+        let well_formed = digits.len() >= SEQUENCE_WIDTH && unsigned.bytes().all(|b| b.is_ascii_digit());
+        if well_formed { digits.parse().ok().map(Self) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(name: &str) -> Option<i32> {
+        Sequence::parse(name, "lock-").map(|sequence| sequence.0)
+    }
+
+    #[test]
+    fn a_protected_prefix_is_named_as_curator_names_it() {
+        let prefix = protected_prefix("lock-");
+        assert_eq!(prefix.len(), "_c_adbe3469-d9d1-4cf4-af5a-06f4a4e8ea5a-lock-".len());
+        assert!(prefix.starts_with("_c_") && prefix.ends_with("-lock-"));
+        assert_ne!(prefix, protected_prefix("lock-"));
+    }
+
+    #[test]
+    fn the_sequence_follows_the_last_lock_name() {
+        assert_eq!(parse("_c_adbe3469-d9d1-4cf4-af5a-06f4a4e8ea5a-lock-0000000042"), Some(42));
+        assert_eq!(parse("lock-lock-0000000007"), Some(7));
+        assert_eq!(parse("lock-2147483647"), Some(i32::MAX));
+    }
+
+    #[test]
+    fn a_wrapped_sequence_is_read_with_its_sign() {
+        assert_eq!(parse("lock--2147483648"), Some(i32::MIN));
+        assert_eq!(parse("lock--000000001"), Some(-1));
+    }
+
+    #[test]
+    fn children_that_are_no_contenders_are_not_parsed() {
+        for name in ["0", "zzz", "lock-", "lock-42", "lock-000000004x", "lock-+000000042", "lock-99999999999", "lock--"]
+        {
+            assert_eq!(parse(name), None, "{name}");
+        }
+        assert_eq!(Sequence::parse("_c_x-__READ__0000000001", "lock-"), None);
+    }
+
+    #[test]
+    fn the_order_goes_on_over_the_wrap() {
+        let before = Sequence(i32::MAX);
+        let after = Sequence(i32::MIN);
+        assert_eq!(before.queue_cmp(after), Ordering::Less);
+        assert_eq!(after.queue_cmp(Sequence(i32::MIN + 1)), Ordering::Less);
+        assert_eq!(Sequence(-1).queue_cmp(Sequence(0)), Ordering::Less);
+    }
+
+    #[test]
+    fn paths_that_the_server_would_refuse_are_named_with_the_reason() {
+        for path in ["", "locks", "/", "/locks/", "/a//b", "/a/../b", "/a/./b", "/a\u{0}b"] {
+            assert!(matches!(validate(path), Err(Error::InvalidPath { .. })), "{path:?}");
+        }
+        for path in ["/a", "/locks/goods-1", "/a.b/..c"] {
+            assert!(validate(path).is_ok(), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn paths_come_apart_and_together() {
+        assert_eq!(name("/locks/a"), "a");
+        assert_eq!(parent("/locks/a"), Some("/locks"));
+        assert_eq!(parent("/locks"), None);
+        assert_eq!(child("/locks", "a"), "/locks/a");
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_that_the_server_can_append_is_read_back(number in any::<i32>()) {
+            // The server formats with Java's "%010d", whose width counts the sign.
+            prop_assert_eq!(parse(&format!("lock-{number:010}")), Some(number));
+        }
+
+        #[test]
+        fn numbers_that_have_not_wrapped_sort_as_their_text(a in 0..=i32::MAX, b in 0..=i32::MAX) {
+            prop_assert_eq!(Sequence(a).queue_cmp(Sequence(b)), format!("{a:010}").cmp(&format!("{b:010}")));
+        }
+
+        #[test]
+        fn the_order_is_antisymmetric_and_transitive_within_half_the_circle(
+            start in any::<i32>(), near in 1..i32::MAX / 2, far in 1..i32::MAX / 2,
+        ) {
+            let (a, b) = (Sequence(start), Sequence(start.wrapping_add(near)));
+            let c = Sequence(b.0.wrapping_add(far));
+            prop_assert_eq!(a.queue_cmp(b), Ordering::Less);
+            prop_assert_eq!(b.queue_cmp(a), Ordering::Greater);
+            prop_assert_eq!(b.queue_cmp(c), Ordering::Less);
+            prop_assert_eq!(a.queue_cmp(c), Ordering::Less);
+        }
+
+        #[test]
+        fn parsing_never_panics(name in "\\PC*") {
+            let _ = Sequence::parse(&name, "lock-");
+        }
+    }
+}

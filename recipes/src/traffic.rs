@@ -1,0 +1,112 @@
+//! How much a session asks of ZooKeeper: requests, notifications and bytes.
+//!
+//! Sizes follow from the wire format (jute), in which every integer, string and vector has one encoding: a request is
+//! its length, an 8-byte header and the record; a reply has a 16-byte header. Pings and the handshake are not counted:
+//! they depend on time, not on what a recipe does. Neither are the requests by which the client library takes back a
+//! watch that was dropped.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The length field before every packet.
+const LENGTH: usize = 4;
+/// xid and operation code.
+const REQUEST_HEADER: usize = LENGTH + 8;
+/// xid, zxid and error code. A reply that reports an error is nothing else.
+const REPLY_HEADER: usize = LENGTH + 16;
+const STAT: usize = 68;
+/// One entry for world:anyone: count, permissions, scheme, identity.
+const ACL_OPEN: usize = 4 + 4 + string_len("world".len()) + string_len("anyone".len());
+/// Kind and state of a notification; its path follows.
+const NOTIFICATION: usize = 8;
+
+/// What a session has exchanged with ZooKeeper so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests sent.
+    pub requests: u64,
+    /// Watch notifications received.
+    pub notifications: u64,
+    /// Bytes of those requests.
+    pub bytes_sent: u64,
+    /// Bytes of the replies and of the notifications.
+    pub bytes_received: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.notifications += other.notifications;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+}
+
+/// The counters behind [`Traffic`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    requests: AtomicU64,
+    notifications: AtomicU64,
+    bytes_sent: AtomicU64,
+    bytes_received: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn sent(&self, record_bytes: usize) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes_sent.fetch_add((REQUEST_HEADER + record_bytes) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn received(&self, record_bytes: usize) {
+        self.bytes_received.fetch_add((REPLY_HEADER + record_bytes) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn notified(&self, path_bytes: usize) {
+        self.notifications.fetch_add(1, Ordering::Relaxed);
+        let bytes = REPLY_HEADER + NOTIFICATION + string_len(path_bytes);
+        self.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn totals(&self) -> Traffic {
+        Traffic {
+            requests: self.requests.load(Ordering::Relaxed),
+            notifications: self.notifications.load(Ordering::Relaxed),
+            bytes_sent: self.bytes_sent.load(Ordering::Relaxed),
+            bytes_received: self.bytes_received.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A string or a byte buffer of `len` bytes.
+pub(crate) const fn string_len(len: usize) -> usize {
+    4 + len
+}
+
+/// `create`: path, data, ACL, flags.
+pub(crate) const fn create_request_len(path: usize, data: usize) -> usize {
+    string_len(path) + string_len(data) + ACL_OPEN + 4
+}
+
+/// The reply to `create`: the path as created, its stat.
+pub(crate) const fn create_reply_len(path: usize) -> usize {
+    string_len(path) + STAT
+}
+
+/// `delete`: path, version.
+pub(crate) const fn delete_request_len(path: usize) -> usize {
+    string_len(path) + 4
+}
+
+/// A read: path, watch flag.
+pub(crate) const fn read_request_len(path: usize) -> usize {
+    string_len(path) + 1
+}
+
+/// The reply to `getData`: data, stat.
+pub(crate) const fn data_reply_len(data: usize) -> usize {
+    string_len(data) + STAT
+}
+
+/// The reply to `getChildren`: a vector of names.
+pub(crate) fn children_reply_len<S: AsRef<str>>(names: &[S]) -> usize {
+    4 + names.iter().map(|name| string_len(name.as_ref().len())).sum::<usize>()
+}

@@ -1,0 +1,178 @@
+//! The requests of a session, counted, with the client library's surprises evened out.
+//!
+//! Each is sent when its future is first polled, and so never before whoever cleans up after it has been armed.
+
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat};
+
+use crate::traffic::{self, Counters};
+
+/// One session's client, until it is taken away to close the session.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    client: RwLock<Option<Arc<Client>>>,
+    chroot_len: usize,
+    counters: Counters,
+}
+
+/// A watch that was set; dropping it takes it back.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    wire: Arc<Wire>,
+    watcher: OneshotWatcher,
+    path_len: usize,
+}
+
+impl Watch {
+    /// Waits until the watched node changes or goes, or the session ends. The caller looks again in any case.
+    pub(crate) async fn fired(self) {
+        let event = self.watcher.changed().await;
+        if event.event_type != EventType::Session {
+            self.wire.counters.notified(self.path_len);
+        }
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(client: Client) -> Self {
+        // The chroot is sent with every path; the client library's root is an empty one.
+        let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
+        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default() }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes the client away. The session closes once requests in flight have been answered.
+    pub(crate) fn close(&self) {
+        self.client.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn client(&self) -> Result<Arc<Client>, ClientError> {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(ClientError::ClientClosed)
+    }
+
+    fn path_len(&self, path: &str) -> usize {
+        self.chroot_len + path.len()
+    }
+
+    /// Creates a node and returns its path, with the sequence number if the mode appends one, and its stat.
+    pub(crate) async fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+    ) -> Result<(String, Stat), ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::create_request_len(self.path_len(path), data.len()));
+        let options = mode.with_acls(Acls::anyone_all());
+        let created = answer(client.create(path, data, &options).await);
+        let created = created.map(|(stat, sequence)| match mode {
+            CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
+            _ => (path.to_owned(), stat),
+        });
+        self.replied(&created, |(path, _)| traffic::create_reply_len(self.path_len(path)));
+        created
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::delete_request_len(self.path_len(path)));
+        let deleted = answer(client.delete(path, None).await);
+        self.replied(&deleted, |()| 0);
+        deleted
+    }
+
+    pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let children = answer(client.list_children(path).await);
+        self.replied(&children, |names| traffic::children_reply_len(names));
+        children
+    }
+
+    pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let data = answer(client.get_data(path).await);
+        self.replied(&data, |(data, _)| traffic::data_reply_len(data.len()));
+        data
+    }
+
+    /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
+    pub(crate) async fn watch(self: &Arc<Self>, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let watched = answer(client.get_and_watch_data(path).await);
+        self.replied(&watched, |(data, ..)| traffic::data_reply_len(data.len()));
+        let (data, stat, watcher) = watched?;
+        Ok((data, stat, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
+    }
+
+    /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
+    pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
+        let client = self.client()?;
+        self.counters.sent(traffic::string_len(self.path_len(path)));
+        let synced = answer(client.sync(path).await);
+        self.replied(&synced, |()| traffic::string_len(self.path_len(path)));
+        synced
+    }
+
+    /// Creates a node and its missing ancestors as containers, which the server removes once they have been empty for
+    /// a while. Those that exist are left as they are.
+    pub(crate) async fn create_containers(&self, path: &str) -> Result<(), ClientError> {
+        let mut missing = vec![path];
+        while let Some(&deepest) = missing.last() {
+            match self.create(deepest, &[], CreateMode::Container).await {
+                Ok(_) | Err(ClientError::NodeExists) => {
+                    missing.pop();
+                }
+                Err(ClientError::NoNode) => match crate::node::parent(deepest) {
+                    Some(parent) => missing.push(parent),
+                    // The chroot itself is missing.
+                    None => return Err(ClientError::NoNode),
+                },
+                // The reply was lost; asking again is harmless.
+                Err(ClientError::ConnectionLoss) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn replied<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
+        match reply {
+            Ok(value) => self.counters.received(record_len(value)),
+            // These errors are the server's word; any other means that no reply came.
+            Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty) => self.counters.received(0),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Evens out how the client library reports that a connection broke before the reply came: as the error of the socket, as
+/// a message about the silence, or as a loss, depending on which noticed it first. Whether the request was applied is
+/// unknown in every case.
+fn answer<T>(reply: Result<T, ClientError>) -> Result<T, ClientError> {
+    reply.map_err(|error| match error {
+        ClientError::Custom(_) | ClientError::Timeout => ClientError::ConnectionLoss,
+        error => error,
+    })
+}
+
+/// Repeats a request whose reply was lost until it is answered or the session ends. A request that is sent while the
+/// connection is away waits for it inside the client library, so this does not spin.
+pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    loop {
+        match request().await {
+            Err(ClientError::ConnectionLoss) => {}
+            answered => return answered,
+        }
+    }
+}

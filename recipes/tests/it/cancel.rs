@@ -1,0 +1,124 @@
+//! Every future dropped after every possible number of polls: the queue empties and the next contender acquires.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_recipes::Session;
+
+use crate::support::{Lab, Lock, RECIPES, Recipe, soon};
+
+/// How long a future that waits behind a holder is given to be polled once more. It is not: that is how the last
+/// `await` is known to be reached.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// What became of a future that was to be dropped.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It was done before it had been polled that often.
+    Finished,
+    /// It was dropped after that many polls.
+    Dropped,
+    /// It waits and is polled no more.
+    Idle,
+}
+
+async fn drop_after(polls: usize, future: impl Future) -> Outcome {
+    let mut future = pin!(future);
+    let mut polled = 0;
+    let dropped = poll_fn(|cx| {
+        if polled == polls {
+            return Poll::Ready(Outcome::Dropped);
+        }
+        polled += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(Outcome::Finished),
+            Poll::Pending if polled == polls => Poll::Ready(Outcome::Dropped),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::time::timeout(IDLE, dropped).await.unwrap_or(Outcome::Idle)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Acquire,
+    TryAcquire,
+    AcquireWithin,
+}
+
+const FORMS: [Form; 3] = [Form::Acquire, Form::TryAcquire, Form::AcquireWithin];
+
+async fn attempt(lock: &Lock, form: Form) {
+    // A guard that is had is dropped, too.
+    match form {
+        Form::Acquire => drop(lock.acquire().await.unwrap()),
+        Form::TryAcquire => drop(lock.try_acquire().await.unwrap()),
+        Form::AcquireWithin => drop(lock.acquire_within(Duration::from_secs(60)).await.unwrap()),
+    }
+}
+
+/// Drops the attempt after 1, 2, … polls until it is done or idle by then. Returns how often it was dropped in flight.
+async fn drop_at_every_poll(lab: &Lab, recipe: Recipe, form: Form, session: &Session, nodes_before: usize) -> usize {
+    for polls in 1.. {
+        let outcome = drop_after(polls, attempt(&recipe.lock(session, recipe.path()), form)).await;
+        lab.until_children(recipe.parent(), nodes_before).await;
+        if outcome != Outcome::Dropped {
+            return polls - 1;
+        }
+    }
+    unreachable!("the range has no end")
+}
+
+#[tokio::test]
+async fn an_uncontended_acquire_dropped_at_any_poll_leaves_the_lock_free() {
+    for recipe in RECIPES {
+        for form in FORMS {
+            let lab = Lab::open().await;
+            let (session, next) = (lab.session().await, lab.session().await);
+            let dropped = drop_at_every_poll(&lab, recipe, form, &session, 0).await;
+            assert!(dropped >= 2, "{recipe:?} {form:?} was dropped in flight only {dropped} times");
+            let held = soon("the next contender", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            held.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_acquire_dropped_at_any_poll_leaves_the_queue() {
+    for recipe in RECIPES {
+        for form in FORMS {
+            let lab = Lab::open().await;
+            let (holder, session, next) = (lab.session().await, lab.session().await, lab.session().await);
+            let held = recipe.lock(&holder, recipe.path()).acquire().await.unwrap();
+            let dropped = drop_at_every_poll(&lab, recipe, form, &session, 1).await;
+            assert!(dropped >= 1, "{recipe:?} {form:?} was never dropped in flight");
+            held.release().await.unwrap();
+            let held = soon("the next contender", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            held.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release_dropped_at_any_poll_still_frees_the_lock_and_never_the_next_holder_s() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (session, next) = (lab.session().await, lab.session().await);
+        for polls in 1.. {
+            let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
+            let outcome = drop_after(polls, held.release()).await;
+            let next_held = soon("the next holder", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            // The reaper works in order: once it has reaped this one, it is done with what was dropped before.
+            drop(recipe.lock(&session, "/locks/other/lock").acquire().await.unwrap());
+            lab.until_children("/locks/other/lock", 0).await;
+            lab.until_children("/locks/other", usize::from(recipe == Recipe::Mutex)).await;
+            next_held.release().await.expect("the hold of the next holder was left alone");
+            if outcome != Outcome::Dropped {
+                assert!(polls > 1, "{recipe:?}: the release was never dropped in flight");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What every recipe promises, run over each of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
+
+use crate::support::{Lab, Lock, RECIPES, Recipe, soon, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_contenders_never_hold_together_and_all_get_their_turn() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let sessions = [lab.session().await, lab.session().await, lab.session().await];
+        let inside = Arc::new(AtomicUsize::new(0));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let contenders: Vec<_> = (0..24)
+            .map(|i| {
+                let lock = recipe.lock(&sessions[i % sessions.len()], recipe.path());
+                let (inside, turns) = (Arc::clone(&inside), Arc::clone(&turns));
+                tokio::spawn(async move {
+                    for _ in 0..5 {
+                        let held = lock.acquire().await.unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders of {recipe:?}");
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        turns.fetch_add(1, Ordering::SeqCst);
+                        held.release().await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for contender in contenders {
+            soon("a contender's turns", contender).await.unwrap();
+        }
+        assert_eq!(turns.load(Ordering::SeqCst), 24 * 5);
+        assert_eq!(lab.children(recipe.parent()).await, Vec::<String>::new(), "{recipe:?} left a node");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
+    for recipe in RECIPES.into_iter().filter(|recipe| recipe.is_fair()) {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let lock = recipe.lock(&session, recipe.path());
+        let held = lock.acquire().await.unwrap();
+        let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
+        for i in 0..10 {
+            let (lock, granted) = (lock.clone(), granted.clone());
+            tokio::spawn(async move {
+                let held = lock.acquire().await.unwrap();
+                granted.send(i).unwrap();
+                held.release().await.unwrap();
+            });
+            lab.until_children(recipe.parent(), i + 2).await;
+        }
+        held.release().await.unwrap();
+        for i in 0..10 {
+            assert_eq!(soon("the next grant", grants.recv()).await, Some(i));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_acquire_on_the_same_session_waits_for_the_first_hold() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let lock = recipe.lock(&session, recipe.path());
+        let held = lock.acquire().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        assert!(lock.acquire_within(Duration::from_millis(100)).await.unwrap().is_none());
+        held.release().await.unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_takes_a_free_lock_and_gives_up_a_taken_one_without_a_write() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (one, other) = (lab.session().await, lab.session().await);
+        let held = recipe.lock(&one, recipe.path()).try_acquire().await.unwrap().expect("the lock is free");
+        let before = other.traffic();
+        assert!(recipe.lock(&other, recipe.path()).try_acquire().await.unwrap().is_none());
+        assert_eq!(other.traffic().requests - before.requests, 1, "{recipe:?} must only read");
+        assert_eq!(lab.children(recipe.parent()).await.len(), 1);
+        held.release().await.unwrap();
+        assert!(recipe.lock(&other, recipe.path()).try_acquire().await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_whose_time_is_up_has_left_the_queue_when_it_returns() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (one, other) = (lab.session().await, lab.session().await);
+        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let waiter = recipe.lock(&other, recipe.path());
+        assert!(waiter.acquire_within(Duration::from_millis(200)).await.unwrap().is_none());
+        assert_eq!(lab.children(recipe.parent()).await.len(), 1, "{recipe:?}: only the holder's node is left");
+        held.release().await.unwrap();
+        assert!(waiter.acquire_within(Duration::from_secs(20)).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_guard_frees_the_lock() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (one, other) = (lab.session().await, lab.session().await);
+        drop(recipe.lock(&one, recipe.path()).acquire().await.unwrap());
+        soon("the lock", recipe.lock(&other, recipe.path()).acquire()).await.unwrap().release().await.unwrap();
+        assert_eq!(lab.children(recipe.parent()).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (one, other) = (lab.session().await, lab.session().await);
+        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let waiter = tokio::spawn({
+            let lock = recipe.lock(&other, recipe.path());
+            async move { lock.acquire().await }
+        });
+        one.close().await.unwrap();
+        assert_eq!(held.state(), HoldState::Lost(LostReason::Closed));
+        assert_eq!(soon("the loss", held.lost()).await, LostReason::Closed);
+        assert!(matches!(held.run(async {}).await, Err(Error::HoldLost { reason: LostReason::Closed, .. })));
+        assert!(matches!(held.release().await, Err(Error::HoldLost { reason: LostReason::Closed, .. })));
+        soon("the waiter's grant", waiter).await.unwrap().unwrap().release().await.unwrap();
+        let dead = recipe.lock(&one, recipe.path());
+        assert!(matches!(dead.acquire().await, Err(Error::SessionEnded { .. })));
+        assert!(matches!(dead.try_acquire().await, Err(Error::SessionEnded { .. })));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_grow_in_grant_order_also_when_the_parent_was_deleted_in_between() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let (one, other) = (lab.session().await, lab.session().await);
+        let mut last = None;
+        for session in [&one, &other, &one] {
+            let held = recipe.lock(session, recipe.path()).acquire().await.unwrap();
+            assert!(last < Some(held.token()), "{recipe:?}");
+            assert_eq!(held.token().get(), stat_czxid(&lab, held.path()).await);
+            last = Some(held.token());
+            held.release().await.unwrap();
+            // What the server does with an empty container; the sequence numbers restart.
+            lab.raw.delete(recipe.parent(), None).await.unwrap();
+        }
+    }
+}
+
+async fn stat_czxid(lab: &Lab, path: &str) -> i64 {
+    lab.raw.check_stat(path).await.unwrap().expect("the hold's node exists").czxid
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
+        lab.raw.delete(held.path(), None).await.unwrap();
+        let released = held.release().await;
+        assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = Recipe::Mutex.lock(&session, Recipe::Mutex.path());
+    let held = lock.acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    lab.until_children(Recipe::Mutex.parent(), 2).await;
+    let children = lab.children(Recipe::Mutex.parent()).await;
+    let own = children.iter().map(|name| format!("{}/{name}", Recipe::Mutex.parent())).find(|path| path != held.path());
+    lab.raw.delete(&own.unwrap(), None).await.unwrap();
+    held.release().await.unwrap();
+    assert!(matches!(soon("the waiter", waiter).await.unwrap(), Err(Error::NodeDeleted { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_parents_are_created_as_containers_which_the_server_removes() {
+    let config = ZooKeeperConfig { container_check_interval: Duration::from_millis(50), ..ZooKeeperConfig::default() };
+    let server = ZooKeeper::start(config).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let raw = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
+    for recipe in RECIPES {
+        recipe.lock(&session, recipe.path()).acquire().await.unwrap().release().await.unwrap();
+        until("the containers are gone", async || raw.check_stat("/locks").await.unwrap().is_none()).await;
+        // The sequence restarts with the parent, the lock goes on.
+        recipe.lock(&session, recipe.path()).acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_watch_is_left_behind_by_grants_timeouts_and_cancelled_waits() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let config = SessionConfig::default();
+    let (one, other) = (
+        Session::connect(&server.connect_string(), config).await.unwrap(),
+        Session::connect(&server.connect_string(), config).await.unwrap(),
+    );
+    for recipe in RECIPES {
+        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let waiter = recipe.lock(&other, recipe.path());
+        assert!(waiter.acquire_within(Duration::from_millis(200)).await.unwrap().is_none());
+        let cancelled = tokio::spawn({
+            let waiter: Lock = waiter.clone();
+            async move { waiter.acquire().await }
+        });
+        until("the waiter watches", async || server.metric("zk_watch_count").await.unwrap() == 1).await;
+        cancelled.abort();
+        until("the watch is gone", async || server.metric("zk_watch_count").await.unwrap() == 0).await;
+        held.release().await.unwrap();
+        waiter.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(server.metric("zk_watch_count").await.unwrap(), 0, "{recipe:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Sessions: connecting, states, and what a hold learns of them.
+
+use std::time::{Duration, Instant};
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Session, SessionConfig};
+
+use crate::support::{Lab, RECIPES, soon};
+
+fn quick_server() -> ZooKeeperConfig {
+    ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() }
+}
+
+fn quick_session() -> SessionConfig {
+    SessionConfig { timeout: Duration::from_secs(2), ..SessionConfig::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_server_is_an_error_that_names_it_after_the_time_given() {
+    let config = SessionConfig { connect_within: Duration::from_millis(400), ..SessionConfig::default() };
+    let asked = Instant::now();
+    let error = Session::connect("127.0.0.1:1", config).await.unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }));
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    assert!(asked.elapsed() >= Duration::from_millis(400));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_connect_string_fails_at_once() {
+    let asked = Instant::now();
+    let error = Session::connect("", SessionConfig::default()).await.unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+    assert!(asked.elapsed() < SessionConfig::default().connect_within);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_connects_to_a_server_that_starts_late() {
+    let server = ZooKeeper::start(quick_server()).await.unwrap();
+    let connect_string = server.connect_string();
+    server.pause().unwrap();
+    let connecting = tokio::spawn(async move { Session::connect(&connect_string, quick_session()).await });
+    server.resume().unwrap();
+    soon("the session", connecting).await.unwrap().unwrap().check(Duration::from_secs(10)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_server_makes_holds_suspect_and_then_lost_before_the_session_can_expire() {
+    for recipe in RECIPES {
+        let server = ZooKeeper::start(quick_server()).await.unwrap();
+        let session = Session::connect(&server.connect_string(), quick_session()).await.unwrap();
+        let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
+        assert_eq!(held.state(), HoldState::Held);
+        let mut states = session.states();
+        // The server has heard of us at the latest now.
+        server.pause().unwrap();
+        let frozen = Instant::now();
+        assert_eq!(soon("the suspension", states.changed()).await, Some(ConnectionState::Suspended));
+        assert_eq!(held.state(), HoldState::Suspect);
+        let stopped = soon("the loss", held.run(std::future::pending::<()>())).await;
+        assert!(
+            matches!(stopped, Err(Error::HoldLost { reason: LostReason::Disconnected, .. })),
+            "{recipe:?}: {stopped:?}"
+        );
+        assert!(frozen.elapsed() <= session.timeout(), "{recipe:?}: lost only after {:?}", frozen.elapsed());
+        server.resume().unwrap();
+        // Whether the session survived or not, the hold never turns back, and says so at the release.
+        assert!(matches!(soon("the release", held.release()).await, Err(Error::HoldLost { .. })));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_freeze_leaves_the_hold_held() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let config = SessionConfig { timeout: Duration::from_secs(8), ..SessionConfig::default() };
+    let session = Session::connect(&server.connect_string(), config).await.unwrap();
+    let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
+    let mut states = session.states();
+    server.pause().unwrap();
+    assert_eq!(soon("the suspension", states.changed()).await, Some(ConnectionState::Suspended));
+    server.resume().unwrap();
+    assert_eq!(soon("the reconnection", states.changed()).await, Some(ConnectionState::Connected));
+    assert_eq!(held.state(), HoldState::Held);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_ends_the_session_and_every_form_of_acquire_says_so() {
+    let server = ZooKeeper::start(quick_server()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), quick_session()).await.unwrap();
+    let lock = RECIPES[1].lock(&session, "/locks/a");
+    let held = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    drop(server);
+    let waited = soon("the waiter", waiting).await.unwrap();
+    assert!(matches!(waited, Err(Error::SessionEnded { .. })), "{waited:?}");
+    soon("the end", async {
+        let mut states = session.states();
+        while states.changed().await.is_some() {}
+    })
+    .await;
+    assert!(session.is_ended());
+    assert!(matches!(held.state(), HoldState::Lost(_)));
+    assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
+    assert!(matches!(session.check(Duration::from_secs(1)).await, Err(Error::SessionEnded { .. })));
+    assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_a_session_deletes_its_nodes_at_once_although_recipes_and_guards_still_exist() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
+    assert_eq!(lab.children("/locks/a").await.len(), 1);
+    let mut states = session.states();
+    assert_eq!(states.current(), ConnectionState::Connected);
+    session.close().await.unwrap();
+    assert_eq!(lab.children("/locks/a").await.len(), 0);
+    assert_eq!(states.changed().await, Some(ConnectionState::Lost));
+    assert_eq!(states.changed().await, None);
+    assert!(session.is_ended());
+    session.close().await.expect("closing again is harmless");
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_clone_closes_the_session() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
+    drop(session);
+    assert_eq!(lab.children("/locks/a").await.len(), 1, "a guard keeps its session open");
+    drop(held);
+    lab.until_children("/locks/a", 0).await;
+}

@@ -1,0 +1,82 @@
+//! What the counters say is what the server saw.
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Session, SessionConfig, Traffic};
+
+use crate::support::{RECIPES, Recipe, soon, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uncontended_cycle_costs_three_requests_as_a_queue_and_two_as_a_fixed_node() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    for (recipe, requests) in [(Recipe::Mutex, 3), (Recipe::Naive, 2)] {
+        let lock = recipe.lock(&session, recipe.path());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let before = session.traffic();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(session.traffic().requests - before.requests, requests, "{recipe:?}");
+        assert_eq!(session.traffic().notifications, before.notifications);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    // A timeout so long that no ping falls into the measurement.
+    let config = SessionConfig { timeout: std::time::Duration::from_secs(40), ..SessionConfig::default() };
+    let session = Session::connect(&server.connect_string(), config).await.unwrap();
+    for recipe in RECIPES {
+        let lock = recipe.lock(&session, recipe.path());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let before = (session.traffic(), server.metric("zk_bytes_received_count").await.unwrap());
+        for _ in 0..20 {
+            let held = lock.acquire().await.unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+            held.release().await.unwrap();
+        }
+        let counted = session.traffic().bytes_sent - before.0.bytes_sent;
+        // The server also counts the four letters by which it is asked.
+        let received = server.metric("zk_bytes_received_count").await.unwrap() - before.1 - "mntr".len() as u64;
+        assert_eq!(counted, received, "{recipe:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_node() {
+    const WAITERS: u64 = 12;
+    for recipe in RECIPES {
+        let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+        let connect = async || Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+        let holder = connect().await;
+        let held = recipe.lock(&holder, recipe.path()).acquire().await.unwrap();
+        let mut sessions = Vec::new();
+        for _ in 0..WAITERS {
+            sessions.push(connect().await);
+        }
+        let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
+        for session in &sessions {
+            let (lock, granted) = (recipe.lock(session, recipe.path()), granted.clone());
+            tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
+        }
+        // A waiter of a queue watches its predecessor, all of a fixed node watch that. Each holder waits for the others
+        // to watch again, so that the figures are those of a full queue.
+        let mut held = held;
+        for waiting in (0..=WAITERS).rev() {
+            until("all waiters watch", async || server.metric("zk_watch_count").await.unwrap() == waiting).await;
+            held.release().await.unwrap();
+            if waiting == 0 {
+                break;
+            }
+            held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
+        }
+        let mut total = Traffic::default();
+        sessions.iter().for_each(|session| total += session.traffic());
+        let counted = server.metric("zk_sum_node_deleted_watch_count").await.unwrap();
+        assert_eq!(counted, total.notifications, "{recipe:?}: the server and the clients agree");
+        let expected = match recipe {
+            Recipe::Mutex => WAITERS,
+            Recipe::Naive => WAITERS * (WAITERS + 1) / 2,
+        };
+        assert_eq!(total.notifications, expected, "{recipe:?}");
+    }
+}

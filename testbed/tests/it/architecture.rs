@@ -1,0 +1,133 @@
+//! The invariants of `ARCHITECTURE.md` that a program can check.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The direct dependencies of a crate of this workspace, without those of its tests.
+fn dependencies(package: &str) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|candidate| candidate["name"] == package).expect("the package exists");
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    dependencies
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has sources");
+    found
+}
+
+/// What a file says before its tests, without its comments.
+fn code(text: &str) -> String {
+    let shipped = text.split("#[cfg(test)]").next().unwrap();
+    shipped.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_arrows_between_the_crates_are_those_of_the_drawing() {
+    let of_the_workspace = |package: &str| -> Vec<String> {
+        let members = ["zk-recipes", "demo-service", "loadgen", "bench", "testbed"];
+        dependencies(package).into_iter().filter(|name| members.contains(&name.as_str())).collect()
+    };
+    assert_eq!(of_the_workspace("zk-recipes"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
+    assert_eq!(of_the_workspace("loadgen"), ["testbed"]);
+}
+
+#[test]
+fn the_lock_library_knows_nothing_of_sql_or_http() {
+    let dependencies = dependencies("zk-recipes");
+    for foreign in ["sqlx", "axum", "hyper", "reqwest", "tower", "tower-http"] {
+        assert!(!dependencies.iter().any(|name| name == foreign), "zk-recipes depends on {foreign}");
+    }
+}
+
+#[test]
+fn the_service_reaches_zookeeper_only_through_the_recipes() {
+    assert!(!dependencies("demo-service").iter().any(|name| name == "zookeeper-client"));
+}
+
+#[test]
+fn the_deciding_code_has_no_async_no_clock_and_no_io() {
+    let deciding = [
+        "recipes/src/queue.rs",
+        "recipes/src/node.rs",
+        "recipes/src/liveness.rs",
+        "demo-service/src/stock.rs",
+        "loadgen/src/plan.rs",
+        "loadgen/src/audit.rs",
+        "loadgen/src/stats.rs",
+    ];
+    for file in deciding {
+        let code = code(&fs::read_to_string(root().join(file)).unwrap());
+        for effect in ["async ", ".await", "Instant::now", "SystemTime::now", "tokio", "std::fs", "std::net", "sqlx"] {
+            assert!(!code.contains(effect), "{file} contains {effect:?}");
+        }
+    }
+}
+
+#[test]
+fn only_one_file_of_the_lock_library_sends_requests() {
+    for (path, text) in sources("recipes/src") {
+        let sends = code(&text).contains("Client::connector") || code(&text).contains("client.create(");
+        let may = path.ends_with("wire.rs") || path.ends_with("session.rs");
+        assert!(!sends || may, "{} talks to the client library itself", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_spawned_inside_a_drop() {
+    for (path, text) in ["recipes/src", "demo-service/src", "loadgen/src"].into_iter().flat_map(sources) {
+        for drop in code(&text).split("fn drop(&mut self)").skip(1) {
+            let body = drop.split("\n    }\n").next().unwrap();
+            assert!(!body.contains("spawn"), "{} spawns inside a drop", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_statement_of_the_service_s_domain_is_in_the_store() {
+    for (path, text) in sources("demo-service/src") {
+        let states = code(&text).contains("sqlx::query");
+        let may = path.ends_with("stock/store.rs") || path.ends_with("database.rs");
+        assert!(!states || may, "{} has a statement of its own", path.display());
+    }
+}
+
+#[test]
+fn no_test_is_ignored() {
+    let attribute = concat!("#[", "ignore");
+    for (path, text) in ["recipes", "demo-service", "loadgen", "testbed", "bench"].into_iter().flat_map(sources) {
+        assert!(!text.contains(attribute), "{} ignores a test", path.display());
+    }
+}

@@ -1,0 +1,225 @@
+//! The command line, and the configuration that it makes.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+use subtle::ConstantTimeEq;
+
+use crate::hold::Hold;
+use crate::strategy::registry::{self, Entry};
+
+/// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
+pub const EXIT_USAGE: u8 = 64;
+
+/// The environment variable with the token of the administrator.
+pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
+
+/// The stock service of a flash sale: one deduction, guarded in as many ways as there are strategies.
+#[derive(Clone, Parser)]
+#[command(name = "demo-service", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Config {
+    /// Address to serve on; port 0 takes any that is free
+    #[arg(long, env, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start
+    #[arg(long, env, hide_env_values = true, value_name = "URL")]
+    pub database_url: String,
+    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT
+    #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "CONNECT")]
+    pub zookeeper: String,
+    /// ZooKeeper sessions that the deductions take turns in
+    #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub zk_sessions: u16,
+    /// Silence after which ZooKeeper ends a session and frees its locks; also the time to open one
+    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
+    pub zk_session_timeout: Duration,
+    /// Strategy of the requests that name none
+    #[arg(long, env, default_value = "zk-mutex", value_name = "NAME", value_parser = strategy_parser())]
+    pub strategy: &'static Entry,
+    /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
+    #[arg(long, env, default_value = "0ms", value_name = "TIME")]
+    pub hold: Hold,
+    /// Longest wait for a lock
+    #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
+    pub lock_wait: Duration,
+    /// Longest wait for a database connection, statement or transaction
+    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
+    pub db_timeout: Duration,
+    /// Longest time until a request is sent, and then until it is answered
+    #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
+    pub http_timeout: Duration,
+    /// Most database connections
+    #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub db_connections: u32,
+    /// Most requests worked on at once; more are refused
+    #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub concurrency_max: u32,
+    /// Most open client connections; more wait to be accepted
+    #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections_max: u32,
+    /// Name that this instance writes into its orders
+    #[arg(long, env, default_value_t = default_instance(), value_name = "NAME", value_parser = instance_name)]
+    pub instance: String,
+    /// Format of the log, which goes to standard error
+    #[arg(long, env, default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// Token of the administrator; without one there is no administration.
+    #[arg(skip)]
+    pub admin_token: Option<AdminToken>,
+}
+
+const AFTER_HELP: &str = "\
+Environment:
+  ADMIN_TOKEN  bearer token that PUT /admin/goods/{goods_no} asks for; unset or empty, there is no administration
+  RUST_LOG     what is logged, for instance info,demo_service=debug
+
+Exit status: 0 after SIGINT or SIGTERM, 3 when the service cannot start, 64 for a wrong command line.";
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// Parses a command line, its first word being the program, and takes `ADMIN_TOKEN` from the environment.
+    ///
+    /// # Errors
+    /// A wrong command line, or a request for help or the version: [`clap::Error::print`] it either way.
+    pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let config = Self { admin_token: AdminToken::from_env(), ..Self::try_parse_from(words)? };
+        config.check().map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))?;
+        Ok(config)
+    }
+
+    /// Refuses times that cannot work together. A wait must end before the wait around it does, or the answer would
+    /// come from the wrong layer, and a request that was given up could still write.
+    fn check(&self) -> Result<(), String> {
+        let times =
+            [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
+        for [(inner, shorter), (outer, longer)] in [[times[0], times[1]], [times[1], times[2]]] {
+            if shorter >= longer {
+                return Err(format!("{inner} ({shorter:?}) must be less than {outer} ({longer:?})"));
+            }
+        }
+        if self.hold.max() >= self.db_timeout {
+            return Err(format!(
+                "--hold ({}) must be less than --db-timeout ({:?}), as it passes inside the transaction",
+                self.hold, self.db_timeout
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The administrator's bearer token. Compared in constant time and never shown.
+#[derive(Clone)]
+pub struct AdminToken(String);
+
+impl AdminToken {
+    /// A token, or `None` when `secret` is empty: an empty variable means that there is no administration.
+    pub fn new(secret: String) -> Option<Self> {
+        (!secret.is_empty()).then_some(Self(secret))
+    }
+
+    fn from_env() -> Option<Self> {
+        std::env::var(ADMIN_TOKEN).ok().and_then(Self::new)
+    }
+
+    /// Whether `candidate` is the token. The time taken tells the length of the token at most.
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(candidate).into()
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(hidden)")
+    }
+}
+
+fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
+    PossibleValuesParser::new(registry::names()).map(|name| registry::find(&name).expect("BUG: clap let it through"))
+}
+
+fn positive_duration(text: &str) -> Result<Duration, &'static str> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration >= Duration::from_millis(1) => Ok(duration),
+        _ => Err("give a duration of 1ms or more with its unit, for instance 500ms, 10s or 1m"),
+    }
+}
+
+fn instance_name(text: &str) -> Result<String, &'static str> {
+    let printable = text.chars().all(|character| !character.is_control());
+    if printable && (1..=100).contains(&text.len()) {
+        Ok(text.to_owned())
+    } else {
+        Err("give a name of 1 to 100 bytes without control characters")
+    }
+}
+
+fn default_instance() -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    format!("{}-{}", host.as_deref().unwrap_or("localhost"), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, clap::Error> {
+        let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
+        Config::parse_from_env(servers.iter().chain(arguments).map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Config::command().debug_assert();
+    }
+
+    #[test]
+    fn the_default_strategy_is_a_row_of_the_registry() {
+        assert_eq!(parse(&[]).unwrap().strategy.name, "zk-mutex");
+        for name in registry::names() {
+            assert_eq!(parse(&["--strategy", name]).unwrap().strategy.name, name);
+        }
+    }
+
+    #[test]
+    fn wrong_command_lines_name_what_is_wrong() {
+        for (arguments, expected) in [
+            (&["--strategy", "hope"][..], "unguarded"),
+            (&["--hold", "5"], "give a duration with its unit (2ms)"),
+            (&["--lock-wait", "10s"], "--lock-wait (10s) must be less than --db-timeout (10s)"),
+            (&["--db-timeout", "30s"], "--db-timeout (30s) must be less than --http-timeout (20s)"),
+            (&["--hold", "1s..10s"], "--hold (1s..10s) must be less than --db-timeout (10s)"),
+            (&["--zk-sessions", "0"], "0 is not in 1.."),
+            (&["--lock-wait", "0s"], "1ms or more"),
+            (&["--listen", "8080"], "8080"),
+            (&["--instance", ""], "1 to 100 bytes"),
+        ] {
+            let error = parse(arguments).err().unwrap();
+            assert!(error.to_string().contains(expected), "{arguments:?}: {error}");
+            assert!(error.use_stderr(), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_matched_whole_and_never_shown() {
+        assert!(AdminToken::new(String::new()).is_none());
+        let token = AdminToken::new("sesame".to_owned()).unwrap();
+        assert!(token.matches(b"sesame"));
+        for wrong in ["", "sesam", "sesame ", "Sesame", "sesamesesame"] {
+            assert!(!token.matches(wrong.as_bytes()), "{wrong:?}");
+        }
+        assert!(!format!("{token:?}").contains("sesame"));
+    }
+}

@@ -1,0 +1,53 @@
+//! The stock service of a flash sale. Many buyers want the same few units at the same instant; the service deducts
+//! them by whichever [strategy](strategy::registry::STRATEGIES) a request names, so that the strategies can be
+//! compared on one schema, one server and one load.
+//!
+//! A request passes [`router`] (limits, problem details), a handler in [`routes`], [`app::App::deduct`] (a task of its
+//! own), a [`strategy`] (the lock), its critical section ([`strategy::section`]) and [`stock::store`] (the statements).
+//! What may be sold is decided in [`stock`], without input or output.
+
+// In reading order.
+pub mod config;
+pub mod hold;
+
+pub mod server;
+
+pub mod app;
+pub mod router;
+pub mod routes;
+
+pub mod strategy;
+
+pub mod stock;
+
+pub mod database;
+pub mod sessions;
+
+pub mod error;
+pub mod problem;
+pub mod telemetry;
+
+use std::io::Write;
+use std::pin::pin;
+
+use crate::config::Config;
+use crate::error::SetupError;
+use crate::server::Server;
+
+/// Runs the service until `shutdown` resolves. Says on standard output, in one line, when and where it is ready.
+///
+/// # Errors
+/// A [`SetupError`] when it could not start.
+///
+/// # Cancel safety
+/// Dropped, connections are cut; deductions that have begun go on to their end.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
+    let mut shutdown = pin!(shutdown);
+    let server = tokio::select! {
+        started = Server::start(config) => started?,
+        () = &mut shutdown => return Ok(()),
+    };
+    writeln!(std::io::stdout(), "listening on http://{}", server.address()).map_err(SetupError::Stdout)?;
+    server.serve(shutdown).await;
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `/admin/goods/{goods_no}`: the administrator's part. It exists only where there is an `ADMIN_TOKEN`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use serde::Deserialize;
+
+use super::goods::GoodsView;
+use super::{GoodsNoInPath, database_problem};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::stock::Stock;
+
+/// Proof that the request bears the token.
+#[derive(Debug)]
+pub struct Administrator;
+
+impl FromRequestParts<Arc<App>> for Administrator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let header = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        match (header.and_then(bearer), &app.config.admin_token) {
+            (Some(candidate), Some(token)) if token.matches(candidate) => Ok(Self),
+            _ => Err(Problem::unauthorized()),
+        }
+    }
+}
+
+/// The token of `Bearer TOKEN`; the scheme may be written in any case (RFC 9110, section 11.1).
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = header.split_at_checked(b"bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+}
+
+/// The body of a reset.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewSale {
+    stock: i64,
+}
+
+/// `PUT`: starts the next sale of a SKU, which is created if it is new.
+///
+/// # Errors
+/// 401 without the token, 4xx for a body that is not `{"stock":100}`, 503 when the database is away.
+///
+/// # Cancel safety
+/// Dropped, the sale may have started or not.
+pub async fn start_sale(
+    State(app): State<Arc<App>>,
+    _: Administrator,
+    GoodsNoInPath(goods_no): GoodsNoInPath,
+    Json(new): Json<NewSale>,
+) -> Result<Json<GoodsView>, Problem> {
+    let stock = Stock::new(new.stock).ok_or_else(|| Problem::invalid_input("stock must not be negative"))?;
+    let goods = app.store.start_sale(goods_no, stock).await.map_err(database_problem)?;
+    Ok(Json(goods.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn only_the_bearer_scheme_bears_a_token() {
+        assert_eq!(bearer(b"Bearer sesame"), Some(&b"sesame"[..]));
+        assert_eq!(bearer(b"bearer  sesame "), Some(&b"sesame"[..]));
+        for header in ["", "Bearer", "sesame", "Basic sesame", "Bearersesame"] {
+            assert_eq!(bearer(header.as_bytes()), None, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `/goods/{goods_no}`: looking.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use super::{GoodsNoInPath, database_problem, unknown_goods};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::stock::Goods;
+
+/// A SKU as a client sees it.
+#[derive(Debug, Serialize)]
+pub struct GoodsView {
+    goods_no: i64,
+    sale: i64,
+    stock_initial: i64,
+    on_hand: i64,
+}
+
+impl From<Goods> for GoodsView {
+    fn from(goods: Goods) -> Self {
+        Self {
+            goods_no: goods.goods_no.get(),
+            sale: goods.sale,
+            stock_initial: goods.stock_initial,
+            on_hand: goods.on_hand,
+        }
+    }
+}
+
+/// `GET`: what is left.
+///
+/// # Errors
+/// 404 for an unknown SKU, 422 for a malformed number, 503 when the database is away.
+///
+/// # Cancel safety
+/// Nothing is lost.
+pub async fn show(
+    State(app): State<Arc<App>>,
+    GoodsNoInPath(goods_no): GoodsNoInPath,
+) -> Result<Json<GoodsView>, Problem> {
+    let goods = app.store.goods(goods_no).await.map_err(database_problem)?;
+    goods.map(|goods| Json(goods.into())).ok_or_else(|| unknown_goods(goods_no))
+}

@@ -1,0 +1,57 @@
+//! `/healthz` and `/readyz`: probes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// How long a probe waits for each of the servers. Both are asked at the same time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The answer of a probe that succeeded.
+#[derive(Debug, Serialize)]
+pub struct Healthy {
+    status: &'static str,
+}
+
+/// `GET /healthz`: the process answers.
+pub async fn alive() -> Json<Healthy> {
+    Json(Healthy { status: "alive" })
+}
+
+/// `GET /readyz`: Postgres and ZooKeeper answered just now.
+///
+/// # Errors
+/// 503, naming those that did not.
+///
+/// # Cancel safety
+/// Nothing is lost.
+pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Problem> {
+    let (postgres, zookeeper) = tokio::join!(postgres_answers(&app), zookeeper_answers(&app));
+    let away: Vec<_> = [(postgres, "Postgres"), (zookeeper, "ZooKeeper")]
+        .iter()
+        .filter(|(ok, _)| !ok)
+        .map(|(_, name)| *name)
+        .collect();
+    if away.is_empty() {
+        Ok(Json(Healthy { status: "ready" }))
+    } else {
+        Err(Problem::not_ready(format!("no answer from {}", away.join(" and "))))
+    }
+}
+
+async fn postgres_answers(app: &App) -> bool {
+    matches!(tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await, Ok(Ok(())))
+}
+
+async fn zookeeper_answers(app: &App) -> bool {
+    match app.sessions.pick() {
+        Some(session) => session.check(ANSWER_WITHIN).await.is_ok(),
+        None => false,
+    }
+}

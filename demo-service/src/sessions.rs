@@ -1,0 +1,176 @@
+//! The ZooKeeper sessions of one instance: opened together, used in turn, replaced when they end.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+use zk_recipes::{ConnectionState, Session, SessionConfig, Traffic};
+
+/// How many sessions are opened or closed at the same time. More would queue up in the server's own backlog.
+const PARALLEL_MAX: usize = 32;
+
+/// The first pause after a session could not be replaced; it doubles up to [`BACKOFF_MAX`].
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// A fixed number of sessions. A session that has ended is replaced in the background.
+pub struct SessionPool {
+    slots: Arc<Slots>,
+    next: AtomicUsize,
+    keepers: Mutex<JoinSet<()>>,
+}
+
+/// What the pool and the keepers of its sessions share.
+struct Slots {
+    connect_string: String,
+    config: SessionConfig,
+    state: RwLock<State>,
+    connecting: Semaphore,
+}
+
+struct State {
+    sessions: Vec<Session>,
+    /// What the sessions that were replaced had exchanged.
+    retired: Traffic,
+}
+
+/// How many sessions are in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// In touch with a server.
+    pub connected: u32,
+    /// Out of touch, and possibly still alive.
+    pub suspended: u32,
+    /// Given up for lost, or ended and not yet replaced.
+    pub lost: u32,
+}
+
+impl SessionPool {
+    /// Opens `count` sessions.
+    ///
+    /// # Errors
+    /// The first error of any of them; the others are closed.
+    ///
+    /// # Cancel safety
+    /// Dropped, the sessions that were opened are closed.
+    pub async fn open(connect_string: &str, config: SessionConfig, count: u16) -> Result<Self, zk_recipes::Error> {
+        let sessions: Vec<Session> = stream::iter(0..count)
+            .map(|_| Session::connect(connect_string, config))
+            .buffer_unordered(PARALLEL_MAX)
+            .try_collect()
+            .await?;
+        let keep: Vec<(usize, Session)> = sessions.iter().cloned().enumerate().collect();
+        let slots = Arc::new(Slots {
+            connect_string: connect_string.to_owned(),
+            config,
+            state: RwLock::new(State { sessions, retired: Traffic::default() }),
+            connecting: Semaphore::new(PARALLEL_MAX),
+        });
+        let mut keepers = JoinSet::new();
+        for (slot, session) in keep {
+            keepers.spawn(Arc::clone(&slots).keep(slot, session));
+        }
+        Ok(Self { slots, next: AtomicUsize::new(0), keepers: Mutex::new(keepers) })
+    }
+
+    /// The next session that is connected, or `None` when none of them is.
+    pub fn pick(&self) -> Option<Session> {
+        let state = self.slots.read();
+        let count = state.sessions.len();
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        (0..count)
+            .map(|offset| &state.sessions[first.wrapping_add(offset) % count])
+            .find(|session| session.state() == ConnectionState::Connected)
+            .cloned()
+    }
+
+    /// What all sessions have exchanged with ZooKeeper, those that have ended included.
+    pub fn traffic(&self) -> Traffic {
+        let state = self.slots.read();
+        let mut total = state.retired;
+        for session in &state.sessions {
+            total += session.traffic();
+        }
+        total
+    }
+
+    /// How many sessions are in each state.
+    pub fn counts(&self) -> SessionCounts {
+        let mut counts = SessionCounts::default();
+        for session in &self.slots.read().sessions {
+            match session.state() {
+                ConnectionState::Connected => counts.connected += 1,
+                ConnectionState::Suspended => counts.suspended += 1,
+                ConnectionState::Lost => counts.lost += 1,
+            }
+        }
+        counts
+    }
+
+    /// Ends all sessions on the server, which frees whatever they held, and replaces none any more. Takes a session
+    /// timeout at most for each that cannot be reached; the server then ends it by itself.
+    ///
+    /// # Cancel safety
+    /// Dropped, the remaining sessions close when their last user is gone.
+    pub async fn close(&self) {
+        let mut keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        keepers.shutdown().await;
+        let sessions = self.slots.read().sessions.clone();
+        stream::iter(sessions)
+            .for_each_concurrent(PARALLEL_MAX, |session| async move {
+                if let Err(error) = session.close().await {
+                    let session = format_args!("{:#x}", session.id());
+                    warn!(session, %error, "a ZooKeeper session could not be closed, the server will expire it");
+                }
+            })
+            .await;
+    }
+}
+
+impl Slots {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        // A panic while the lock was held can leave no half-made state: every write is one assignment.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the session of one slot, and its successors, whenever it has ended.
+    async fn keep(self: Arc<Self>, slot: usize, mut session: Session) {
+        loop {
+            let mut states = session.states();
+            while states.changed().await.is_some() {}
+            warn!(
+                slot,
+                session = format_args!("{:#x}", session.id()),
+                "a ZooKeeper session has ended, opening another"
+            );
+            session = self.connect(slot).await;
+            info!(slot, session = format_args!("{:#x}", session.id()), "a ZooKeeper session was replaced");
+            self.replace(slot, session.clone());
+        }
+    }
+
+    async fn connect(&self, slot: usize) -> Session {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            let permit = self.connecting.acquire().await;
+            match Session::connect(&self.connect_string, self.config).await {
+                Ok(session) => return session,
+                Err(error) => warn!(slot, %error, "a ZooKeeper session could not be replaced, trying again"),
+            }
+            drop(permit);
+            tokio::time::sleep(rand::random_range(backoff / 2..=backoff)).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    /// Swaps and counts under one lock, so that the totals never go back.
+    fn replace(&self, slot: usize, session: Session) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = std::mem::replace(&mut state.sessions[slot], session);
+        state.retired += ended.traffic();
+    }
+}

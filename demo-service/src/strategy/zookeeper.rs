@@ -1,0 +1,117 @@
+//! Locks in ZooKeeper.
+
+use std::time::Duration;
+
+use tracing::warn;
+use zk_recipes::{LockGuard, Mutex, NaiveLock, Session};
+
+use super::section::{Progression, read_modify_write};
+use super::{Context, Deducting, Deduction, DeductionStrategy, registry::Entry};
+use crate::error::Failure;
+use crate::sessions::SessionPool;
+use crate::stock::{GoodsNo, Outcome};
+
+/// The folder of all locks of the service.
+const ROOT: &str = "/seckill";
+
+/// How long the answer to a buyer waits for the confirmation that the lock is free. The order is committed by then; a
+/// release that is not confirmed goes on in the background.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Takes a lock that guards nothing and gives it back, which shows that the chroot exists and may be written to. That
+/// another instance is just doing the same shows it as well.
+///
+/// # Errors
+/// Whatever the recipe says.
+///
+/// # Cancel safety
+/// Dropped, the lock is released in the background.
+pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
+    let Some(session) = sessions.pick() else { return Ok(()) };
+    match Mutex::new(&session, &format!("{ROOT}/probe"))?.try_acquire().await? {
+        Some(held) => held.release().await,
+        None => Ok(()),
+    }
+}
+
+/// The recipes that guard a deduction.
+#[derive(Debug, Clone, Copy)]
+enum Recipe {
+    Naive,
+    Mutex,
+}
+
+struct ZooKeeperLock {
+    entry: &'static Entry,
+    context: Context,
+    recipe: Recipe,
+}
+
+/// Makes the strategy whose waiters all watch the same node.
+pub(super) fn build_naive(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
+    Box::new(ZooKeeperLock { entry, context, recipe: Recipe::Naive })
+}
+
+/// Makes the strategy whose waiters queue.
+pub(super) fn build_mutex(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
+    Box::new(ZooKeeperLock { entry, context, recipe: Recipe::Mutex })
+}
+
+impl Recipe {
+    /// Waits up to `wait` for the lock at `path`: the very node of a naive lock, the parent of a mutex's queue.
+    async fn acquire(
+        self,
+        session: &Session,
+        path: &str,
+        wait: Duration,
+    ) -> Result<Option<LockGuard>, zk_recipes::Error> {
+        match self {
+            Self::Naive => NaiveLock::new(session, path)?.acquire_within(wait).await,
+            Self::Mutex => Mutex::new(session, path)?.acquire_within(wait).await,
+        }
+    }
+}
+
+impl ZooKeeperLock {
+    /// Waits for the lock on a SKU. Without a connected session it fails at once: nothing is sold unguarded.
+    async fn acquire(&self, goods_no: GoodsNo) -> Result<LockGuard, Failure> {
+        let unavailable = |reason: String| Failure::LockServiceUnavailable(reason);
+        let session = self.context.sessions.pick();
+        let session = session.ok_or_else(|| unavailable("no ZooKeeper session is connected".to_owned()))?;
+        let path = format!("{ROOT}/{}/{goods_no}", self.entry.name);
+        let waited = self.context.lock_wait;
+        let acquired = self.context.timed(self.recipe.acquire(&session, &path, waited)).await;
+        acquired.map_err(|error| unavailable(error.to_string()))?.ok_or(Failure::LockTimeout { waited })
+    }
+
+    async fn deduct_guarded(&self, deduction: Deduction) -> Result<Outcome, Failure> {
+        let held = self.acquire(deduction.goods_no).await?;
+        let progression = Progression::default();
+        let token = Some(held.token().get());
+        let section = read_modify_write(&self.context, self.entry.name, deduction, token, &progression);
+        // A lost hold stops the section wherever it stands. Before the commit that rolls the transaction back; once the
+        // commit is on its way nothing can call it back, and then the outcome is not known.
+        let outcome = match held.run(section).await {
+            Ok(outcome) => outcome,
+            Err(lost) => return Err(Failure::of_lost_hold(&lost, progression.get())),
+        };
+        release(held).await;
+        outcome
+    }
+}
+
+/// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
+async fn release(held: LockGuard) {
+    let token = held.token().get();
+    match tokio::time::timeout(RELEASE_WITHIN, held.release()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn!(token, %error, "a lock was not released cleanly"),
+        Err(_) => warn!(token, "a release was not confirmed within {RELEASE_WITHIN:?}, it goes on in the background"),
+    }
+}
+
+impl DeductionStrategy for ZooKeeperLock {
+    fn deduct(&self, deduction: Deduction) -> Deducting<'_> {
+        Box::pin(self.deduct_guarded(deduction))
+    }
+}

@@ -1,0 +1,34 @@
+//! What the service says about itself: logs and metrics.
+
+mod metrics;
+
+pub use metrics::{LockWaits, Metrics, Outcomes};
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::LogFormat;
+use crate::error::SetupError;
+
+/// What is logged when `RUST_LOG` does not say. The libraries below have a line for every one of maybe a thousand
+/// sessions, and for every statement that waits for a row, which is what this service is about.
+const FILTER_DEFAULT: &str = "info,sqlx=error,zk_recipes=warn,zookeeper_client=warn";
+
+/// Starts logging to standard error, as much as `RUST_LOG` says. The first call of a process counts.
+///
+/// # Errors
+/// [`SetupError::LogFilter`] when `RUST_LOG` is not a filter.
+pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
+    let filter = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty());
+    let filter = EnvFilter::builder().parse(filter.as_deref().unwrap_or(FILTER_DEFAULT));
+    let filter = filter.map_err(SetupError::LogFilter)?;
+    let stderr = std::io::stderr;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    // It fails only when there is a subscriber already, which then goes on.
+    match format {
+        LogFormat::Text => subscriber.with_ansi(stderr().is_terminal()).try_init().ok(),
+        LogFormat::Json => subscriber.json().flatten_event(true).try_init().ok(),
+    };
+    Ok(())
+}

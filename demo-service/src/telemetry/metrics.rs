@@ -1,0 +1,247 @@
+//! Metrics for Prometheus.
+//!
+//! Every instance has a recorder of its own rather than the one of the process, so that several in one process do not
+//! add up, and every series exists from the start, at zero.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    with_local_recorder,
+};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use zk_recipes::Traffic;
+
+use crate::error::Failure;
+use crate::sessions::SessionCounts;
+use crate::stock::Outcome;
+use crate::strategy::registry;
+
+/// Upper bounds of the histograms in seconds: from a conditional update on an idle machine to the longest request.
+const BUCKETS_SECONDS: [f64; 16] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
+
+/// How often samples are moved into the histograms when nobody reads them.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// The outcomes that deductions are counted by.
+const OUTCOMES: [&str; 9] = [
+    "sold",
+    "sold_out",
+    "unknown_goods",
+    "sale_restarted",
+    "lock_timeout",
+    "hold_lost",
+    "unavailable",
+    "unknown",
+    "failed",
+];
+
+fn outcome_label(result: &Result<Outcome, Failure>) -> &'static str {
+    match result {
+        Ok(Outcome::Sold(_)) => "sold",
+        Ok(Outcome::SoldOut) => "sold_out",
+        Ok(Outcome::UnknownGoods) => "unknown_goods",
+        Ok(Outcome::SaleRestarted) => "sale_restarted",
+        Err(Failure::LockTimeout { .. }) => "lock_timeout",
+        Err(Failure::HoldLost(_)) => "hold_lost",
+        Err(Failure::LockServiceUnavailable(_) | Failure::DatabaseUnavailable(_)) => "unavailable",
+        Err(Failure::OutcomeUnknown(_)) => "unknown",
+        Err(Failure::Database(_)) => "failed",
+    }
+}
+
+/// The metrics of one instance.
+pub struct Metrics {
+    prometheus: PrometheusHandle,
+    strategies: HashMap<&'static str, (Outcomes, LockWaits)>,
+    shed: Counter,
+    requests: Counter,
+    notifications: Counter,
+    bytes_sent: Counter,
+    bytes_received: Counter,
+    connected: Gauge,
+    suspended: Gauge,
+    lost: Gauge,
+}
+
+/// The deductions of one strategy, by outcome and by duration.
+#[derive(Clone)]
+pub struct Outcomes {
+    counters: HashMap<&'static str, Counter>,
+    seconds: Histogram,
+}
+
+/// The waits for a lock of one strategy.
+#[derive(Clone)]
+pub struct LockWaits {
+    seconds: Histogram,
+}
+
+impl Metrics {
+    /// Registers every series, with one label value for each row of the registry.
+    #[expect(clippy::missing_panics_doc, reason = "the list of buckets is a constant, and not empty")]
+    pub fn new() -> Self {
+        let buckets = PrometheusBuilder::new().set_buckets(&BUCKETS_SECONDS);
+        let recorder = buckets.expect("BUG: there are buckets").build_recorder();
+        let prometheus = recorder.handle();
+        with_local_recorder(&recorder, || {
+            describe();
+            let session_state = |state: &'static str| gauge!("zookeeper_sessions", "state" => state);
+            Self {
+                prometheus,
+                strategies: registry::names().map(|name| (name, (Outcomes::new(name), LockWaits::new(name)))).collect(),
+                shed: counter!("seckill_requests_shed_total"),
+                requests: counter!("zookeeper_requests_total"),
+                notifications: counter!("zookeeper_notifications_total"),
+                bytes_sent: counter!("zookeeper_bytes_sent_total"),
+                bytes_received: counter!("zookeeper_bytes_received_total"),
+                connected: session_state("connected"),
+                suspended: session_state("suspended"),
+                lost: session_state("lost"),
+            }
+        })
+    }
+
+    /// Where the deductions of a strategy are counted.
+    ///
+    /// # Panics
+    /// When the name is not in the registry.
+    pub fn outcomes(&self, strategy: &str) -> &Outcomes {
+        &self.strategy(strategy).0
+    }
+
+    /// Where the lock waits of a strategy are recorded.
+    ///
+    /// # Panics
+    /// When the name is not in the registry.
+    pub fn lock_waits(&self, strategy: &str) -> &LockWaits {
+        &self.strategy(strategy).1
+    }
+
+    fn strategy(&self, name: &str) -> &(Outcomes, LockWaits) {
+        self.strategies.get(name).expect("BUG: a strategy that is not in the registry")
+    }
+
+    /// Counts a request that was refused because the service was at its limit.
+    pub fn count_shed(&self) {
+        self.shed.increment(1);
+    }
+
+    /// The text for Prometheus, with these totals of the ZooKeeper sessions.
+    pub fn render(&self, traffic: Traffic, sessions: SessionCounts) -> String {
+        self.requests.absolute(traffic.requests);
+        self.notifications.absolute(traffic.notifications);
+        self.bytes_sent.absolute(traffic.bytes_sent);
+        self.bytes_received.absolute(traffic.bytes_received);
+        self.connected.set(f64::from(sessions.connected));
+        self.suspended.set(f64::from(sessions.suspended));
+        self.lost.set(f64::from(sessions.lost));
+        self.prometheus.render()
+    }
+
+    /// Keeps the memory of samples bounded, for ever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn upkeep(&self) {
+        let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+        loop {
+            ticks.tick().await;
+            self.prometheus.run_upkeep();
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Outcomes {
+    fn new(strategy: &'static str) -> Self {
+        let counter = |outcome| counter!("seckill_deductions_total", "strategy" => strategy, "outcome" => outcome);
+        Self {
+            counters: OUTCOMES.iter().map(|outcome| (*outcome, counter(*outcome))).collect(),
+            seconds: histogram!("seckill_deduction_seconds", "strategy" => strategy),
+        }
+    }
+
+    /// Counts a deduction that took `duration`, waiting for the lock and releasing it included.
+    #[expect(clippy::missing_panics_doc, reason = "every label has a counter, as a test shows")]
+    pub fn record(&self, result: &Result<Outcome, Failure>, duration: Duration) {
+        self.counters.get(outcome_label(result)).expect("BUG: an outcome without a counter").increment(1);
+        self.seconds.record(duration);
+    }
+}
+
+impl LockWaits {
+    fn new(strategy: &'static str) -> Self {
+        Self { seconds: histogram!("seckill_lock_wait_seconds", "strategy" => strategy) }
+    }
+
+    /// Records a wait, whether the lock was had or not.
+    pub fn record(&self, duration: Duration) {
+        self.seconds.record(duration);
+    }
+}
+
+fn describe() {
+    describe_counter!("seckill_deductions_total", "deductions by strategy and outcome");
+    describe_histogram!("seckill_deduction_seconds", "time of a deduction, its lock included");
+    describe_histogram!("seckill_lock_wait_seconds", "time until a lock was had or given up");
+    describe_counter!("seckill_requests_shed_total", "requests refused because the service was at its limit");
+    describe_counter!("zookeeper_requests_total", "requests sent to ZooKeeper by this instance");
+    describe_counter!("zookeeper_notifications_total", "watch notifications received from ZooKeeper");
+    describe_counter!("zookeeper_bytes_sent_total", "bytes of the requests sent to ZooKeeper");
+    describe_counter!("zookeeper_bytes_received_total", "bytes of replies and notifications from ZooKeeper");
+    describe_gauge!("zookeeper_sessions", "ZooKeeper sessions by state");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stock::Sold;
+
+    #[test]
+    fn every_outcome_has_a_counter_of_its_own() {
+        let text = String::new;
+        let results = [
+            Ok(Outcome::Sold(Sold { order_id: 1, sale: 1, remaining: 0, token: None })),
+            Ok(Outcome::SoldOut),
+            Ok(Outcome::UnknownGoods),
+            Ok(Outcome::SaleRestarted),
+            Err(Failure::LockTimeout { waited: Duration::ZERO }),
+            Err(Failure::HoldLost(text())),
+            Err(Failure::LockServiceUnavailable(text())),
+            Err(Failure::DatabaseUnavailable(text())),
+            Err(Failure::OutcomeUnknown(text())),
+            Err(Failure::Database(sqlx::Error::RowNotFound)),
+        ];
+        let metrics = Metrics::new();
+        for result in &results {
+            metrics.outcomes("zk-mutex").record(result, Duration::from_millis(2));
+        }
+        let rendered = metrics.render(Traffic::default(), SessionCounts::default());
+        for outcome in OUTCOMES {
+            let count = if outcome == "unavailable" { 2 } else { 1 };
+            let line = |strategy, count| {
+                format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}} {count}"#)
+            };
+            assert!(rendered.contains(&line("zk-mutex", count)), "{outcome} in {rendered}");
+            assert!(rendered.contains(&line("unguarded", 0)), "{outcome} in {rendered}");
+        }
+        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 10"#));
+    }
+
+    #[test]
+    fn instances_count_apart() {
+        let (first, second) = (Metrics::new(), Metrics::new());
+        first.count_shed();
+        let render = |metrics: &Metrics| metrics.render(Traffic::default(), SessionCounts::default());
+        assert!(render(&first).contains("seckill_requests_shed_total 1"));
+        assert!(render(&second).contains("seckill_requests_shed_total 0"));
+    }
+}

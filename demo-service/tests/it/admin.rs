@@ -1,0 +1,94 @@
+//! `PUT /admin/goods/{goods_no}`.
+
+use demo_service::config::Config;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::lab::{Answer, Instance, Lab, TOKEN};
+
+#[tokio::test]
+async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let answer = instance.reset(1, 2).await;
+    answer.assert_ok();
+    assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 1, "stock_initial": 2, "on_hand": 2 }));
+    instance.buy(1, "zk-mutex").await.assert_ok();
+    let answer = instance.reset(1, 0).await;
+    answer.assert_ok();
+    assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 2, "stock_initial": 0, "on_hand": 0 }));
+    instance.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
+    assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(1, 2).await), (1, 0));
+}
+
+#[tokio::test]
+async fn a_reset_without_the_token_is_not_authorized() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let wrong = [
+        None,
+        Some("Bearer".to_owned()),
+        Some("Bearer wrong".to_owned()),
+        Some(format!("Bearer {TOKEN}x")),
+        Some(format!("Basic {TOKEN}")),
+        Some(TOKEN.to_owned()),
+    ];
+    for authorization in wrong {
+        let mut request = instance.request(Method::PUT, "/admin/goods/1").json(&json!({ "stock": 1 }));
+        if let Some(value) = &authorization {
+            request = request.header("authorization", value);
+        }
+        let answer = Answer::of(request.send().await.unwrap()).await;
+        answer.assert_problem(401, "unauthorized");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{authorization:?}");
+    }
+    instance.get("/goods/1").await.assert_problem(404, "unknown-goods");
+}
+
+#[tokio::test]
+async fn without_a_token_there_is_no_administration() {
+    let lab = Lab::new().await;
+    let instance = Instance::start(Config { admin_token: None, ..lab.config(&[]) }).await;
+    instance.reset(1, 1).await.assert_refusal(404, "about:blank");
+}
+
+#[tokio::test]
+async fn malformed_resets_are_refused() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let put = async |path: &str, body: &str, content_type: Option<&str>| {
+        let mut request = instance.request(Method::PUT, path).bearer_auth(TOKEN).body(body.to_owned());
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    };
+    let json = Some("application/json");
+    put("/admin/goods/1", r#"{"stock":-1}"#, json).await.assert_problem(422, "invalid-input");
+    put("/admin/goods/x", r#"{"stock":1}"#, json).await.assert_problem(422, "invalid-input");
+    for body in [r#"{"stock":"1"}"#, r#"{"stock":1.5}"#, "{}", r#"{"stock":1,"sale":9}"#] {
+        put("/admin/goods/1", body, json).await.assert_refusal(422, "about:blank");
+    }
+    put("/admin/goods/1", "{", json).await.assert_refusal(400, "about:blank");
+    put("/admin/goods/1", r#"{"stock":1}"#, None).await.assert_refusal(415, "about:blank");
+    let large = format!(r#"{{"stock":1{}}}"#, " ".repeat(5000));
+    put("/admin/goods/1", &large, json).await.assert_refusal(413, "about:blank");
+    instance.get("/goods/1").await.assert_problem(404, "unknown-goods");
+}
+
+/// Goal: a deduction that read one sale cannot sell out of the next one. Method: restart the sale while the deduction
+/// is in its business time.
+#[tokio::test]
+async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--hold", "400ms"]).await;
+    for (goods_no, strategy) in [(1, "unguarded"), (2, "pg-conditional")] {
+        instance.reset(goods_no, 5).await.assert_ok();
+        let straggler = instance.spawn_buy(goods_no, strategy);
+        lab.wait_for_statement("idle in transaction", "select sale, on_hand").await;
+        instance.reset(goods_no, 5).await.assert_ok();
+        straggler.await.unwrap().assert_problem(503, "sale-restarted");
+        assert_eq!(instance.get(&format!("/goods/{goods_no}")).await.body["on_hand"], 5, "{strategy}");
+        assert_eq!((lab.units_ordered(goods_no, 1).await, lab.units_ordered(goods_no, 2).await), (0, 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! `GET /goods-stock/{goods_no}` and `GET /strategies`.
+
+use demo_service::strategy::registry::{Guard, STRATEGIES};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+
+use crate::lab::Lab;
+
+#[tokio::test]
+async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--instance", "till-1"]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.reset(goods_no, 3).await.assert_ok();
+        let answer = instance.buy(goods_no, entry.name).await;
+        answer.assert_ok();
+        let (order_id, token) = (answer.body["order_id"].as_i64(), answer.body["token"].as_i64());
+        assert_eq!(token.is_some(), entry.guard == Guard::Zookeeper, "{answer:?}");
+        assert_eq!(
+            answer.body,
+            json!({
+                "goods_no": goods_no, "sale": 1, "order_id": order_id, "quantity": 1, "remaining": 2,
+                "strategy": entry.name, "instance": "till-1", "token": token,
+            })
+        );
+        let sql = "select order_id, quantity, strategy, instance, token from orders where goods_no = $1 and sale = 1";
+        let query = sqlx::query_as(sql).bind(goods_no);
+        let order: (i64, i64, String, String, Option<i64>) = query.fetch_one(&mut lab.connect().await).await.unwrap();
+        let expected = (order_id.unwrap(), 1, entry.name.to_owned(), "till-1".to_owned(), token);
+        assert_eq!(order, expected);
+    }
+}
+
+#[tokio::test]
+async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--zk-sessions", "3"]).await;
+    instance.reset(1, 10).await.assert_ok();
+    for strategy in ["zk-naive", "zk-mutex"] {
+        let mut last = 0;
+        for _ in 0..4 {
+            let token = instance.buy(1, strategy).await.body["token"].as_i64().unwrap();
+            assert!(token > last, "{strategy}: {token} after {last}");
+            last = token;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.reset(goods_no, 1).await.assert_ok();
+        instance.buy(goods_no, entry.name).await.assert_ok();
+        instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_purchase_that_names_no_strategy_uses_the_default() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--strategy", "pg-conditional"]).await;
+    instance.reset(1, 1).await.assert_ok();
+    assert_eq!(instance.get("/goods-stock/1").await.body["strategy"], "pg-conditional");
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for entry in &STRATEGIES {
+        instance.buy(7, entry.name).await.assert_problem(404, "unknown-goods");
+    }
+    instance.reset(1, 1).await.assert_ok();
+    let answer = instance.buy(1, "hope").await;
+    answer.assert_problem(404, "unknown-strategy");
+    assert!(answer.body["detail"].as_str().unwrap().contains("zk-mutex"), "{answer:?}");
+    assert_eq!(lab.units_ordered(1, 1).await, 0);
+}
+
+#[tokio::test]
+async fn malformed_purchases_are_refused() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.reset(1, 5).await.assert_ok();
+    for path in [
+        "/goods-stock/0",
+        "/goods-stock/-1",
+        "/goods-stock/one",
+        "/goods-stock/01",
+        "/goods-stock/9223372036854775808",
+        "/goods-stock/%FF",
+        "/goods-stock/1?stratgy=zk-mutex",
+        "/goods-stock/1?strategy=zk-mutex&strategy=unguarded",
+    ] {
+        instance.get(path).await.assert_problem(422, "invalid-input");
+    }
+    assert_eq!(lab.units_ordered(1, 1).await, 0);
+}
+
+#[tokio::test]
+async fn only_get_buys() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.reset(1, 5).await.assert_ok();
+    for method in [Method::HEAD, Method::POST, Method::PUT, Method::DELETE] {
+        let response = instance.request(method.clone(), "/goods-stock/1").send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{method}");
+        assert!(response.headers()["allow"].to_str().unwrap().contains("GET"), "{method}");
+    }
+    assert_eq!(lab.units_ordered(1, 1).await, 0);
+}
+
+#[tokio::test]
+async fn the_registry_is_published_in_its_order() {
+    let lab = Lab::new().await;
+    let answer = lab.start(&["--strategy", "zk-naive"]).await.get("/strategies").await;
+    answer.assert_ok();
+    assert_eq!(answer.body["default"], "zk-naive");
+    let rows: Vec<_> = answer.body["strategies"].as_array().unwrap().iter().collect();
+    let columns = ["name", "promise", "guard", "wakes"];
+    let table: Vec<_> = rows.iter().map(|row| columns.map(|column| row[column].as_str().unwrap())).collect();
+    assert_eq!(
+        table,
+        [
+            ["unguarded", "oversells", "none", "none"],
+            ["local-mutex", "oversells-on-many-instances", "process", "none"],
+            ["zk-naive", "safe-while-session-lives", "zookeeper", "all"],
+            ["zk-mutex", "safe-while-session-lives", "zookeeper", "one"],
+            ["pg-conditional", "never-oversells", "postgres", "none"],
+        ]
+    );
+    assert!(rows.iter().all(|row| !row["summary"].as_str().unwrap().is_empty()));
+}

@@ -1,0 +1,127 @@
+//! The program: exit status, the one line that says why, the one line that says where.
+
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use sqlx::Executor;
+use testbed::{Process, ProcessConfig, Stdout, StopSignal};
+
+use crate::lab::Lab;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_demo-service");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).env_remove("RUST_LOG").output().unwrap()
+}
+
+/// Runs the service where it cannot start, and returns what it says.
+#[track_caller]
+fn refusal(database_url: &str, zookeeper: &str, more: &[&str]) -> String {
+    let servers = ["--listen", "127.0.0.1:0", "--database-url", database_url, "--zookeeper", zookeeper];
+    let output = run(&[&servers, more].concat());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_eq!(output.stdout, b"", "it is not ready and must not say so");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr.strip_prefix("demo-service: ").expect("it says who complains").to_owned()
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let help = run(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let text = String::from_utf8(help.stdout).unwrap();
+    for expected in ["--strategy", "pg-conditional", "ADMIN_TOKEN", "[env: ZOOKEEPER_CONNECT"] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    let version = run(&["--version"]);
+    assert_eq!(version.status.code(), Some(0));
+    assert!(String::from_utf8(version.stdout).unwrap().starts_with("demo-service "));
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_before_anything_is_reached() {
+    let servers = ["--database-url", "postgres://localhost/lab", "--zookeeper", "localhost"];
+    for wrong in [&["--strategy", "hope"][..], &["--hold", "5"], &["--lock-wait", "1h"], &["--no-such-flag"]] {
+        let output = run(&[&servers, wrong].concat());
+        assert_eq!(output.status.code(), Some(64), "{wrong:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: "), "{wrong:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_not_there_are_named() {
+    let lab = Lab::new().await;
+    // A port that was free a moment ago and that nobody listens on.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let database = refusal(&format!("postgres://user:secret@{nobody}/lab"), &lab.zookeeper, &[]);
+    assert!(database.contains(&format!("{nobody}/lab")) && database.contains("--database-url"), "{database}");
+    assert!(!database.contains("secret"), "{database}");
+    for malformed in ["mysql://localhost/lab", "postgres://localhost:port/lab", "localhost"] {
+        let complaint = refusal(malformed, &lab.zookeeper, &[]);
+        assert!(complaint.contains("postgres://USER@HOST"), "{complaint}");
+    }
+    let zookeeper = refusal(&lab.database_url, &nobody.to_string(), &["--zk-session-timeout", "1s"]);
+    assert!(zookeeper.contains(&nobody.to_string()) && zookeeper.contains("--zookeeper"), "{zookeeper}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_does_not_exist_is_named() {
+    let lab = Lab::new().await;
+    let complaint = refusal(&lab.database_url, &format!("{}/nowhere", lab.zookeeper), &[]);
+    assert!(complaint.contains("create the chroot of --zookeeper"), "{complaint}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_is_named() {
+    let lab = Lab::new().await;
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let servers = ["--database-url", &lab.database_url, "--zookeeper", &lab.zookeeper];
+    let output = run(&[&servers[..], &["--listen", &address]].concat());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains(&address) && stderr.contains("--listen"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_a_later_version_is_refused() {
+    let lab = Lab::new().await;
+    lab.start(&[]).await.request_stop().await.unwrap();
+    let later = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                 values (9001, 'from the future', true, '', 0)";
+    lab.connect().await.execute(later).await.unwrap();
+    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    assert!(complaint.contains("migration 9001") && complaint.contains("newer demo-service"), "{complaint}");
+
+    let other = "delete from _sqlx_migrations where version = 9001";
+    lab.connect().await.execute(other).await.unwrap();
+    lab.connect().await.execute("update _sqlx_migrations set checksum = ''").await.unwrap();
+    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    assert!(complaint.contains("migration 1 ") && complaint.contains("other contents"), "{complaint}");
+}
+
+#[tokio::test]
+async fn the_service_says_where_it_listens_and_stops_at_a_signal() {
+    let lab = Lab::new().await;
+    for stop_signal in [StopSignal::Interrupt, StopSignal::Terminate] {
+        let mut service = Process::spawn(ProcessConfig {
+            stdout: Stdout::Lines,
+            stop_signal,
+            ..ProcessConfig::new(PROGRAM)
+                .args(["--listen", "127.0.0.1:0"])
+                .env("DATABASE_URL", &lab.database_url)
+                .env("ZOOKEEPER_CONNECT", &lab.zookeeper)
+                .env("LOG_FORMAT", "json")
+        })
+        .unwrap();
+        let line = service.line(Duration::from_secs(30)).await.unwrap().unwrap();
+        let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}"));
+        assert!(reqwest::get(format!("{url}/readyz")).await.unwrap().status().is_success());
+        service.request_stop();
+        assert_eq!(service.wait().await.unwrap().code(), Some(0), "{}", service.log_tail());
+        assert_eq!(service.line(Duration::from_secs(30)).await.unwrap(), None, "one line only");
+        assert!(service.log_tail().lines().all(|line| line.starts_with('{')), "{}", service.log_tail());
+    }
+}

@@ -1,0 +1,200 @@
+//! A database, a ZooKeeper namespace and any number of instances of the service in this process.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use demo_service::config::{AdminToken, Config};
+use demo_service::server::Server;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+use testbed::{TestChroot, TestDatabase};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) const TOKEN: &str = "the token of these tests";
+
+/// A condition that has not come true by then never will.
+const CONDITION_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) struct Lab {
+    pub(crate) database_url: String,
+    pub(crate) zookeeper: String,
+    _database: Option<TestDatabase>,
+    _chroot: Option<TestChroot>,
+}
+
+impl Lab {
+    pub(crate) async fn new() -> Self {
+        let (database, chroot) = tokio::try_join!(TestDatabase::create(), TestChroot::create()).unwrap();
+        Self {
+            database_url: database.url().to_owned(),
+            zookeeper: chroot.connect_string().to_owned(),
+            _database: Some(database),
+            _chroot: Some(chroot),
+        }
+    }
+
+    /// A lab on a Postgres server of the test's own.
+    pub(crate) async fn on_postgres(database_url: String) -> Self {
+        let chroot = TestChroot::create().await.unwrap();
+        let zookeeper = chroot.connect_string().to_owned();
+        Self { database_url, zookeeper, _database: None, _chroot: Some(chroot) }
+    }
+
+    /// A lab on a ZooKeeper server of the test's own.
+    pub(crate) async fn on_zookeeper(zookeeper: String) -> Self {
+        let database = TestDatabase::create().await.unwrap();
+        Self { database_url: database.url().to_owned(), zookeeper, _database: Some(database), _chroot: None }
+    }
+
+    pub(crate) fn config(&self, arguments: &[&str]) -> Config {
+        let places = ["demo-service", "--database-url", &self.database_url, "--zookeeper", &self.zookeeper];
+        let defaults = [["--listen", "127.0.0.1:0"], ["--db-connections", "5"], ["--instance", "it"]];
+        let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
+        let words = places.iter().chain(defaults).chain(arguments).map(OsString::from);
+        let admin_token = AdminToken::new(TOKEN.to_owned());
+        Config { admin_token, ..Config::parse_from_env(words).unwrap() }
+    }
+
+    pub(crate) async fn start(&self, arguments: &[&str]) -> Instance {
+        Instance::start(self.config(arguments)).await
+    }
+
+    pub(crate) async fn connect(&self) -> PgConnection {
+        PgConnection::connect(&self.database_url).await.unwrap()
+    }
+
+    pub(crate) async fn units_ordered(&self, goods_no: i64, sale: i64) -> i64 {
+        let sql = "select coalesce(sum(quantity), 0)::bigint from orders where goods_no = $1 and sale = $2";
+        let query = sqlx::query_scalar(sql).bind(goods_no).bind(sale);
+        query.fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
+    /// Waits until a session of the database is in that state, with that as the beginning of its latest statement.
+    pub(crate) async fn wait_for_statement(&self, state: &str, beginning: &str) {
+        let mut connection = self.connect().await;
+        wait_until(async || {
+            let sql = "select count(*) from pg_stat_activity
+                       where datname = current_database() and state = $1 and starts_with(lower(query), $2)";
+            let query = sqlx::query_scalar::<_, i64>(sql).bind(state).bind(beginning);
+            query.fetch_one(&mut connection).await.unwrap() > 0
+        })
+        .await;
+    }
+}
+
+/// Waits for a condition, looking again every few milliseconds.
+pub(crate) async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
+    let waited = tokio::time::timeout(CONDITION_WITHIN, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the condition should come true");
+}
+
+pub(crate) struct Instance {
+    pub(crate) address: SocketAddr,
+    client: reqwest::Client,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Instance {
+    pub(crate) async fn start(config: Config) -> Self {
+        let server = Server::start(config).await.unwrap();
+        let address = server.address();
+        let (stop, stopped) = oneshot::channel::<()>();
+        // Dropping the sender stops the instance, too.
+        let task = tokio::spawn(server.serve(async { stopped.await.unwrap_or(()) }));
+        Self { address, client: reqwest::Client::new(), stop, task }
+    }
+
+    /// Asks it to stop, and returns the task that ends when it has.
+    pub(crate) fn request_stop(self) -> JoinHandle<()> {
+        drop(self.stop);
+        self.task
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn reset(&self, goods_no: i64, stock: i64) -> Answer {
+        let request = self.request(Method::PUT, &format!("/admin/goods/{goods_no}")).bearer_auth(TOKEN);
+        Answer::of(request.json(&serde_json::json!({ "stock": stock })).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn buy(&self, goods_no: i64, strategy: &str) -> Answer {
+        self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await
+    }
+
+    /// A purchase that runs beside the test.
+    pub(crate) fn spawn_buy(&self, goods_no: i64, strategy: &str) -> JoinHandle<Answer> {
+        let path = format!("/goods-stock/{goods_no}?strategy={strategy}");
+        let request = self.request(Method::GET, &path);
+        tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await })
+    }
+
+    /// The value of one series of `/metrics`, given as it is written there.
+    pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        Some(line.parse().unwrap())
+    }
+}
+
+/// A response, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) async fn of(response: Response) -> Self {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
+        Self { status, headers, body }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// Asserts a whole problem of our own, and that only those of 503 that promise that nothing was written say when to
+    /// come again.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, kind: &str) {
+        self.assert_refusal(status, &format!("urn:seckill-lab:problem:{kind}"));
+        let retryable = status == 503 && !["outcome-unknown", "request-timeout"].contains(&kind);
+        assert_eq!(self.header("retry-after"), retryable.then_some("1"), "{self:?}");
+    }
+
+    /// Asserts a problem of that type, by whoever it was refused.
+    #[track_caller]
+    pub(crate) fn assert_refusal(&self, status: u16, problem_type: &str) {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
+        assert_eq!(self.body["type"], problem_type, "{self:?}");
+        assert_eq!(self.body["status"], status, "{self:?}");
+        for member in ["title", "detail"] {
+            assert!(self.body[member].as_str().is_some_and(|text| !text.is_empty()), "{member} of {self:?}");
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_ok(&self) {
+        assert_eq!(self.status, StatusCode::OK, "{self:?}");
+        assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Concurrency, connections, time: what is refused, and what goes on.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_recipes::{Mutex, Session, SessionConfig};
+
+use crate::lab::{Lab, wait_until};
+
+/// Longer than anything here takes when it does happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Short enough to wait for something that must not happen.
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// A transaction of the test's own that locks the row of SKU 1 until it is rolled back.
+async fn lock_row(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
+    let mut transaction = connection.begin().await.unwrap();
+    transaction.execute("select from goods where goods_no = 1 for update").await.unwrap();
+    transaction
+}
+
+#[tokio::test]
+async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--concurrency-max", "1"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    let slow = instance.spawn_buy(1, "pg-conditional");
+    lab.wait_for_statement("active", "update goods").await;
+
+    instance.buy(1, "pg-conditional").await.assert_problem(503, "overloaded");
+    instance.get("/goods/1").await.assert_problem(503, "overloaded");
+    instance.reset(1, 5).await.assert_problem(503, "overloaded");
+    for path in ["/healthz", "/readyz", "/strategies"] {
+        instance.get(path).await.assert_ok();
+    }
+    assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(3.0));
+
+    row.rollback().await.unwrap();
+    slow.await.unwrap().assert_ok();
+    instance.get("/goods/1").await.assert_ok();
+}
+
+#[tokio::test]
+async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--concurrency-max", "1"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    let buyer = instance.spawn_buy(1, "zk-mutex");
+    lab.wait_for_statement("active", "update goods").await;
+    buyer.abort();
+    assert!(buyer.await.unwrap_err().is_cancelled());
+    // The purchase keeps its slot, so buyers who come and go cannot pile up work.
+    instance.get("/goods/1").await.assert_problem(503, "overloaded");
+
+    row.rollback().await.unwrap();
+    wait_until(async || lab.units_ordered(1, 1).await == 1).await;
+    wait_until(async || instance.get("/goods/1").await.body["on_hand"] == 4).await;
+}
+
+/// Goal: an answer that is given up does not stop the purchase. Method: the purchase waits for a lock that the test
+/// holds and then for a row, each less than its own limit, and both together longer than the limit of the answer.
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_given_up_and_the_purchase_goes_on() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3100ms"];
+    let instance = lab.start(&times).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let held = Mutex::new(&session, "/seckill/zk-mutex/1").unwrap().acquire().await.unwrap();
+
+    let mut buyer = instance.spawn_buy(1, "zk-mutex");
+    assert!(timeout(3 * MOMENT, &mut buyer).await.is_err(), "it waits for the lock");
+    held.release().await.unwrap();
+    buyer.await.unwrap().assert_problem(503, "request-timeout");
+    row.rollback().await.unwrap();
+    wait_until(async || lab.units_ordered(1, 1).await == 1).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "1500ms"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    for strategy in ["local-mutex", "zk-naive", "zk-mutex"] {
+        let holder = instance.spawn_buy(1, strategy);
+        let entered = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
+        wait_until(async || instance.metric(&entered).await == Some(1.0)).await;
+        instance.buy(1, strategy).await.assert_problem(503, "lock-timeout");
+        let series = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="lock_timeout"}}"#);
+        assert_eq!(instance.metric(&series).await, Some(1.0));
+        holder.abort();
+    }
+    row.rollback().await.unwrap();
+    wait_until(async || lab.units_ordered(1, 1).await > 0).await;
+}
+
+#[tokio::test]
+async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "100ms", "--db-timeout", "500ms"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    instance.buy(1, "pg-conditional").await.assert_problem(503, "database-unavailable");
+    instance.reset(1, 9).await.assert_problem(503, "database-unavailable");
+    row.rollback().await.unwrap();
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    assert_eq!(lab.units_ordered(1, 1).await, 1);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_finish_its_request_is_cut_off() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "100ms", "--db-timeout", "200ms", "--http-timeout", "300ms"];
+    let instance = lab.start(&times).await;
+    let mut stream = TcpStream::connect(instance.address).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: half").await.unwrap();
+    let mut answer = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the service closes").unwrap();
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn above_the_limit_connections_wait_for_a_vacancy() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--connections-max", "1"]).await;
+    let mut first = TcpStream::connect(instance.address).await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await.unwrap();
+    assert!(first.read(&mut [0; 1024]).await.unwrap() > 0);
+
+    let request = instance.request(Method::GET, "/healthz").send();
+    let mut second = tokio::spawn(request);
+    assert!(timeout(MOMENT, &mut second).await.is_err(), "it waits while the first connection is open");
+    drop(first);
+    assert!(second.await.unwrap().unwrap().status().is_success());
+}

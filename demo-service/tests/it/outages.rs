@@ -1,0 +1,78 @@
+//! The servers behind the service go away.
+
+use std::time::Duration;
+
+use demo_service::sessions::{SessionCounts, SessionPool};
+use demo_service::strategy::registry::{Guard, STRATEGIES};
+use testbed::{Postgres, PostgresConfig, TestChroot, ZooKeeper, ZooKeeperConfig};
+use zk_recipes::SessionConfig;
+
+use crate::lab::{Lab, wait_until};
+
+#[tokio::test]
+async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
+    let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
+    let instance = lab.start(&["--zk-sessions", "2"]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.reset(goods_no, 5).await.assert_ok();
+        instance.buy(goods_no, entry.name).await.assert_ok();
+    }
+
+    drop(zookeeper);
+    wait_until(async || instance.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        let answer = instance.buy(goods_no, entry.name).await;
+        if entry.guard == Guard::Zookeeper {
+            answer.assert_problem(503, "lock-service-unavailable");
+            assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{} sold unguarded", entry.name);
+        } else {
+            answer.assert_ok();
+        }
+    }
+    let readiness = instance.get("/readyz").await;
+    readiness.assert_problem(503, "not-ready");
+    assert_eq!(readiness.body["detail"], "no answer from ZooKeeper");
+    instance.get("/healthz").await.assert_ok();
+}
+
+#[tokio::test]
+async fn without_postgres_nothing_is_sold_and_the_service_says_so() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let lab = Lab::on_postgres(postgres.url("postgres")).await;
+    let instance = lab.start(&["--lock-wait", "900ms", "--db-timeout", "1s"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    instance.buy(1, "zk-mutex").await.assert_ok();
+
+    drop(postgres);
+    for entry in &STRATEGIES {
+        instance.buy(1, entry.name).await.assert_problem(503, "database-unavailable");
+    }
+    instance.get("/goods/1").await.assert_problem(503, "database-unavailable");
+    let readiness = instance.get("/readyz").await;
+    readiness.assert_problem(503, "not-ready");
+    assert_eq!(readiness.body["detail"], "no answer from Postgres");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
+    let chroot = TestChroot::create().await.unwrap();
+    let pool = SessionPool::open(chroot.connect_string(), SessionConfig::default(), 2).await.unwrap();
+    let ended = pool.pick().unwrap();
+    for _ in 0..10 {
+        ended.check(Duration::from_secs(10)).await.unwrap();
+    }
+    let requests = pool.traffic().requests;
+    assert!(requests >= 10);
+    ended.close().await.unwrap();
+    for _ in 0..2 {
+        assert_ne!(pool.pick().unwrap().id(), ended.id(), "a session that has ended is skipped");
+    }
+    let both = SessionCounts { connected: 2, ..SessionCounts::default() };
+    wait_until(async || pool.counts() == both).await;
+    assert!(pool.traffic().requests >= requests);
+    let ids: std::collections::HashSet<_> = (0..4).map(|_| pool.pick().unwrap().id()).collect();
+    assert_eq!(ids.len(), 2, "sessions are used in turn");
+    pool.close().await;
+    assert!(pool.pick().is_none());
+}

@@ -1,0 +1,65 @@
+//! Told to stop, the service finishes what it has begun and leaves nothing behind.
+
+use std::io::ErrorKind;
+
+use sqlx::{Connection, Executor};
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::lab::{Lab, wait_until};
+
+/// How many clients are connected to a ZooKeeper server, the asking one not counted.
+async fn zookeeper_clients(address: &str) -> u32 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"mntr").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let count = answer.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t"));
+    count.expect("mntr reports the sessions").trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_finished_and_the_sessions_closed() {
+    let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
+    let instance = lab.start(&["--zk-sessions", "3"]).await;
+    let address = instance.address;
+    instance.reset(1, 5).await.assert_ok();
+    assert_eq!(zookeeper_clients(&lab.zookeeper).await, 3);
+    let mut connection = lab.connect().await;
+    let mut row = connection.begin().await.unwrap();
+    row.execute("select from goods for update").await.unwrap();
+    let answered = instance.spawn_buy(1, "zk-mutex");
+    lab.wait_for_statement("active", "update goods").await;
+    let abandoned = instance.spawn_buy(1, "unguarded");
+    wait_until(async || {
+        let sql = "select count(*) from pg_stat_activity
+                   where datname = current_database() and state = 'active' and query like 'update goods%'";
+        sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut lab.connect().await).await.unwrap() == 2
+    })
+    .await;
+    abandoned.abort();
+
+    let stopped = instance.request_stop();
+    wait_until(async || {
+        TcpStream::connect(address).await.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    })
+    .await;
+    assert!(!stopped.is_finished(), "it waits for the requests in flight");
+    row.rollback().await.unwrap();
+    answered.await.unwrap().assert_ok();
+    stopped.await.unwrap();
+    assert_eq!(lab.units_ordered(1, 1).await, 2, "the buyer who had left was served, too");
+    assert_eq!(zookeeper_clients(&lab.zookeeper).await, 0);
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_delay_the_end() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let mut idle = TcpStream::connect(instance.address).await.unwrap();
+    instance.get("/healthz").await.assert_ok();
+    instance.request_stop().await.unwrap();
+    assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
+}

@@ -1,0 +1,150 @@
+//! The one error type of the program, and its exit codes.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How the program ends. The numbers are part of its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Every strategy kept its promise.
+    Held = 0,
+    /// A strategy that must oversell did not: the load was too weak to prove anything.
+    LoadTooWeak = 1,
+    /// A strategy broke its promise.
+    PromiseBroken = 2,
+    /// The servers, the service or the machine did not do their part.
+    Setup = 3,
+    /// The load generator was the bottleneck: the times say more about it than about the strategies.
+    ClientLimited = 4,
+    /// The command line makes no sense.
+    Usage = 64,
+    /// Ctrl-C, `SIGTERM` or `SIGHUP`.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Why the program could not do what it was asked to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The command line or the environment asks for something impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// The user stopped the program before there was anything to report.
+    #[error("interrupted")]
+    Interrupted,
+    /// The program of the service is not where it was looked for.
+    #[error("demo-service not found at {0}; build it with `cargo build --release`, or name it with --demo-service")]
+    ServiceMissing(PathBuf),
+    /// Another program listens where an instance should.
+    #[error("port {port} is in use; choose another with --port, or leave --port out for any free one")]
+    PortInUse { port: u16 },
+    /// A throwaway server or an instance could not be started.
+    #[error(transparent)]
+    Testbed(#[from] testbed::Error),
+    /// An instance ended, or never became ready.
+    #[error("instance {number} of demo-service {what}; its log ends with:\n{log}")]
+    Instance { number: usize, what: String, log: String },
+    /// A request to the service's administrative routes had no or the wrong answer.
+    #[error("{method} {url} {what}")]
+    Service {
+        method: &'static str,
+        url: String,
+        what: String,
+        #[source]
+        source: Option<reqwest::Error>,
+    },
+    /// The database did not answer, or not as it should.
+    #[error("could not {action} in postgres")]
+    Postgres {
+        action: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The stock is not what the reset said.
+    #[error("{0}")]
+    Reset(String),
+    /// The users of a trial could not all be started.
+    #[error("only {arrived} of {users} users were ready within {within_s} s; fewer --users may help")]
+    Rendezvous { arrived: usize, users: usize, within_s: u64 },
+    /// The load generator's own machinery failed.
+    #[error("the load generator failed: {0}")]
+    Generator(String),
+    /// The operating system refused something.
+    #[error("could not {action}")]
+    System {
+        action: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: an operating-system error while doing `action`.
+    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Error::System { action, source }
+    }
+
+    /// For `map_err`: a failed statement.
+    pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
+        move |source| Error::Postgres { action, source }
+    }
+
+    /// What the program exits with because of this error.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Error::Usage(_) => Exit::Usage,
+            Error::Interrupted => Exit::Interrupted,
+            _ => Exit::Setup,
+        }
+    }
+
+    /// The error and its causes in one line, outermost first; a cause that repeats what was said is left out.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let said = error.to_string();
+            if !text.contains(&said) {
+                // Writing into a String cannot fail.
+                let _ = write!(text, ": {said}");
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_printed_with_its_causes() {
+        let cause = io::Error::other("disk full");
+        let error = Error::system("write report/report.json")(cause);
+        assert_eq!(error.chain(), "could not write report/report.json: disk full");
+        assert_eq!(error.exit(), Exit::Setup);
+    }
+
+    #[test]
+    fn exit_codes_are_those_documented() {
+        let exits = [Exit::Held, Exit::LoadTooWeak, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited, Exit::Usage];
+        assert_eq!(exits.map(Exit::code), [0, 1, 2, 3, 4, 64]);
+        assert_eq!(Error::Interrupted.exit().code(), 130);
+    }
+}

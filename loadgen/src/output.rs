@@ -1,0 +1,33 @@
+//! Standard output, kept for what the program was asked to print.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+
+use crate::error::Error;
+
+/// The only way to this program's standard output.
+pub(crate) struct Output(File);
+
+impl Output {
+    /// Takes standard output, so that nothing else that prints reaches it.
+    ///
+    /// Goose prints a line for every attack whatever its settings, and logs there; both would spoil a table or a pipe,
+    /// and a pipe that is closed would make its `println!` panic. Descriptor 1 leads to `/dev/null` from here on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the descriptors cannot be rearranged.
+    pub(crate) fn take() -> Result<Output, Error> {
+        let refused = || Error::system("take standard output");
+        let ours = std::io::stdout().as_fd().try_clone_to_owned().map_err(refused())?;
+        let nowhere = File::options().write(true).open("/dev/null").map_err(refused())?;
+        nix::unistd::dup2_stdout(&nowhere).map_err(|errno| refused()(errno.into()))?;
+        Ok(Output(File::from(ours)))
+    }
+
+    /// Prints a text. A reader that has gone, as `head` does, is no error.
+    pub(crate) fn print(&mut self, text: &str) {
+        let _ = self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush());
+    }
+}

@@ -1,0 +1,96 @@
+//! The comparison as GitHub-flavoured Markdown.
+
+use std::fmt::Write as _;
+
+use crate::report::{Report, table};
+
+const HOW_TO_READ: &str = "\
+- **kept**: whether the strategy did what it promises. A control is expected to oversell: if it does not, the load \
+was too weak to prove anything.
+- **bad trials**: trials that sold a unit too many or too few, lost an update, or told a buyer something that the \
+database denies. In brackets the exact one-sided 95 % upper bound of their rate: a few good trials prove little.
+- **oversold**, **undersold**: units, in the worst trial. Undersold counts only when at least as many buyers as units \
+were told \"sold\" or \"sold out\".
+- **times**: of the buyers who got a unit, all trials merged, from the instant at which everyone wanted to buy to the \
+last byte of the answer. This is a closed burst: every user sends one request. A quantile that the sample cannot carry \
+(fewer than ten values above it) is left out.
+- **ratio**: median over the blocks of this strategy's median time divided by the reference's in the same block. \
+Strategies that sold wrongly are shown, and never ranked or related to the reference.
+- **notifications/release**: watch events that ZooKeeper sent for each lock release, and in brackets what is to be \
+expected when all users wait at once.
+- **requests/sale**: requests to ZooKeeper for each unit sold.
+";
+
+/// The whole file.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = String::from("# Flash-sale comparison\n\n");
+    let _ = writeln!(text, "{}.\n", table::conditions(report));
+    for reason in &report.verdict.reasons {
+        let _ = writeln!(text, "**Verdict: {reason}.**\n");
+    }
+    table_lines(&mut text, report);
+    text.push('\n');
+    for line in table::generator(report).iter().chain(&report.warnings) {
+        let _ = writeln!(text, "- {line}");
+    }
+    let _ = writeln!(text, "\n## How to read it\n\n{HOW_TO_READ}");
+    environment(&mut text, report);
+    text
+}
+
+fn table_lines(text: &mut String, report: &Report) {
+    let header = table::header(report);
+    let rules = (0..header.len()).map(|column| if column < table::TEXT_COLUMNS { "---" } else { "---:" });
+    let rules: Vec<String> = rules.map(str::to_owned).collect();
+    for row in [header, rules].into_iter().chain(table::rows(report)) {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+}
+
+fn environment(text: &mut String, report: &Report) {
+    let environment = &report.environment;
+    let unknown = || "unknown".to_owned();
+    let _ = writeln!(
+        text,
+        "## Environment\n\n\
+         | | |\n|---|---|\n\
+         | ended | {} |\n\
+         | loadgen | {} |\n\
+         | system | {} {}, kernel {}, {} cores |\n\
+         | Postgres | {} |\n\
+         | ZooKeeper | {} |\n\
+         | servers | {} |\n\
+         | lock wait | {} ms |",
+        report.generated_at,
+        environment.loadgen_version,
+        environment.os,
+        environment.arch,
+        environment.kernel.clone().unwrap_or_else(unknown),
+        environment.cpu_count,
+        environment.postgres_version,
+        environment.zookeeper_version.clone().unwrap_or_else(unknown),
+        if environment.servers_throwaway { "started for this comparison" } else { "given" },
+        report.parameters.lock_wait_ms,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_comparison() {
+        insta::assert_snapshot!(render(&fixture::report()));
+    }
+
+    #[test]
+    fn every_row_of_the_table_has_as_many_cells() {
+        let text = render(&fixture::report());
+        let table =
+            text.lines().skip_while(|line| !line.starts_with("| strategy")).take_while(|line| line.starts_with('|'));
+        let widths: Vec<usize> = table.map(|line| line.matches(" | ").count()).collect();
+        assert_eq!(widths, [13; 6]);
+    }
+}

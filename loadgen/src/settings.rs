@@ -1,0 +1,58 @@
+//! What the commands are to do, every choice made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `compare` is to do, every choice made.
+#[derive(Debug, Clone)]
+pub(crate) struct CompareSettings {
+    pub(crate) source: Source,
+    pub(crate) strategies: Option<Vec<String>>,
+    pub(crate) users: u32,
+    pub(crate) stock: u32,
+    pub(crate) trials: u32,
+    pub(crate) seed: Option<u32>,
+    pub(crate) goods_no: i64,
+    /// How long a buyer may wait for the lock; the client waits a little longer for its answer.
+    pub(crate) lock_wait: Duration,
+    pub(crate) report: PathBuf,
+    pub(crate) quiet: bool,
+}
+
+/// Where the service comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Start(ServiceSettings),
+    Target(TargetSettings),
+}
+
+/// How to start the service.
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceSettings {
+    pub(crate) instances: u16,
+    pub(crate) zk_sessions: u32,
+    pub(crate) hold: String,
+    pub(crate) lock_wait: Duration,
+    /// Purchases that an instance works on at once; it sheds those beyond them.
+    pub(crate) buyers_max: u32,
+    pub(crate) demo_service: Option<PathBuf>,
+    /// Port of the first instance; any free ones without it.
+    pub(crate) port: Option<u16>,
+}
+
+/// A service that is running.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetSettings {
+    pub(crate) urls: Vec<String>,
+    pub(crate) database_url: String,
+    pub(crate) zookeeper: String,
+    pub(crate) admin_token: String,
+}
+
+/// What `up` is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct UpSettings {
+    pub(crate) service: ServiceSettings,
+    pub(crate) goods_no: i64,
+    pub(crate) stock: u32,
+}

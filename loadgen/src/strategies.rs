@@ -1,0 +1,141 @@
+//! The strategies as the service lists them, and which of them are to be compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A row of `GET /strategies`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Strategy {
+    pub(crate) name: String,
+    pub(crate) promise: Promise,
+    pub(crate) guard: Guard,
+    pub(crate) wakes: Wakes,
+    pub(crate) summary: String,
+}
+
+/// What a strategy promises about the stock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Promise {
+    /// Is expected to oversell: the control, which shows that the load can expose a broken strategy.
+    Oversells,
+    /// Is expected to oversell as soon as there are several instances.
+    OversellsOnManyInstances,
+    /// Sells exactly the stock while no lock session is lost; none is in a comparison.
+    SafeWhileSessionLives,
+    /// Sells exactly the stock.
+    NeverOversells,
+}
+
+impl Promise {
+    /// The promise as the service spells it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Promise::Oversells => "oversells",
+            Promise::OversellsOnManyInstances => "oversells-on-many-instances",
+            Promise::SafeWhileSessionLives => "safe-while-session-lives",
+            Promise::NeverOversells => "never-oversells",
+        }
+    }
+
+    /// Whether a strategy of this promise has to oversell on so many instances for the load to prove anything.
+    pub(crate) fn expects_oversell(self, instances: usize) -> bool {
+        match self {
+            Promise::Oversells => true,
+            Promise::OversellsOnManyInstances => instances > 1,
+            Promise::SafeWhileSessionLives | Promise::NeverOversells => false,
+        }
+    }
+}
+
+/// What guards the deduction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Guard {
+    None,
+    Process,
+    Zookeeper,
+    Postgres,
+}
+
+/// How many waiters one release wakes through ZooKeeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wakes {
+    None,
+    One,
+    All,
+}
+
+/// The strategies named, in the service's order; all of them when none is named.
+///
+/// # Errors
+/// [`Error::Usage`] when a name is not in the list; it lists the known ones.
+pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
+    let Some(named) = named else { return Ok(known.to_vec()) };
+    let is_known = |name: &&String| known.iter().any(|strategy| strategy.name == **name);
+    if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
+        let names: Vec<&str> = known.iter().map(|strategy| strategy.name.as_str()).collect();
+        return Err(Error::Usage(format!("no strategy is named {unknown:?}; the service knows {}", names.join(", "))));
+    }
+    Ok(known.iter().filter(|strategy| named.contains(&strategy.name)).cloned().collect())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn strategy(name: &str, promise: Promise, guard: Guard, wakes: Wakes) -> Strategy {
+        Strategy { name: name.to_owned(), promise, guard, wakes, summary: format!("what {name} does") }
+    }
+
+    fn known() -> Vec<Strategy> {
+        vec![
+            strategy("unguarded", Promise::Oversells, Guard::None, Wakes::None),
+            strategy("zk-mutex", Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::One),
+            strategy("pg-conditional", Promise::NeverOversells, Guard::Postgres, Wakes::None),
+        ]
+    }
+
+    #[test]
+    fn a_row_is_read_as_the_service_writes_it() {
+        let json = concat!(
+            r#"{"name":"zk-naive","promise":"safe-while-session-lives","#,
+            r#""guard":"zookeeper","wakes":"all","summary":"s"}"#
+        );
+        let row: Strategy = serde_json::from_str(json).unwrap();
+        assert_eq!((row.promise, row.guard, row.wakes), (Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::All));
+        assert_eq!(serde_json::to_string(&row).unwrap(), json);
+    }
+
+    #[test]
+    fn a_promise_is_spelled_as_the_service_spells_it() {
+        for promise in [
+            Promise::Oversells,
+            Promise::OversellsOnManyInstances,
+            Promise::SafeWhileSessionLives,
+            Promise::NeverOversells,
+        ] {
+            assert_eq!(serde_json::to_value(promise).unwrap(), promise.as_str());
+        }
+    }
+
+    #[test]
+    fn all_strategies_are_compared_when_none_is_named() {
+        assert_eq!(select(&known(), None).unwrap(), known());
+    }
+
+    #[test]
+    fn named_strategies_keep_the_order_of_the_service() {
+        let named = ["pg-conditional".to_owned(), "unguarded".to_owned(), "pg-conditional".to_owned()];
+        let names: Vec<String> = select(&known(), Some(&named)).unwrap().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["unguarded", "pg-conditional"]);
+    }
+
+    #[test]
+    fn an_unknown_strategy_is_refused_with_the_list_of_the_known() {
+        let error = select(&known(), Some(&["zk-nope".to_owned()])).unwrap_err().to_string();
+        assert_eq!(error, "no strategy is named \"zk-nope\"; the service knows unguarded, zk-mutex, pg-conditional");
+    }
+}

@@ -1,0 +1,10 @@
+//! Runs the built `loadgen`, with real servers and real instances behind it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
+
+mod compare;
+mod setup;
+mod stop;
+mod support;
+mod target;
+mod usage;

@@ -1,0 +1,99 @@
+//! What cannot be started or does not last, and the errors that say so.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{Lab, Running, demo_service, finish};
+
+fn write_program(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+fn assert_setup_error(lab: &Lab, command: &mut Command, expected: &str) {
+    let finished = finish(command);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+    assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn a_missing_service_program_names_the_command_that_builds_it() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
+    assert_setup_error(&lab, &mut command, "not found at /nowhere/demo-service; build it with `cargo build --release`");
+}
+
+#[test]
+fn a_zookeeper_that_does_not_answer_is_named() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare"]);
+    command.arg("--demo-service").arg(demo_service()).env("ZOOKEEPER_CONNECT", "127.0.0.1:1");
+    assert_setup_error(&lab, &mut command, "on 127.0.0.1:1");
+}
+
+// Elsewhere Java may come from Homebrew, which is looked for in its own folders.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_missing_java_names_the_command_that_installs_it() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["strategies"]);
+    command.arg("--demo-service").arg(demo_service()).env("PATH", "/nowhere").env_remove("JAVA_HOME");
+    assert_setup_error(&lab, &mut command, "Java not found");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let lab = Lab::new();
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut command = lab.loadgen_throwaway(["up", "--instances", "1", "--port", &port.to_string()]);
+    command.arg("--demo-service").arg(demo_service());
+    assert_setup_error(&lab, &mut command, &format!("port {port} is in use; choose another with --port"));
+}
+
+#[test]
+fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
+    let lab = Lab::new();
+    let program = lab.path("dying-service");
+    write_program(&program, "echo 'the ledger is on fire' >&2; exit 3");
+    let mut command = lab.loadgen_throwaway(["strategies"]);
+    command.arg("--demo-service").arg(&program);
+    assert_setup_error(
+        &lab,
+        &mut command,
+        "ended while it was starting (exit status: 3); its log ends with:\nthe ledger",
+    );
+}
+
+#[test]
+fn an_instance_that_dies_in_mid_run_is_named() {
+    let lab = Lab::new();
+    let (program, pids) = (lab.path("service"), lab.path("pids"));
+    let real = demo_service().display();
+    write_program(&program, &format!("echo $$ >>'{}'; exec '{real}' \"$@\"", pids.display()));
+    let args = "compare --users 30 --stock 20 --trials 500 --instances 2 --strategies zk-mutex".split(' ');
+    let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(&program));
+    running.until_stderr("trial 1/500");
+    let victim = fs::read_to_string(pids).unwrap().lines().next().unwrap().parse().unwrap();
+    kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+    running.until_stderr("error: instance ");
+    let (status, stdout) = running.wait();
+    assert_eq!((status.code(), stdout.as_str()), (Some(3), ""));
+    assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn a_report_folder_that_cannot_be_made_is_found_out_before_anything_starts() {
+    let lab = Lab::new();
+    fs::write(lab.path("report"), "a file").unwrap();
+    let mut command = lab.loadgen_throwaway(["compare"]);
+    assert_setup_error(&lab, &mut command, "could not make the folder report");
+}

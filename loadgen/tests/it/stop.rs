@@ -1,0 +1,73 @@
+//! However `loadgen` ends, nothing that it started outlives it.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, is_alive};
+
+/// What a killed `loadgen` leaves has to be gone by then.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A comparison in the middle of its second trial or later, and the processes behind it.
+fn in_mid_run(lab: &Lab) -> (Running, Vec<Pid>) {
+    let args = "compare --users 30 --stock 20 --trials 500 --instances 2 --strategies zk-naive".split(' ');
+    let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+    running.until_stderr("trial 1/500");
+    let processes = lab.processes();
+    // Postgres, ZooKeeper and two instances.
+    assert_eq!(processes.len(), 4);
+    (running, processes)
+}
+
+#[test]
+fn nothing_outlives_a_killed_comparison() {
+    let lab = Lab::new();
+    let (running, processes) = in_mid_run(&lab);
+    running.signal(Signal::SIGKILL);
+    running.wait();
+    eventually("every process is gone", GONE_WITHIN, || !processes.iter().any(|pid| is_alive(*pid)));
+    eventually("every folder is gone", GONE_WITHIN, || lab.is_clean());
+}
+
+#[test]
+fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let lab = Lab::new();
+        let (running, processes) = in_mid_run(&lab);
+        running.signal(signal);
+        let (status, stdout) = running.wait();
+        assert_eq!(status.code(), Some(130));
+        assert!(stdout.contains("verdict: interrupted before every trial was run"), "{stdout}");
+        let report = lab.report();
+        assert_eq!((&report["interrupted"], &report["verdict"]["exit_code"]), (&true.into(), &130.into()));
+        let trials = report["trials"].as_array().unwrap().len();
+        assert!((1..500).contains(&trials), "{trials}");
+        assert_eq!(report["results"][0]["trials"], trials);
+        assert!(lab.is_clean() && !processes.iter().any(|pid| is_alive(*pid)), "something is left");
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_the_program_at_once_and_the_rest_soon_after() {
+    let lab = Lab::new();
+    let (running, processes) = in_mid_run(&lab);
+    running.signal(Signal::SIGINT);
+    running.signal(Signal::SIGTERM);
+    let (status, _) = running.wait();
+    assert_eq!(status.code(), Some(130));
+    eventually("every process is gone", GONE_WITHIN, || !processes.iter().any(|pid| is_alive(*pid)));
+    eventually("every folder is gone", GONE_WITHIN, || lab.is_clean());
+}
+
+#[test]
+fn an_interrupt_during_the_start_leaves_nothing() {
+    let lab = Lab::new();
+    let running = Running::start(lab.loadgen_throwaway(["compare"]).arg("--demo-service").arg(demo_service()));
+    eventually("a server is being started", PATIENCE, || !lab.processes().is_empty());
+    running.signal(Signal::SIGINT);
+    let (status, stdout) = running.wait();
+    assert_eq!((status.code(), stdout.as_str()), (Some(130), ""));
+    assert!(lab.is_clean(), "something is left");
+}

@@ -1,0 +1,211 @@
+//! A running `loadgen`, and what it may leave behind.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Far longer than anything takes on a busy machine; reached only by a defect.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A folder for everything that one run of `loadgen` and its children write.
+pub(crate) struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Lab {
+        let folder = tempfile::tempdir().unwrap();
+        // Like /tmp: servers under accounts of their own make and remove their folders in it.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+        fs::create_dir(folder.path().join("tmp")).unwrap();
+        fs::set_permissions(folder.path().join("tmp"), Permissions::from_mode(0o1777)).unwrap();
+        Lab { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `loadgen` with its temporary folders in this lab.
+    pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        command.args(args).env("TMPDIR", self.path("tmp")).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// The same with throwaway servers, whatever the environment names.
+    pub(crate) fn loadgen_throwaway<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.loadgen(args);
+        command.env_remove("DATABASE_URL").env_remove("ZOOKEEPER_CONNECT");
+        command
+    }
+
+    pub(crate) fn report(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path("report/report.json")).unwrap()).unwrap()
+    }
+
+    /// The processes that guards have started for this lab, and not yet seen end.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        let folders = fs::read_dir(self.path("tmp")).unwrap().flatten();
+        let pids = folders.filter_map(|folder| fs::read_to_string(folder.path().join("pid")).ok());
+        pids.filter_map(|pid| pid.trim().parse().ok()).map(Pid::from_raw).collect()
+    }
+
+    /// Whether no temporary folder is left.
+    pub(crate) fn is_clean(&self) -> bool {
+        fs::read_dir(self.path("tmp")).unwrap().next().is_none()
+    }
+}
+
+/// Whether a process is there, be it as a zombie.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    kill(pid, None) != Err(Errno::ESRCH)
+}
+
+/// Returns when the condition holds.
+pub(crate) fn eventually(what: &str, within: Duration, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + within;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {within:?}: {what}");
+        thread::sleep(POLL);
+    }
+}
+
+/// What a finished `loadgen` said.
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+pub(crate) fn finish(command: &mut Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A `loadgen` that runs; killed when the test gives up on it.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (out, stdout) = lines(child.stdout.take().unwrap());
+        let (err, stderr) = lines(child.stderr.take().unwrap());
+        Running { child, stdout, stderr, readers: vec![out, err] }
+    }
+
+    /// Waits for a line on standard error that begins like this.
+    pub(crate) fn until_stderr(&self, beginning: &str) {
+        until(&self.stderr, beginning);
+    }
+
+    /// The lines on standard output up to the one that begins like this.
+    pub(crate) fn until_stdout(&self, beginning: &str) -> Vec<String> {
+        until(&self.stdout, beginning)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// How it ended, and the rest of its standard output.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < deadline, "loadgen does not end"),
+            }
+            thread::sleep(POLL);
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        (status, self.stdout.try_iter().map(|line| line + "\n").collect())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Already gone, unless the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(stream: impl Read + Send + 'static) -> (JoinHandle<()>, Receiver<String>) {
+    let (sender, receiver) = channel();
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    (reader, receiver)
+}
+
+fn until(stream: &Receiver<String>, beginning: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let Ok(line) = stream.recv_timeout(PATIENCE) else {
+            panic!("no line begins with {beginning:?}, only {seen:#?}");
+        };
+        let found = line.starts_with(beginning);
+        seen.push(line);
+        if found {
+            return seen;
+        }
+    }
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// The program of the service. Cargo builds it for the tests of its own crate; tests of this crate alone build it here.
+pub(crate) fn demo_service() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
+        let program = loadgen.with_file_name("demo-service");
+        if !program.is_file() {
+            let (folder, target) = (loadgen.parent().unwrap(), loadgen.ancestors().nth(2).unwrap());
+            let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
+                "debug" => "dev",
+                profile => profile,
+            };
+            let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+                .args(["build", "--package", "demo-service", "--profile", profile, "--target-dir"])
+                .arg(target)
+                .status()
+                .unwrap();
+            assert!(status.success(), "demo-service does not build");
+        }
+        program
+    })
+}

@@ -1,0 +1,59 @@
+//! `up`, and what one may do with a service that is up.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Lab, Running, demo_service, finish, free_port};
+
+/// The variables that `up` tells a shell to export.
+fn exports(lines: &[String]) -> BTreeMap<String, String> {
+    let assignments = lines.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
+}
+
+#[test]
+fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
+    let (lab, client) = (Lab::new(), Lab::new());
+    let port = free_port();
+    let up = ["up", "--instances", "1", "--stock", "50", "--port", &port.to_string()];
+    let running = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
+    let variables = exports(&running.until_stdout("# what was sold"));
+    let url = format!("http://127.0.0.1:{port}");
+    assert_eq!(variables["SECKILL_URLS"], url);
+
+    let listed = finish(&mut client.loadgen(["strategies", "--target", &url]));
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    assert!(listed.stdout.contains("zk-mutex") && listed.stdout.contains("never-oversells"), "{}", listed.stdout);
+
+    let args =
+        ["compare", "--users", "20", "--stock", "10", "--trials", "1", "--strategies", "zk-mutex,pg-conditional"];
+    let compared = finish(client.loadgen(args).args(["--target", &url]).envs(&variables));
+    assert!([Some(0), Some(4)].contains(&compared.code), "{}", compared.stderr);
+    let report = client.report();
+    assert_eq!(report["environment"]["servers_throwaway"], false);
+    // `up` opens as many sessions as a handful of waiters needs; the service itself says how many.
+    assert_eq!(report["parameters"]["zk_sessions_total"], 32);
+    assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");
+
+    let wrong = variables.iter().map(|(name, value)| (name, if name == "ADMIN_TOKEN" { "guess" } else { value }));
+    let refused = finish(client.loadgen(args).args(["--target", &url]).envs(wrong));
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(refused.stderr.contains("answered 401"), "{}", refused.stderr);
+
+    running.signal(Signal::SIGINT);
+    let (status, _) = running.wait();
+    assert_eq!(status.code(), Some(0));
+    TcpListener::bind(("127.0.0.1", port)).unwrap();
+    assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn the_strategies_are_listed_without_a_running_service() {
+    let lab = Lab::new();
+    let listed = finish(lab.loadgen(["strategies"]).arg("--demo-service").arg(demo_service()));
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    assert!(listed.stdout.contains("unguarded") && listed.stdout.contains("pg-conditional"), "{}", listed.stdout);
+    assert!(lab.is_clean(), "something is left");
+}

@@ -1,0 +1,42 @@
+//! Wrong command lines, which fail before anything is started.
+
+use crate::support::{Lab, finish};
+
+fn assert_usage(args: &[&str], expected: &str) {
+    let lab = Lab::new();
+    let finished = finish(&mut lab.loadgen_throwaway(args));
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+    assert!(lab.is_clean());
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error() {
+    assert_usage(&["compare", "--buyers", "3"], "unexpected argument '--buyers'");
+}
+
+#[test]
+fn no_subcommand_is_a_usage_error() {
+    assert_usage(&[], "Usage: loadgen <COMMAND>");
+}
+
+#[test]
+fn a_target_without_its_database_is_a_usage_error() {
+    assert_usage(&["compare", "--target", "http://127.0.0.1:1"], "error: --target needs --database-url");
+}
+
+#[test]
+fn ports_that_do_not_fit_are_a_usage_error() {
+    assert_usage(&["up", "--port", "65535"], "error: --port 65535 leaves no room for 3 instances");
+}
+
+#[test]
+fn help_names_the_exit_codes_on_standard_output() {
+    let lab = Lab::new();
+    for args in [&["--help"][..], &["compare", "--help"]] {
+        let finished = finish(&mut lab.loadgen(args));
+        assert_eq!(finished.code, Some(0));
+        assert!(finished.stdout.contains("  130  interrupted"), "{}", finished.stdout);
+    }
+}

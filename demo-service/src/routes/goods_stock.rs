@@ -48,7 +48,9 @@ pub async fn buy_one(
     query: Result<Query<BuyQuery>, QueryRejection>,
 ) -> Result<Json<Bought>, Problem> {
     let Query(query) = query.map_err(|rejection| Problem::invalid_input(rejection.body_text()))?;
-    let entry = query.strategy.as_deref().map_or(Ok(app.config.strategy), chosen)?;
+    // Load plans that leave their variable for the strategy empty mean the default.
+    let named = query.strategy.as_deref().filter(|name| !name.is_empty());
+    let entry = named.map_or(Ok(app.config.strategy), chosen)?;
     let quantity = Quantity::ONE;
     let outcome = app.deduct(entry, Deduction { goods_no, quantity }, slot).await?;
     let sold = match outcome {

@@ -62,8 +62,10 @@ async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
 async fn a_purchase_that_names_no_strategy_uses_the_default() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--strategy", "pg-conditional"]).await;
-    instance.reset(1, 1).await.assert_ok();
-    assert_eq!(instance.get("/goods-stock/1").await.body["strategy"], "pg-conditional");
+    instance.reset(1, 2).await.assert_ok();
+    for path in ["/goods-stock/1", "/goods-stock/1?strategy="] {
+        assert_eq!(instance.get(path).await.body["strategy"], "pg-conditional", "{path}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,9 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 use crate::report::{Report, table};
 use crate::strategies::Strategy;
 
+/// Where a table of sentences wraps them.
+const PROSE_WIDTH: u16 = 110;
+
 /// The table, the conditions and the verdict.
 pub(crate) fn render(report: &Report) -> String {
     let narrow = |mut cells: Vec<String>| {
@@ -13,6 +16,7 @@ pub(crate) fn render(report: &Report) -> String {
         cells
     };
     let rows = table::rows(report).into_iter().map(narrow).collect();
+    // As wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
     let table = framed(&narrow(table::header(report)), rows, table::TEXT_COLUMNS - 1);
     let mut text = format!("{}\n{table}\n", table::conditions(report));
     text.push_str(
@@ -34,20 +38,20 @@ pub(crate) fn strategies(strategies: &[Strategy]) -> String {
     let row = |strategy: &Strategy| {
         vec![strategy.name.clone(), strategy.promise.as_str().to_owned(), strategy.summary.clone()]
     };
-    format!("{}\n", framed(&header, strategies.iter().map(row).collect(), header.len()))
+    let mut table = framed(&header, strategies.iter().map(row).collect(), header.len());
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(PROSE_WIDTH);
+    format!("{table}\n")
 }
 
 /// A table without lines between its rows, of which the first columns hold text and the others figures.
-fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: usize) -> String {
+fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: usize) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    // As wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
-    table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header).add_rows(rows);
     for column in table.column_iter_mut().skip(text_columns) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    table
 }
 
 #[cfg(test)]

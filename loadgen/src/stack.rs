@@ -20,6 +20,9 @@ use crate::settings::{ServiceSettings, Source, TargetSettings};
 
 /// How long an instance may take to open its sessions and to serve.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long an instance may take to stop. With its servers there it takes a fraction of a second; without them, as after
+/// a kill of this process, it would wait for them for longer than anybody would for it.
+const STOP_WITHIN: Duration = Duration::from_secs(4);
 /// How soon after an instance has stopped answering its end is known, if that is why.
 const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
 /// How often an instance is asked whether it is ready, or has ended.
@@ -241,6 +244,7 @@ impl Environment {
             // The purchases of a burst are counted, not logged.
             config = config.env("RUST_LOG", "warn");
         }
+        config.stop_within = STOP_WITHIN;
         config.stdout = Stdout::Lines;
         Ok(Process::spawn(config)?)
     }

@@ -76,7 +76,7 @@ impl Verdict {
         }
         if let Some(names) = weak {
             let advice = "the load was too weak to prove anything; raise --users or --hold";
-            exits.push((Exit::LoadTooWeak, format!("{names} was expected to oversell and did not: {advice}")));
+            exits.push((Exit::LoadTooWeak, format!("expected to oversell, but did not: {names}; {advice}")));
         }
         if let Some(names) = limited {
             let advice = "their times say more about the generator than about them";

@@ -125,6 +125,19 @@ fn every_statement_of_the_service_s_domain_is_in_the_store() {
 }
 
 #[test]
+fn every_test_that_the_guarantees_name_exists() {
+    let guarantees = fs::read_to_string(root().join("docs/GUARANTEES.md")).unwrap();
+    let named: Vec<&str> =
+        guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
+    assert!(named.len() > 20, "the guarantees name their tests");
+    let sources: Vec<_> = ["recipes", "demo-service", "loadgen", "testbed"].into_iter().flat_map(sources).collect();
+    for name in named {
+        let defines = |text: &String| text.contains(&format!("fn {name}("));
+        assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");
+    }
+}
+
+#[test]
 fn no_test_is_ignored() {
     let attribute = concat!("#[", "ignore");
     for (path, text) in ["recipes", "demo-service", "loadgen", "testbed", "bench"].into_iter().flat_map(sources) {

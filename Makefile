@@ -14,11 +14,11 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 	@./scripts/deps.sh
 
 demo: deps ## compare the strategies on throwaway servers and write report/
-	cargo build --release
+	cargo build --release --locked
 	./target/release/loadgen compare $(ARGS)
 
 up: deps ## start the service on throwaway servers and keep it running until Ctrl-C
-	cargo build --release
+	cargo build --release --locked
 	./target/release/loadgen up $(ARGS)
 
 test: deps ## run every test
@@ -27,7 +27,7 @@ test: deps ## run every test
 
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo deny check bans licenses sources
 

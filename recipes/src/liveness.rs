@@ -2,12 +2,13 @@
 //!
 //! The client library reports an expired session only when it reconnects, or after 7/5 of the session timeout,
 //! while the server may grant the lock to somebody else after 1/1. A hold must therefore turn [`Lost`] by our own
-//! monotonic clock, early enough. The budget, in parts of the session timeout `T`:
+//! monotonic clock, early enough. The budget, for a session timeout `T` and a connection timeout `C`:
 //!
-//! * the client is told to call a connection dead after `T/4` of silence ([`connection_timeout`]); it then pings at
-//!   most every `T/8` and looks every `T/32`. When it reports a disconnect, the server has last heard us at most
-//!   `T/8 + T/4 + T/32`, about 0.41 `T`, ago;
-//! * we give the connection [`grace`]` = T/2` to come back. That makes 0.91 `T` of silence in the worst case.
+//! * the client is told to call a connection dead after `C` of silence. It then pings at least every `C/2` and looks
+//!   every `C/8`, so when it reports a disconnect, the server has last heard us at most `13/8 C` ago;
+//! * a tenth of `T` is kept for the beat below, for the scheduler and for clocks that drift;
+//! * what is left of `T` is the [`grace`] that the connection gets to come back. With `C = T/4`, which we ask for,
+//!   that is nearly `T/2`.
 //!
 //! A process that is paused (SIGSTOP, a swapped-out virtual machine) notices nothing while it sleeps. So the session
 //! also *beats*: it notes the time every [`beat_interval`]. A gap of [`grace`] between two beats loses every hold, and
@@ -69,14 +70,15 @@ pub(crate) enum Event {
     Ended(LostReason),
 }
 
-/// How long the client may wait for a silent connection before it calls it dead.
+/// How long the client is to wait for a silent connection before it calls it dead.
 pub(crate) fn connection_timeout(session_timeout: Duration) -> Duration {
     session_timeout / 4
 }
 
 /// How long a hold survives without a connection, or without this process running.
-pub(crate) fn grace(session_timeout: Duration) -> Duration {
-    session_timeout / 2
+fn grace(session_timeout: Duration) -> Duration {
+    let silence_at_disconnect = connection_timeout(session_timeout) * 13 / 8;
+    session_timeout - session_timeout / 10 - silence_at_disconnect
 }
 
 /// How often the session notes that it is running.
@@ -103,7 +105,7 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// A session that has just been established.
+    /// A session that has just been established, with the session timeout that the server granted.
     pub(crate) fn new(session_timeout: Duration, now: Duration) -> Self {
         Self {
             grace: grace(session_timeout),
@@ -200,6 +202,9 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
+    /// What the timeout leaves for a disconnect: 10 s, less 1 s, less 13/8 of 2.5 s.
+    const GRACE_MS: u64 = 4_937;
+
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
@@ -224,9 +229,9 @@ mod tests {
     fn a_disconnect_suspends_and_half_the_timeout_later_loses() {
         let mut live = beating(1_000);
         live.on_event(ms(1_200), Event::Disconnected);
-        assert_eq!(live.at(ms(5_999)).state(), ConnectionState::Suspended);
+        assert_eq!(live.at(ms(1_000 + GRACE_MS)).state(), ConnectionState::Suspended);
         // Counted from the beat before the disconnect, not from the report of it.
-        let lost = live.at(ms(6_000));
+        let lost = live.at(ms(1_001 + GRACE_MS));
         assert_eq!(lost.state(), ConnectionState::Lost);
         assert_eq!(lost.lost_since(0), Some(LostReason::Disconnected));
     }
@@ -263,8 +268,8 @@ mod tests {
     #[test]
     fn a_pause_loses_the_holds_before_the_first_beat_after_it() {
         let live = beating(1_000);
-        assert_eq!(live.at(ms(5_999)).lost_since(0), None);
-        assert_eq!(live.at(ms(6_000)).lost_since(0), Some(LostReason::Paused));
+        assert_eq!(live.at(ms(1_000 + GRACE_MS)).lost_since(0), None);
+        assert_eq!(live.at(ms(1_001 + GRACE_MS)).lost_since(0), Some(LostReason::Paused));
     }
 
     #[test]
@@ -280,8 +285,8 @@ mod tests {
     fn a_disconnect_noticed_after_a_pause_counts_from_before_the_pause() {
         let mut live = beating(1_000);
         live.on_event(ms(5_500), Event::Disconnected);
-        assert_eq!(live.at(ms(5_999)).state(), ConnectionState::Suspended);
-        assert_eq!(live.at(ms(6_000)).state(), ConnectionState::Lost);
+        assert_eq!(live.at(ms(1_000 + GRACE_MS)).state(), ConnectionState::Suspended);
+        assert_eq!(live.at(ms(1_001 + GRACE_MS)).state(), ConnectionState::Lost);
     }
 
     #[test]
@@ -308,9 +313,12 @@ mod tests {
         assert_eq!(live.ended(), Some(LostReason::Expired));
     }
 
+    /// The worst case: the server heard us last just before it fell silent, the client looks as late as it may, and
+    /// the beat that notices the loss comes as late as it may.
     #[test]
     fn holds_are_lost_before_the_server_can_expire_the_session() {
-        let silence_at_disconnect = TIMEOUT / 8 + connection_timeout(TIMEOUT) + TIMEOUT / 32;
+        let connection_timeout = connection_timeout(TIMEOUT);
+        let silence_at_disconnect = connection_timeout + connection_timeout / 2 + connection_timeout / 8;
         assert!(silence_at_disconnect + grace(TIMEOUT) + beat_interval(TIMEOUT) < TIMEOUT);
     }
 }

@@ -81,12 +81,19 @@ impl Session {
         let mut last_error = ClientError::Timeout;
         let attempts = async {
             let mut backoff = BACKOFF_MIN;
+            let mut timeout = config.timeout;
             loop {
                 let connector = Client::connector()
-                    .with_session_timeout(config.timeout)
-                    .with_connection_timeout(liveness::connection_timeout(config.timeout))
+                    .with_session_timeout(timeout)
+                    .with_connection_timeout(liveness::connection_timeout(timeout))
                     .with_fail_eagerly();
                 match connector.connect(connect_string).await {
+                    // The server grants less than was asked for. A dead connection must then be noticed sooner, or
+                    // holds would be lost too late.
+                    Ok(client) if client.session_timeout() < timeout => {
+                        timeout = client.session_timeout();
+                        continue;
+                    }
                     Ok(client) => return Ok(client),
                     // A malformed connect string will not get better.
                     Err(error @ ClientError::BadArguments(_)) => return Err(error),
@@ -226,8 +233,10 @@ impl Session {
     /// Turns the client library's error into ours.
     pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
         match error {
-            ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
-            ClientError::ClientClosed => {
+            ClientError::SessionExpired | ClientError::SessionMoved => {
+                Error::SessionEnded { reason: LostReason::Expired }
+            }
+            ClientError::ClientClosed | ClientError::AuthFailed => {
                 Error::SessionEnded { reason: self.liveness().ended().unwrap_or(LostReason::Closed) }
             }
             error => Error::refused(operation, path, error),

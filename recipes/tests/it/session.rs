@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Session, SessionConfig};
 
-use crate::support::{Lab, RECIPES, soon};
+use crate::support::{Lab, RECIPES, soon, until};
 
 fn quick_server() -> ZooKeeperConfig {
     ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() }
@@ -41,6 +41,18 @@ async fn a_session_connects_to_a_server_that_starts_late() {
     let connecting = tokio::spawn(async move { Session::connect(&connect_string, quick_session()).await });
     server.resume().unwrap();
     soon("the session", connecting).await.unwrap().unwrap().check(Duration::from_secs(10)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_granted_less_time_than_it_asked_for_reckons_with_what_it_was_granted() {
+    let server = ZooKeeper::start(quick_server()).await.unwrap();
+    let longest = Duration::from_secs(600);
+    let config = SessionConfig { timeout: longest * 4, ..SessionConfig::default() };
+    let session = Session::connect(&server.connect_string(), config).await.unwrap();
+    assert_eq!(session.timeout(), longest, "the testbed's longest session timeout");
+    // The first connection, made for the longer timeout, was given up for one that notices a silence sooner.
+    until("one session is left", async || server.metric("zk_num_alive_connections").await.unwrap() == 1 + 1).await;
+    session.check(Duration::from_secs(10)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,8 +22,8 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 	./target/release/loadgen up $(ARGS)
 
 test: deps ## run every test
-	cargo test --workspace --all-targets $(ARGS)
-	cargo test --workspace --doc
+	cargo test --locked --workspace --all-targets $(ARGS)
+	cargo test --locked --workspace --doc
 
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check

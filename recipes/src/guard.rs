@@ -1,6 +1,8 @@
 //! A hold of a lock.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use crate::claim::{Claim, Removal};
 use crate::error::Error;
@@ -88,12 +90,18 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        tokio::select! {
-            // A hold that is already lost must not let the section take a single step.
-            biased;
-            reason = self.lost() => Err(Error::HoldLost { path: self.path().to_owned(), reason }),
-            output = section => Ok(output),
-        }
+        let mut section = pin!(section);
+        let mut lost = pin!(self.lost());
+        poll_fn(|cx| {
+            // Asked before every step of the section, and not left to the waker: after a pause of the process the
+            // section may be polled before anybody has noted the loss.
+            let reason = match (self.state(), lost.as_mut().poll(cx)) {
+                (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
+                _ => return section.as_mut().poll(cx).map(Ok),
+            };
+            Poll::Ready(Err(Error::HoldLost { path: self.path().to_owned(), reason }))
+        })
+        .await
     }
 
     /// Gives the lock back and waits for the server's confirmation.

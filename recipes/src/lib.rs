@@ -11,9 +11,10 @@
 //!
 //! * **Exclusion** while the holder's session lives: a hold is granted only from a listing that contains our own node,
 //!   created by our own session. A missing node is an error, never a grant.
-//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] go by this process's monotonic clock and
-//!   report a loss *before* the server could grant the lock to another, also after a pause of the process. A lost hold
-//!   never turns back.
+//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the server could
+//!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request that a
+//!   server answered had been sent. A paused process, a blocked thread or a half-open connection therefore cannot make
+//!   a hold look alive. A lost hold never turns back.
 //! * **Fencing tokens** that only grow in grant order ([`LockGuard::token`]).
 //! * **Nothing is left behind.** Any future here may be dropped at any `await`: whatever it created, or may have
 //!   created, is deleted by the session's reaper.
@@ -23,11 +24,15 @@
 //!
 //! * A holder that is paused *between* a check and a write can write after it was overtaken. Let the storage check the
 //!   [token](LockGuard::token).
-//! * A hold whose node somebody deletes by hand is not noticed until it is released.
-//! * A connection that is cut in one direction only, and on which notifications still arrive, is believed for as long
-//!   as they do.
-//! * Clocks that run at very different speeds on client and server void the truth about a hold: the budget leaves about
-//!   a twentieth of the session timeout for drift.
+//! * A hold whose node somebody deletes by hand is not noticed until it is released; the release of a [`NaiveLock`]
+//!   may then delete the next holder's node, which has the same path.
+//! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
+//!   holds until a server is heard again. So do clocks that run apart by more than a few percent.
+//! * In an ensemble, a follower tells the leader of its sessions every half tick. Choose session timeouts of at least
+//!   five ticks.
+//! * The client library cannot restore more than 128 KiB of watched paths on one session after a reconnect, some 1900
+//!   waiters: it loses the session then. Spread more waiters over several sessions.
+//! * A session lives on the Tokio runtime that it was connected in, and ends with it.
 //!
 //! # Names
 //!
@@ -49,6 +54,7 @@ mod queue;
 mod claim;
 mod liveness;
 mod node;
+mod pulse;
 mod reaper;
 
 mod error;

@@ -1,20 +1,15 @@
-//! Connection events and time in, the state of the session out. Pure: the caller brings the clock.
+//! Answers and time in, the state of the session out. Pure: the caller brings the clock.
 //!
-//! The client library reports an expired session only when it reconnects, or after 7/5 of the session timeout,
-//! while the server may grant the lock to somebody else after 1/1. A hold must therefore turn [`Lost`] by our own
-//! monotonic clock, early enough. The budget, for a session timeout `T` and a connection timeout `C`:
+//! The server expires a session that it has not heard for the session timeout `T`, and may then grant its locks to
+//! somebody else. The client library cannot be asked how long that is: it reports an expiry only when it reconnects, or
+//! after 7/5 `T`; it goes on calling itself connected when a handshake breaks half-way; and it sends no pings while
+//! whoever shares its thread blocks, or the process is paused.
 //!
-//! * the client is told to call a connection dead after `C` of silence. It then pings at least every `C/2` and looks
-//!   every `C/8`, so when it reports a disconnect, the server has last heard us at most `13/8 C` ago;
-//! * a tenth of `T` is kept for the beat below, for the scheduler and for clocks that drift;
-//! * what is left of `T` is the [`grace`] that the connection gets to come back. With `C = T/4`, which we ask for,
-//!   that is nearly `T/2`.
-//!
-//! A process that is paused (SIGSTOP, a swapped-out virtual machine) notices nothing while it sleeps. So the session
-//! also *beats*: it notes the time every [`beat_interval`]. A gap of [`grace`] between two beats loses every hold, and
-//! a disconnect counts from the last beat before it.
-//!
-//! [`Lost`]: ConnectionState::Lost
+//! So holds live on proof. **Whoever answers a request has heard us after we sent it.** A session remembers when the
+//! last request that was answered had been sent, asks for a sign of life ([`probe_after`]) when there is nothing else
+//! to be answered, and takes itself for lost once the proof is 9/10 `T` old. The last tenth is for clocks that drift,
+//! and for an ensemble whose leader learns of a session from a follower, up to half a tick late. What made the proof
+//! grow old, a dead connection, a blocked thread, a paused process, does not matter.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +19,7 @@ use std::time::Duration;
 pub enum ConnectionState {
     /// Requests are answered.
     Connected,
-    /// The connection is gone, the session may still live on the server. Holds are
+    /// The connection is gone or does not answer, the session may still live on the server. Holds are
     /// [`Suspect`](crate::HoldState::Suspect).
     Suspended,
     /// The session must be taken as expired: another client may hold our locks. A session that turns out to have
@@ -38,10 +33,9 @@ pub enum ConnectionState {
 pub enum LostReason {
     /// The server has expired the session and deleted its nodes.
     Expired,
-    /// The connection stayed away for so long that the server may have expired the session.
-    Disconnected,
-    /// This process did not run for so long that the server may have expired the session.
-    Paused,
+    /// No server has answered for so long that the session may have expired: the connection was away, or this process
+    /// did not run.
+    Silence,
     /// The session was closed, by [`Session::close`](crate::Session::close) or because the server refused its
     /// credentials.
     Closed,
@@ -53,8 +47,7 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "the session expired",
-            Self::Disconnected => "the connection was away for too long",
-            Self::Paused => "the process was paused for too long",
+            Self::Silence => "no server answered for too long",
             Self::Closed => "the session was closed",
             Self::NodeDeleted => "its node was deleted by somebody else",
         })
@@ -64,128 +57,133 @@ impl fmt::Display for LostReason {
 /// What the client library reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Connected,
+    /// The connection is gone.
     Disconnected,
     /// The session will never answer again.
     Ended(LostReason),
 }
 
-/// How long the client is to wait for a silent connection before it calls it dead.
+/// How long the client may wait for a silent connection before it looks for another.
 pub(crate) fn connection_timeout(session_timeout: Duration) -> Duration {
     session_timeout / 4
 }
 
-/// How long a hold survives without a connection, or without this process running.
-fn grace(session_timeout: Duration) -> Duration {
-    let silence_at_disconnect = connection_timeout(session_timeout) * 13 / 8;
-    session_timeout - session_timeout / 10 - silence_at_disconnect
+/// How old the proof of life may be before the session asks for a new one.
+pub(crate) fn probe_after(session_timeout: Duration) -> Duration {
+    session_timeout / 10
 }
 
-/// How often the session notes that it is running.
-pub(crate) fn beat_interval(session_timeout: Duration) -> Duration {
-    session_timeout / 20
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Connected,
-    Suspended { since: Duration },
-    Lost(LostReason),
-    Ended(LostReason),
+/// How old the proof of life may become before holds are lost.
+fn lost_after(session_timeout: Duration) -> Duration {
+    session_timeout * 9 / 10
 }
 
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Liveness {
-    grace: Duration,
-    phase: Phase,
-    beat: Duration,
+    session_timeout: Duration,
+    /// The time for which all of this holds.
+    now: Duration,
+    /// When the last request that was answered had been sent.
+    heard: Duration,
+    /// When the client library last reported a disconnect. Answers to what was sent before prove nothing about the
+    /// connection since.
+    disconnected: Option<Duration>,
+    /// The loss that no answer has made up for yet.
+    lost: bool,
+    ended: Option<LostReason>,
     losses: u64,
     last_loss: LostReason,
 }
 
 impl Liveness {
-    /// A session that has just been established, with the session timeout that the server granted.
-    pub(crate) fn new(session_timeout: Duration, now: Duration) -> Self {
+    /// A session whose handshake was sent at `heard` and has been answered.
+    pub(crate) fn new(session_timeout: Duration, heard: Duration) -> Self {
         Self {
-            grace: grace(session_timeout),
-            phase: Phase::Connected,
-            beat: now,
+            session_timeout,
+            now: heard,
+            heard,
+            disconnected: None,
+            lost: false,
+            ended: None,
             losses: 0,
             // Read only once `losses` is positive.
             last_loss: LostReason::Closed,
         }
     }
 
-    /// The state at `now`, had nothing been heard since. Everything that reads the state goes through here, so that
-    /// a process that wakes from a pause does not believe what it knew before.
+    /// The state at `now`. Everything that reads or changes the state goes through here first, so that a process that
+    /// wakes from a pause does not believe what it knew before.
     #[must_use]
     pub(crate) fn at(mut self, now: Duration) -> Self {
-        match self.phase {
-            Phase::Connected if now.saturating_sub(self.beat) >= self.grace => {
-                self.lose(Phase::Lost(LostReason::Paused), LostReason::Paused);
-            }
-            Phase::Suspended { since } if now.saturating_sub(since) >= self.grace => {
-                self.lose(Phase::Lost(LostReason::Disconnected), LostReason::Disconnected);
-            }
-            _ => {}
+        self.now = now;
+        if self.ended.is_none() && !self.lost && self.age() >= lost_after(self.session_timeout) {
+            self.lost = true;
+            self.count_loss(LostReason::Silence);
         }
         self
     }
 
-    /// Notes that the process is running.
-    pub(crate) fn on_beat(&mut self, now: Duration) {
+    /// Notes that a request that was sent at `sent` has been answered.
+    pub(crate) fn on_answer(&mut self, now: Duration, sent: Duration) {
         *self = self.at(now);
-        self.beat = now;
-        if self.phase == Phase::Lost(LostReason::Paused) {
-            // The pause has cost the holds. Whether the session outlived it is for the client library to find out:
-            // it reports a disconnect or the expiry if not.
-            self.phase = Phase::Connected;
+        if self.ended.is_some() {
+            return;
+        }
+        self.heard = self.heard.max(sent);
+        self.lost = self.age() >= lost_after(self.session_timeout);
+        if self.disconnected.is_some_and(|disconnected| sent >= disconnected) {
+            self.disconnected = None;
         }
     }
 
     /// Takes in what the client library reports.
     pub(crate) fn on_event(&mut self, now: Duration, event: Event) {
-        let heard_before = self.beat;
         *self = self.at(now);
-        match (self.phase, event) {
-            (Phase::Ended(_), _) => {}
-            (_, Event::Ended(reason)) => self.lose(Phase::Ended(reason), reason),
-            (_, Event::Connected) => self.phase = Phase::Connected,
-            (Phase::Connected, Event::Disconnected) => self.phase = Phase::Suspended { since: heard_before },
-            (Phase::Suspended { .. }, Event::Disconnected) => {}
-            // Not `Lost(Paused)`, which the next beat would take for connected.
-            (Phase::Lost(_), Event::Disconnected) => self.phase = Phase::Lost(LostReason::Disconnected),
+        match event {
+            Event::Disconnected => self.disconnected = Some(now),
+            Event::Ended(reason) => self.end(reason),
         }
-        self.beat = now;
     }
 
-    fn lose(&mut self, phase: Phase, reason: LostReason) {
-        // A session that ends after its holds were lost has nothing more to lose, but its reason is the better one.
-        if !matches!(self.phase, Phase::Lost(_)) {
-            self.losses += 1;
+    /// Ends the session, if it has not ended yet. Every hold is lost from here on.
+    pub(crate) fn end(&mut self, reason: LostReason) {
+        if self.ended.is_none() {
+            self.ended = Some(reason);
+            self.count_loss(reason);
         }
+    }
+
+    fn count_loss(&mut self, reason: LostReason) {
+        self.losses += 1;
         self.last_loss = reason;
-        self.phase = phase;
+    }
+
+    fn age(&self) -> Duration {
+        self.now.saturating_sub(self.heard)
+    }
+
+    /// Whether it is time to ask for a sign of life.
+    pub(crate) fn wants_probe(&self) -> bool {
+        self.ended.is_none() && (self.disconnected.is_some() || self.age() >= probe_after(self.session_timeout))
     }
 
     pub(crate) fn state(&self) -> ConnectionState {
-        match self.phase {
-            Phase::Connected => ConnectionState::Connected,
-            Phase::Suspended { .. } => ConnectionState::Suspended,
-            Phase::Lost(_) | Phase::Ended(_) => ConnectionState::Lost,
+        // A connection that leaves several probes unanswered is as good as none.
+        let silent = self.age() >= self.session_timeout / 2;
+        match self {
+            _ if self.lost || self.ended.is_some() => ConnectionState::Lost,
+            _ if silent || self.disconnected.is_some() => ConnectionState::Suspended,
+            _ => ConnectionState::Connected,
         }
     }
 
     /// Why the session will never answer again, once it will not.
     pub(crate) fn ended(&self) -> Option<LostReason> {
-        match self.phase {
-            Phase::Ended(reason) => Some(reason),
-            _ => None,
-        }
+        self.ended
     }
 
-    /// How often holds were lost so far. A hold remembers the count at its grant; any later loss is its own.
+    /// How often holds were lost so far. A hold remembers the count from before its grant; any later loss is its own.
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
@@ -202,123 +200,121 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// What the timeout leaves for a disconnect: 10 s, less 1 s, less 13/8 of 2.5 s.
-    const GRACE_MS: u64 = 4_937;
-
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    /// A session that beats every half second until `until_ms`.
-    fn beating(until_ms: u64) -> Liveness {
+    /// A session whose last answered request was sent at that time.
+    fn heard_at(at_ms: u64) -> Liveness {
         let mut live = Liveness::new(TIMEOUT, ms(0));
-        for at in (0..=until_ms).step_by(500) {
-            live.on_beat(ms(at));
+        for sent in (0..=at_ms).step_by(500).chain([at_ms]) {
+            live.on_answer(ms(sent), ms(sent));
         }
         live
     }
 
-    #[test]
-    fn a_beating_session_stays_connected() {
-        let live = beating(60_000).at(ms(60_400));
-        assert_eq!(live.state(), ConnectionState::Connected);
-        assert_eq!(live.lost_since(0), None);
+    fn state(live: Liveness, at_ms: u64) -> ConnectionState {
+        live.at(ms(at_ms)).state()
     }
 
     #[test]
-    fn a_disconnect_suspends_and_half_the_timeout_later_loses() {
-        let mut live = beating(1_000);
-        live.on_event(ms(1_200), Event::Disconnected);
-        assert_eq!(live.at(ms(1_000 + GRACE_MS)).state(), ConnectionState::Suspended);
-        // Counted from the beat before the disconnect, not from the report of it.
-        let lost = live.at(ms(1_001 + GRACE_MS));
-        assert_eq!(lost.state(), ConnectionState::Lost);
-        assert_eq!(lost.lost_since(0), Some(LostReason::Disconnected));
+    fn a_session_that_is_answered_stays_connected() {
+        let live = heard_at(60_000);
+        assert_eq!(state(live, 60_900), ConnectionState::Connected);
+        assert_eq!(live.losses(), 0);
     }
 
     #[test]
-    fn beats_do_not_prolong_a_suspension() {
-        let mut live = beating(1_000);
-        live.on_event(ms(1_000), Event::Disconnected);
-        for at in (1_500..=6_000).step_by(500) {
-            live.on_beat(ms(at));
-        }
-        assert_eq!(live.state(), ConnectionState::Lost);
+    fn silence_suspends_at_half_the_timeout_and_loses_at_nine_tenths() {
+        let live = heard_at(1_000);
+        assert_eq!(state(live, 5_999), ConnectionState::Connected);
+        assert_eq!(state(live, 6_000), ConnectionState::Suspended);
+        assert_eq!(state(live, 9_999), ConnectionState::Suspended);
+        assert_eq!(state(live, 10_000), ConnectionState::Lost);
+        assert_eq!(live.at(ms(10_000)).lost_since(0), Some(LostReason::Silence));
     }
 
     #[test]
-    fn a_reconnect_in_time_keeps_the_holds() {
-        let mut live = beating(1_000);
-        live.on_event(ms(1_000), Event::Disconnected);
-        live.on_event(ms(4_000), Event::Connected);
-        assert_eq!(live.at(ms(8_000)).state(), ConnectionState::Connected);
-        assert_eq!(live.lost_since(0), None);
+    fn a_disconnect_suspends_at_once_and_does_not_prolong_the_proof() {
+        let mut live = heard_at(1_000);
+        live.on_event(ms(4_000), Event::Disconnected);
+        assert_eq!(state(live, 4_000), ConnectionState::Suspended);
+        assert_eq!(state(live, 10_000), ConnectionState::Lost);
     }
 
     #[test]
-    fn a_late_reconnect_revives_the_session_but_not_its_holds() {
-        let mut live = beating(1_000);
-        live.on_event(ms(1_000), Event::Disconnected);
-        live.on_event(ms(7_000), Event::Connected);
-        assert_eq!(live.state(), ConnectionState::Connected);
-        assert_eq!(live.lost_since(0), Some(LostReason::Disconnected));
+    fn a_reconnect_is_believed_only_when_something_that_was_sent_after_the_disconnect_is_answered() {
+        let mut live = heard_at(1_000);
+        live.on_event(ms(2_000), Event::Disconnected);
+        live.on_answer(ms(2_100), ms(1_900));
+        assert_eq!(state(live, 2_100), ConnectionState::Suspended);
+        live.on_answer(ms(2_300), ms(2_200));
+        assert_eq!(state(live, 2_300), ConnectionState::Connected);
+        assert_eq!(live.losses(), 0);
+    }
+
+    #[test]
+    fn a_late_answer_revives_the_session_but_not_its_holds() {
+        let mut live = heard_at(1_000);
+        live.on_answer(ms(12_000), ms(11_900));
+        assert_eq!(state(live, 12_000), ConnectionState::Connected);
+        assert_eq!(live.lost_since(0), Some(LostReason::Silence));
         assert_eq!(live.lost_since(live.losses()), None, "a new hold is not lost");
     }
 
     #[test]
-    fn a_pause_loses_the_holds_before_the_first_beat_after_it() {
-        let live = beating(1_000);
-        assert_eq!(live.at(ms(1_000 + GRACE_MS)).lost_since(0), None);
-        assert_eq!(live.at(ms(1_001 + GRACE_MS)).lost_since(0), Some(LostReason::Paused));
-    }
-
-    #[test]
-    fn a_pause_is_remembered_after_the_process_runs_again() {
-        let mut live = beating(1_000);
-        live.on_beat(ms(20_000));
-        assert_eq!(live.state(), ConnectionState::Connected);
-        assert_eq!(live.lost_since(0), Some(LostReason::Paused));
+    fn an_answer_counts_from_when_its_request_was_sent_and_not_from_when_it_came() {
+        let mut live = heard_at(1_000);
+        // The process was paused between the request and the reading of the answer.
+        live.on_answer(ms(20_000), ms(1_500));
+        assert_eq!(state(live, 20_000), ConnectionState::Lost);
         assert_eq!(live.losses(), 1);
     }
 
     #[test]
-    fn a_disconnect_noticed_after_a_pause_counts_from_before_the_pause() {
-        let mut live = beating(1_000);
-        live.on_event(ms(5_500), Event::Disconnected);
-        assert_eq!(live.at(ms(1_000 + GRACE_MS)).state(), ConnectionState::Suspended);
-        assert_eq!(live.at(ms(1_001 + GRACE_MS)).state(), ConnectionState::Lost);
+    fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
+        for first in ["nothing", "disconnect", "answer"] {
+            let mut live = heard_at(1_000);
+            match first {
+                "disconnect" => live.on_event(ms(15_000), Event::Disconnected),
+                "answer" => live.on_answer(ms(15_000), ms(14_999)),
+                _ => {}
+            }
+            assert_eq!(live.at(ms(15_000)).lost_since(0), Some(LostReason::Silence), "{first}");
+        }
     }
 
     #[test]
-    fn a_disconnect_that_a_pause_hid_is_not_taken_for_a_connection() {
-        let mut live = beating(1_000);
-        live.on_event(ms(20_000), Event::Disconnected);
-        live.on_beat(ms(20_500));
-        assert_eq!(live.state(), ConnectionState::Lost);
-        live.on_event(ms(21_000), Event::Connected);
-        assert_eq!(live.state(), ConnectionState::Connected);
-        assert_eq!(live.losses(), 1);
+    fn a_hold_that_was_granted_while_the_session_was_lost_is_lost_by_the_next_silence() {
+        let live = heard_at(1_000).at(ms(11_000));
+        let losses = live.losses();
+        let mut granted = live;
+        // The listing that grants is an answer itself.
+        granted.on_answer(ms(11_200), ms(11_100));
+        assert_eq!(granted.lost_since(losses), None);
+        assert_eq!(granted.at(ms(20_100)).lost_since(losses), Some(LostReason::Silence));
     }
 
     #[test]
-    fn an_end_is_final_and_counts_once() {
-        let mut live = beating(1_000);
-        live.on_event(ms(1_000), Event::Disconnected);
-        live.on_event(ms(9_000), Event::Ended(LostReason::Expired));
-        assert_eq!(live.losses(), 1);
-        assert_eq!(live.lost_since(0), Some(LostReason::Expired));
-        live.on_event(ms(9_100), Event::Connected);
-        live.on_beat(ms(9_200));
-        assert_eq!(live.state(), ConnectionState::Lost);
-        assert_eq!(live.ended(), Some(LostReason::Expired));
+    fn an_end_is_final_and_always_counts() {
+        let mut live = heard_at(1_000).at(ms(11_000));
+        let losses = live.losses();
+        live.on_event(ms(12_000), Event::Ended(LostReason::Expired));
+        assert_eq!(live.lost_since(losses), Some(LostReason::Expired));
+        live.on_answer(ms(12_100), ms(12_050));
+        live.on_event(ms(12_200), Event::Ended(LostReason::Closed));
+        assert_eq!(state(live, 12_300), ConnectionState::Lost);
+        assert_eq!((live.ended(), live.losses()), (Some(LostReason::Expired), losses + 1));
     }
 
-    /// The worst case: the server heard us last just before it fell silent, the client looks as late as it may, and
-    /// the beat that notices the loss comes as late as it may.
     #[test]
-    fn holds_are_lost_before_the_server_can_expire_the_session() {
-        let connection_timeout = connection_timeout(TIMEOUT);
-        let silence_at_disconnect = connection_timeout + connection_timeout / 2 + connection_timeout / 8;
-        assert!(silence_at_disconnect + grace(TIMEOUT) + beat_interval(TIMEOUT) < TIMEOUT);
+    fn a_probe_is_due_when_the_proof_is_a_tenth_of_the_timeout_old_or_the_connection_was_cut() {
+        let mut live = heard_at(1_000);
+        assert!(!live.at(ms(1_999)).wants_probe());
+        assert!(live.at(ms(2_000)).wants_probe());
+        live.on_event(ms(1_100), Event::Disconnected);
+        assert!(live.at(ms(1_100)).wants_probe());
+        live.end(LostReason::Closed);
+        assert!(!live.at(ms(60_000)).wants_probe());
     }
 }

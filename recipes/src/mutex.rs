@@ -70,7 +70,7 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout.
+    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.

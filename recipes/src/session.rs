@@ -1,7 +1,8 @@
 //! One ZooKeeper session: connection, state, clean-up and traffic.
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
@@ -11,6 +12,7 @@ use zookeeper_client::{Client, Error as ClientError, SessionState, StateWatcher}
 use crate::claim::Remains;
 use crate::error::Error;
 use crate::liveness::{self, ConnectionState, Event, Liveness, LostReason};
+use crate::pulse::Pulse;
 use crate::reaper;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
@@ -18,6 +20,9 @@ use crate::wire::{Wire, retry_lost_reply};
 /// The first pause between two attempts to connect; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How to open a [`Session`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +66,8 @@ pub struct Session {
 struct Inner {
     id: i64,
     timeout: Duration,
-    /// The origin of the times in `live`.
-    origin: Instant,
     wire: Arc<Wire>,
-    live: watch::Receiver<Liveness>,
+    pulse: Arc<Pulse>,
     abandoned: mpsc::UnboundedSender<Remains>,
 }
 
@@ -76,25 +79,27 @@ impl Session {
     /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`].
     ///
     /// # Cancel safety
-    /// Dropped, it leaves at most a session that nobody uses, which the client closes.
+    /// Dropped, it leaves at most a session that nobody uses, which the server expires.
     pub async fn connect(connect_string: &str, config: SessionConfig) -> Result<Self, Error> {
         let mut last_error = ClientError::Timeout;
         let attempts = async {
             let mut backoff = BACKOFF_MIN;
-            let mut timeout = config.timeout;
+            // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
+            let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
+                let connecting = Instant::now();
                 let connector = Client::connector()
                     .with_session_timeout(timeout)
                     .with_connection_timeout(liveness::connection_timeout(timeout))
                     .with_fail_eagerly();
                 match connector.connect(connect_string).await {
-                    // The server grants less than was asked for. A dead connection must then be noticed sooner, or
-                    // holds would be lost too late.
+                    // The server grants less than was asked for. A dead connection must then be noticed sooner, for
+                    // there to be time to reconnect.
                     Ok(client) if client.session_timeout() < timeout => {
                         timeout = client.session_timeout();
                         continue;
                     }
-                    Ok(client) => return Ok(client),
+                    Ok(client) => return Ok((client, connecting)),
                     // A malformed connect string will not get better.
                     Err(error @ ClientError::BadArguments(_)) => return Err(error),
                     Err(error) => {
@@ -112,22 +117,21 @@ impl Session {
             source: source.into(),
         };
         match tokio::time::timeout(config.connect_within, attempts).await {
-            Ok(Ok(client)) => Ok(Self::start(client)),
+            Ok(Ok((client, connecting))) => Ok(Self::start(client, connecting)),
             Ok(Err(error)) => Err(failed(error)),
             Err(_) => Err(failed(last_error)),
         }
     }
 
-    fn start(client: Client) -> Self {
+    fn start(client: Client, connecting: Instant) -> Self {
         let (id, timeout, states) = (client.session_id().0, client.session_timeout(), client.state_watcher());
-        let origin = Instant::now();
-        let wire = Arc::new(Wire::new(client));
-        let (live_sender, live) = watch::channel(Liveness::new(timeout, Duration::ZERO));
+        let pulse = Arc::new(Pulse::new(timeout, connecting));
+        let wire = Arc::new(Wire::new(client, Arc::clone(&pulse)));
         let (abandoned, reapable) = mpsc::unbounded_channel();
-        tokio::spawn(monitor(states, live_sender, origin, timeout));
+        tokio::spawn(monitor(states, Arc::clone(&pulse), Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        Self { inner: Arc::new(Inner { id, timeout, origin, wire, live, abandoned }) }
+        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned }) }
     }
 
     /// The id that the server gave to the session.
@@ -151,7 +155,11 @@ impl Session {
     /// Follows the state of the connection from now on.
     #[must_use]
     pub fn states(&self) -> ConnectionStates {
-        ConnectionStates { seen: self.state(), live: self.inner.live.clone() }
+        ConnectionStates {
+            seen: self.state(),
+            changes: self.inner.pulse.subscribe(),
+            pulse: Arc::clone(&self.inner.pulse),
+        }
     }
 
     /// Whether the session has expired or was closed: nothing on it will ever work again.
@@ -180,23 +188,28 @@ impl Session {
         }
     }
 
-    /// Ends the session on the server, for all its clones: every node that it created goes, every hold is lost.
+    /// Ends the session on the server, for all its clones: every node that it created goes. Every hold is lost before
+    /// the request is sent.
     ///
     /// # Errors
-    /// [`Error::NoAnswer`] when the server did not confirm within the session timeout. It will then expire the session
-    /// by itself.
+    /// [`Error::NoAnswer`] when the server did not confirm within the session timeout. It expires the session by itself
+    /// once this process is gone or every request that is under way has been answered or dropped.
     ///
     /// # Cancel safety
     /// The session is closing from the first poll on; dropped, only the confirmation is missed.
     pub async fn close(&self) -> Result<(), Error> {
-        self.inner.wire.close();
-        let mut live = self.inner.live.clone();
+        // Before the server can grant to another.
+        self.inner.pulse.end(LostReason::Closed);
+        let mut states = self.inner.wire.close();
         let within = self.inner.timeout;
-        match tokio::time::timeout(within, live.wait_for(|live| live.ended().is_some())).await {
-            // The channel closes only after the end was noted.
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::NoAnswer { within }),
-        }
+        let closed = async {
+            if let Some(states) = &mut states {
+                while !states.peek_state().is_terminated() {
+                    states.changed().await;
+                }
+            }
+        };
+        tokio::time::timeout(within, closed).await.map_err(|_| Error::NoAnswer { within })
     }
 
     pub(crate) fn wire(&self) -> &Arc<Wire> {
@@ -204,22 +217,18 @@ impl Session {
     }
 
     pub(crate) fn liveness(&self) -> Liveness {
-        // Not in one expression: the borrow must not be held while `at` runs.
-        let noted = *self.inner.live.borrow();
-        noted.at(self.inner.origin.elapsed())
+        self.inner.pulse.read()
     }
 
     /// Waits until a hold that was granted at `losses` is lost.
     pub(crate) async fn lost_since(&self, losses: u64) -> LostReason {
-        let mut live = self.inner.live.clone();
+        let mut changes = self.inner.pulse.subscribe();
         loop {
             if let Some(reason) = self.liveness().lost_since(losses) {
                 return reason;
             }
-            if live.changed().await.is_err() {
-                // The monitor is gone with its runtime, and with it whoever could keep the session alive.
-                return self.liveness().lost_since(losses).unwrap_or(LostReason::Closed);
-            }
+            // It cannot fail while `self` keeps the sender.
+            let _ = changes.changed().await;
         }
     }
 
@@ -257,7 +266,8 @@ impl fmt::Debug for Session {
 #[derive(Clone, Debug)]
 pub struct ConnectionStates {
     seen: ConnectionState,
-    live: watch::Receiver<Liveness>,
+    changes: watch::Receiver<Liveness>,
+    pulse: Arc<Pulse>,
 }
 
 impl ConnectionStates {
@@ -274,48 +284,69 @@ impl ConnectionStates {
     /// Nothing is lost: the next call sees what this one would have seen.
     pub async fn changed(&mut self) -> Option<ConnectionState> {
         loop {
-            let state = self.live.borrow_and_update().state();
+            self.changes.mark_unchanged();
+            let state = self.pulse.read().state();
             if state != self.seen {
                 self.seen = state;
                 return Some(state);
             }
-            self.live.changed().await.ok()?;
+            if self.pulse.read().ended().is_some() {
+                return None;
+            }
+            self.changes.changed().await.ok()?;
         }
     }
 }
 
-/// Feeds the liveness of a session until it ends.
-async fn monitor(mut states: StateWatcher, live: watch::Sender<Liveness>, origin: Instant, timeout: Duration) {
-    let interval = liveness::beat_interval(timeout);
+/// Feeds the pulse of a session until it ends: with what the client library reports, with the passing of time, and with
+/// signs of life when nothing else is answered.
+async fn monitor(mut states: StateWatcher, pulse: Arc<Pulse>, wire: Weak<Wire>, timeout: Duration) {
+    let interval = liveness::probe_after(timeout) / 2;
+    // At most one is under way. While the connection is away it waits inside the client library, and is answered first
+    // thing after the handshake.
+    let mut probe: Option<Probe> = None;
     loop {
-        let event = tokio::select! {
-            state = states.changed() => event(state),
-            () = tokio::time::sleep(interval) => None,
-        };
-        let now = origin.elapsed();
-        live.send_if_modified(|live| {
-            let before = (live.state(), live.losses());
-            match event {
-                Some(event) => live.on_event(now, event),
-                None => live.on_beat(now),
+        tokio::select! {
+            state = states.changed() => {
+                if let Some(event) = event(state) {
+                    debug!(?event, "connection event");
+                    pulse.event(event);
+                }
+                if state.is_terminated() {
+                    return;
+                }
             }
-            before != (live.state(), live.losses()) || live.ended().is_some()
-        });
-        if let Some(event) = event {
-            debug!(?event, "connection event");
+            () = answered(&mut probe) => probe = None,
+            () = tokio::time::sleep(interval) => {}
         }
-        if matches!(event, Some(Event::Ended(_))) {
-            return;
+        if pulse.tick() && probe.is_none() {
+            let Some(wire) = wire.upgrade() else { continue };
+            probe = Some(Box::pin(async move { wire.probe().await }));
         }
+    }
+}
+
+/// A sign of life that was asked for.
+type Probe = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
+
+async fn answered(probe: &mut Option<Probe>) {
+    match probe {
+        Some(probe) => {
+            if let Err(error) = probe.await {
+                debug!(%error, "no sign of life");
+            }
+        }
+        None => std::future::pending().await,
     }
 }
 
 fn event(state: SessionState) -> Option<Event> {
-    Some(match state {
-        SessionState::SyncConnected => Event::Connected,
+    match state {
+        // Believed when a request is answered: the handshake may still break.
+        SessionState::SyncConnected => None,
         // A server that cannot write can grant no lock.
-        SessionState::Disconnected | SessionState::ConnectedReadOnly => Event::Disconnected,
-        SessionState::Expired => Event::Ended(LostReason::Expired),
-        SessionState::AuthFailed | SessionState::Closed => Event::Ended(LostReason::Closed),
-    })
+        SessionState::Disconnected | SessionState::ConnectedReadOnly => Some(Event::Disconnected),
+        SessionState::Expired => Some(Event::Ended(LostReason::Expired)),
+        SessionState::AuthFailed | SessionState::Closed => Some(Event::Ended(LostReason::Closed)),
+    }
 }

@@ -4,9 +4,11 @@
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat, StateWatcher};
 
+use crate::pulse::Pulse;
 use crate::traffic::{self, Counters};
 
 /// One session's client, until it is taken away to close the session.
@@ -15,6 +17,7 @@ pub(crate) struct Wire {
     client: RwLock<Option<Arc<Client>>>,
     chroot_len: usize,
     counters: Counters,
+    pulse: Arc<Pulse>,
 }
 
 /// A watch that was set; dropping it takes it back.
@@ -36,19 +39,21 @@ impl Watch {
 }
 
 impl Wire {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, pulse: Arc<Pulse>) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
-        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default() }
+        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default(), pulse }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Takes the client away. The session closes once requests in flight have been answered.
-    pub(crate) fn close(&self) {
-        self.client.write().unwrap_or_else(PoisonError::into_inner).take();
+    /// Takes the client away, unless it has been taken. The session closes once requests under way have been answered
+    /// or dropped, which the states returned tell.
+    pub(crate) fn close(&self) -> Option<StateWatcher> {
+        let client = self.client.write().unwrap_or_else(PoisonError::into_inner).take();
+        client.map(|client| client.state_watcher())
     }
 
     fn client(&self) -> Result<Arc<Client>, ClientError> {
@@ -66,7 +71,7 @@ impl Wire {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<(String, Stat), ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::create_request_len(self.path_len(path), data.len()));
         let options = mode.with_acls(Acls::anyone_all());
         let created = answer(client.create(path, data, &options).await);
@@ -74,50 +79,50 @@ impl Wire {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
             _ => (path.to_owned(), stat),
         });
-        self.replied(&created, |(path, _)| traffic::create_reply_len(self.path_len(path)));
+        self.replied(sent, &created, |(path, _)| traffic::create_reply_len(self.path_len(path)));
         created
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::delete_request_len(self.path_len(path)));
         let deleted = answer(client.delete(path, None).await);
-        self.replied(&deleted, |()| 0);
+        self.replied(sent, &deleted, |()| 0);
         deleted
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let children = answer(client.list_children(path).await);
-        self.replied(&children, |names| traffic::children_reply_len(names));
+        self.replied(sent, &children, |names| traffic::children_reply_len(names));
         children
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let data = answer(client.get_data(path).await);
-        self.replied(&data, |(data, _)| traffic::data_reply_len(data.len()));
+        self.replied(sent, &data, |(data, _)| traffic::data_reply_len(data.len()));
         data
     }
 
     /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
     pub(crate) async fn watch(self: &Arc<Self>, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let watched = answer(client.get_and_watch_data(path).await);
-        self.replied(&watched, |(data, ..)| traffic::data_reply_len(data.len()));
+        self.replied(sent, &watched, |(data, ..)| traffic::data_reply_len(data.len()));
         let (data, stat, watcher) = watched?;
         Ok((data, stat, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
     }
 
     /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
-        let client = self.client()?;
+        let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::string_len(self.path_len(path)));
         let synced = answer(client.sync(path).await);
-        self.replied(&synced, |()| traffic::string_len(self.path_len(path)));
+        self.replied(sent, &synced, |()| traffic::string_len(self.path_len(path)));
         synced
     }
 
@@ -143,13 +148,23 @@ impl Wire {
         Ok(())
     }
 
-    fn replied<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
+    /// Asks for a sign of life from the leader, as a follower that was cut off from it would answer for itself. Takes
+    /// the place of the pings that the client library sends when it is idle, and like them is not counted.
+    pub(crate) async fn probe(&self) -> Result<(), ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        answer(client.sync("/").await)?;
+        self.pulse.answered(sent);
+        Ok(())
+    }
+
+    fn replied<T>(&self, sent: Duration, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         match reply {
             Ok(value) => self.counters.received(record_len(value)),
-            // These errors are the server's word; any other means that no reply came.
+            // These errors are the server's word; any other may mean that no reply came.
             Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty) => self.counters.received(0),
-            Err(_) => {}
+            Err(_) => return,
         }
+        self.pulse.answered(sent);
     }
 }
 

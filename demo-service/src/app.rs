@@ -3,20 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use zk_recipes::SessionConfig;
 
 use crate::config::Config;
 use crate::database;
-use crate::error::{Failure, Progress, SetupError};
+use crate::error::{Failure, SetupError};
 use crate::sessions::SessionPool;
 use crate::stock::store::Store;
 use crate::stock::{GoodsNo, Outcome};
 use crate::strategy::registry::{Entry, STRATEGIES};
-use crate::strategy::{Context, Deduction, DeductionStrategy, zookeeper};
+use crate::strategy::section::{Progression, bounded};
+use crate::strategy::{Context, Deduction, DeductionStrategy, Ended, zookeeper};
 use crate::telemetry::Metrics;
 
 /// How long instances that start together wait for each other's migration.
@@ -83,7 +85,9 @@ impl App {
     }
 
     /// Deducts by a strategy, in a task of its own: a client that goes away, or an answer that is given up, must not
-    /// leave a critical section half done.
+    /// leave a critical section half done. The answer comes `--db-timeout` after the call at the latest, unless the
+    /// lock service is slower to confirm that no lock was had. What may take longer, keeping the lock until an unknown
+    /// outcome is settled, goes on after the answer.
     ///
     /// # Errors
     /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
@@ -99,46 +103,57 @@ impl App {
         deduction: Deduction,
         slot: Slot,
     ) -> Result<Outcome, Failure> {
+        let began = Instant::now();
         let app = Arc::clone(self);
+        let (answer, answered) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let began = Instant::now();
-            let result = app.deduct_known(entry, deduction).await;
+            let Ended { result, aftermath } = app.deduct_known(entry, deduction, began).await;
             app.metrics.outcomes(entry.name).record(&result, began.elapsed());
             log_failure(entry, deduction, &result);
-            drop(slot);
-            result
+            // Where nobody waits for the answer any more, sending it fails, and the rest is done all the same.
+            if let Some(aftermath) = aftermath {
+                answer.send(result).ok();
+                aftermath.await;
+                drop(slot);
+            } else {
+                // Freed before the answer, or a client that asks again at once could be refused for its own last visit.
+                drop(slot);
+                answer.send(result).ok();
+            }
         });
-        match task.await {
-            Ok(result) => result,
-            // Nothing aborts these tasks, so it panicked; the layer around the routes answers to that.
-            Err(stopped) => resume_unwind(stopped.into_panic()),
+        if let Ok(result) = answered.await {
+            return result;
         }
+        // Nothing aborts these tasks, so it panicked; the layer around the routes answers to that.
+        resume_unwind(task.await.expect_err("BUG: a deduction ended without an answer").into_panic())
     }
 
     /// Refuses an SKU that does not exist before it costs a lock: a queue in ZooKeeper for every number that somebody
     /// can think of would grow without bound.
-    async fn deduct_known(&self, entry: &Entry, deduction: Deduction) -> Result<Outcome, Failure> {
-        if !self.is_known(deduction.goods_no).await? {
-            return Ok(Outcome::UnknownGoods);
+    async fn deduct_known(&self, entry: &Entry, deduction: Deduction, began: Instant) -> Ended<'_> {
+        match self.is_known(deduction.goods_no, began).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(Outcome::UnknownGoods).into(),
+            Err(failure) => return Err(failure).into(),
         }
-        self.strategies.get(entry.name).expect("BUG: a strategy was not made").deduct(deduction).await
+        self.strategies.get(entry.name).expect("BUG: a strategy was not made").deduct(deduction, began).await
     }
 
     /// Whether an SKU exists. It is looked up once, as goods are never deleted.
-    async fn is_known(&self, goods_no: GoodsNo) -> Result<bool, Failure> {
+    async fn is_known(&self, goods_no: GoodsNo, began: Instant) -> Result<bool, Failure> {
         if self.goods_known.read().unwrap_or_else(PoisonError::into_inner).contains(&goods_no) {
             return Ok(true);
         }
-        let goods = self.store.goods(goods_no).await;
-        let exists = goods.map_err(|error| Failure::of_database(error, Progress::Open))?.is_some();
+        let (db_timeout, progression) = (self.config.db_timeout, Progression::default());
+        let exists = bounded(began, db_timeout, &progression, self.store.goods(goods_no)).await?.is_some();
         if exists {
             self.goods_known.write().unwrap_or_else(PoisonError::into_inner).insert(goods_no);
         }
         Ok(exists)
     }
 
-    /// Waits until no request is being worked on, deductions whose client is gone included. No slot is given out from
-    /// then on.
+    /// Waits until no request is being worked on, deductions whose client is gone and commits that are not settled
+    /// included. No slot is given out from then on.
     ///
     /// # Cancel safety
     /// Dropped, only the waiting ends.

@@ -16,6 +16,10 @@ use crate::strategy::registry::{self, Entry};
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
 pub const EXIT_USAGE: u8 = 64;
 
+/// The shortest and the longest of the times. Deadlines are reckoned with them, which must not overflow.
+const DURATION_MIN: Duration = Duration::from_millis(1);
+const DURATION_MAX: Duration = Duration::from_hours(24);
+
 /// The environment variable with the token of the administrator.
 pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
 
@@ -44,13 +48,14 @@ pub struct Config {
     /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: Hold,
-    /// Longest wait for a lock
+    /// By when a deduction must have its lock, counted from the arrival of the request
     #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
     pub lock_wait: Duration,
-    /// Longest wait for a database connection, statement or transaction
+    /// By when a deduction must be over, counted from the arrival of the request; also bounds each single wait for a
+    /// database connection, statement or row lock
     #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
     pub db_timeout: Duration,
-    /// Longest time until a request is sent, and then until it is answered
+    /// By when a request must be answered, counted from its arrival
     #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
     pub http_timeout: Duration,
     /// Most database connections
@@ -100,8 +105,9 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses times that cannot work together. A wait must end before the wait around it does, or the answer would
-    /// come from the wrong layer, and a request that was given up could still write.
+    /// Refuses times that cannot work together. All three count from the arrival of the request, so each must end
+    /// before the next, or the answer would come from the wrong layer, and a request that was given up could still
+    /// write.
     fn check(&self) -> Result<(), String> {
         let times =
             [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
@@ -152,8 +158,8 @@ fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
 
 fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match humantime::parse_duration(text) {
-        Ok(duration) if duration >= Duration::from_millis(1) => Ok(duration),
-        _ => Err("give a duration of 1ms or more with its unit, for instance 500ms, 10s or 1m"),
+        Ok(duration) if (DURATION_MIN..=DURATION_MAX).contains(&duration) => Ok(duration),
+        _ => Err("give a duration from 1ms to 1day with its unit, for instance 500ms, 10s or 1m"),
     }
 }
 
@@ -202,7 +208,8 @@ mod tests {
             (&["--db-timeout", "30s"], "--db-timeout (30s) must be less than --http-timeout (20s)"),
             (&["--hold", "1s..10s"], "--hold (1s..10s) must be less than --db-timeout (10s)"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),
-            (&["--lock-wait", "0s"], "1ms or more"),
+            (&["--lock-wait", "0s"], "from 1ms to 1day"),
+            (&["--http-timeout", "1000years"], "from 1ms to 1day"),
             (&["--listen", "8080"], "8080"),
             (&["--instance", ""], "1 to 100 bytes"),
         ] {

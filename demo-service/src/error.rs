@@ -91,9 +91,9 @@ pub enum SetupError {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Others held the lock for the whole of the wait.
-    #[error("the lock was not had within {waited:?}")]
+    #[error("the lock was not had within {waited:?} of the request")]
     LockTimeout {
-        /// How long was waited.
+        /// How long after its beginning the deduction gave up, which is `--lock-wait`.
         waited: Duration,
     },
     /// The hold on the lock was lost, and the section stopped, before the commit was sent.
@@ -102,10 +102,10 @@ pub enum Failure {
     /// No session with the lock service, or it refused.
     #[error("the lock service is not available: {0}")]
     LockServiceUnavailable(String),
-    /// The database cannot be reached, is shutting down, or took longer than `--db-timeout`.
+    /// The database cannot be reached, is shutting down, or was not done by `--db-timeout`.
     #[error("the database is not available: {0}")]
     DatabaseUnavailable(String),
-    /// The commit was sent and its answer never seen: the order may exist or not.
+    /// The commit was sent and its answer not seen: the order may exist or not, and may come to exist yet.
     #[error("whether the order was committed is unknown: {0}")]
     OutcomeUnknown(String),
     /// The database refused a statement for a reason that waiting does not cure.
@@ -147,8 +147,12 @@ impl Failure {
     /// The failure that running out of `--db-timeout` means at this point of a transaction.
     pub fn of_database_timeout(within: Duration, progress: Progress) -> Self {
         match progress {
-            Progress::Open => Self::DatabaseUnavailable(format!("the transaction took longer than {within:?}")),
-            Progress::Committing => Self::OutcomeUnknown(format!("the commit was not answered within {within:?}")),
+            Progress::Open => {
+                Self::DatabaseUnavailable(format!("the transaction was not done within {within:?} of the request"))
+            }
+            Progress::Committing => {
+                Self::OutcomeUnknown(format!("the commit was not answered within {within:?} of the request"))
+            }
         }
     }
 

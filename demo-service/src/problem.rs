@@ -100,7 +100,8 @@ impl Problem {
         Self::retryable("not-ready", "not ready", detail)
     }
 
-    /// 503: the answer took too long. A deduction that has begun goes on to its end, so this promises nothing.
+    /// 503: the answer took too long. What was asked for may have been done, or may be done yet, so this promises
+    /// nothing. A deduction normally ends before, and tells more.
     pub fn request_timeout(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "request-timeout", "the request took too long", detail)
     }
@@ -125,7 +126,7 @@ impl From<Failure> for Problem {
             Failure::LockTimeout { waited } => Self::retryable(
                 "lock-timeout",
                 "lock not had in time",
-                format!("others held the lock for all of {waited:?}; nothing was written"),
+                format!("the lock was not had within {waited:?} of the request; nothing was written"),
             ),
             // What the lock service and the database said may name hosts or tables, which is no business of a client.
             Failure::HoldLost(_) => Self::retryable(
@@ -147,8 +148,8 @@ impl From<Failure> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "outcome-unknown",
                 "outcome unknown",
-                "the commit was sent and its answer was not seen: the unit may have been sold or not; \
-                 do not repeat the request before looking",
+                "the commit was sent and its answer was not seen: the unit may have been sold or not, and may be sold \
+                 yet; do not repeat the request before looking, and not while the commit may be under way",
             ),
             Failure::Database(_) => Self::internal(),
         }

@@ -66,7 +66,10 @@ async fn answer_in_time(State(app): State<Arc<App>>, request: Request, next: Nex
     let within = app.config.http_timeout;
     let answered = tokio::time::timeout(within, next.run(request)).await;
     answered.unwrap_or_else(|_| {
-        let detail = format!("no answer within {within:?}; a deduction that has begun goes on, its outcome is unknown");
+        let detail = format!(
+            "no answer within {within:?} of the request: what it asked for may have been done or not, and may be done \
+             yet; do not repeat it before looking"
+        );
         Problem::request_timeout(detail).into_response()
     })
 }

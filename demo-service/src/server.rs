@@ -21,6 +21,16 @@ use crate::config::Config;
 use crate::error::SetupError;
 use crate::router::router;
 
+/// How long a client may take to send the head of a request. The server's timer for it starts as soon as it could
+/// read one, so this is also how long a connection may idle before its first request and between two, though never
+/// while a request is being worked on. All that costs a load tool is a new connection after a pause this long, as the
+/// usual ones look whether a pooled connection was closed before they use it; a longer time would let silent clients
+/// keep vacancies from buyers for as long.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
 /// The pause after a connection could not be accepted because something, most likely file descriptors, was used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,6 +76,9 @@ impl Server {
     /// Serves until `shutdown` resolves. Then stops accepting, finishes the requests in flight, which takes no longer
     /// than the HTTP timeout and a little, closes the ZooKeeper sessions, which frees every lock, and disconnects.
     ///
+    /// A commit that the database does not answer may take longer. Its lock must outlive it, so then nothing is closed:
+    /// the deduction goes on for as long as the process does, and the sessions after it until ZooKeeper expires them.
+    ///
     /// # Cancel safety
     /// Dropped, connections are cut; deductions that have begun go on to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
@@ -74,7 +87,7 @@ impl Server {
         let upkeep = Arc::clone(&app);
         background.spawn(async move { upkeep.metrics.upkeep().await });
 
-        let mut connections = Connections::new(router(Arc::clone(&app)), app.config.http_timeout);
+        let mut connections = Connections::new(router(Arc::clone(&app)));
         let vacancies = Arc::new(Semaphore::new(app.config.connections_max as usize));
         tokio::select! {
             () = shutdown => {}
@@ -87,7 +100,11 @@ impl Server {
             warn!("some connections were still busy and are cut");
         }
         if timeout_at(deadline, app.drained()).await.is_err() {
-            warn!("some deductions were still under way and are stopped");
+            warn!(
+                "some deductions are still under way, so the ZooKeeper sessions are left to expire: closing them would \
+                 free locks under commits that may be in flight"
+            );
+            return;
         }
         if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
             warn!("some ZooKeeper sessions could not be closed, the server will expire them");
@@ -102,15 +119,13 @@ impl Server {
 /// The open connections.
 struct Connections {
     router: Router,
-    /// How long a client may take to send the head of a request, and how long a connection may idle between two.
-    header_read_timeout: Duration,
     tasks: JoinSet<()>,
     graceful: GracefulShutdown,
 }
 
 impl Connections {
-    fn new(router: Router, header_read_timeout: Duration) -> Self {
-        Self { router, header_read_timeout, tasks: JoinSet::new(), graceful: GracefulShutdown::new() }
+    fn new(router: Router) -> Self {
+        Self { router, tasks: JoinSet::new(), graceful: GracefulShutdown::new() }
     }
 
     fn serve(&mut self, stream: TcpStream, vacancy: OwnedSemaphorePermit) {
@@ -118,7 +133,8 @@ impl Connections {
         stream.set_nodelay(true).ok();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.header_read_timeout)
+            .header_read_timeout(HEAD_WITHIN)
+            .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router.clone()));
         let connection = self.graceful.watch(connection);
         self.tasks.spawn(async move {

@@ -12,7 +12,9 @@ pub mod zookeeper;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::error::Failure;
 use crate::hold::Hold;
@@ -22,18 +24,42 @@ use crate::stock::{GoodsNo, Outcome, Quantity};
 use crate::telemetry::LockWaits;
 
 /// The future of one deduction, boxed because strategies are chosen at run time.
-pub type Deducting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send + 'a>>;
+pub type Deducting<'a> = Pin<Box<dyn Future<Output = Ended<'a>> + Send + 'a>>;
+
+/// What a deduction leaves to be done when the buyer can already be answered.
+pub type Aftermath<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// How a deduction ended.
+#[must_use]
+pub struct Ended<'a> {
+    /// What the buyer is told. A [`Failure`] other than [`Failure::OutcomeUnknown`] means that nothing was written.
+    pub result: Result<Outcome, Failure>,
+    /// Keeps the lock until an unknown outcome is settled, then releases it. Dropped, the lock is released at once,
+    /// possibly under a commit in flight.
+    pub aftermath: Option<Aftermath<'a>>,
+}
+
+impl<'a> Ended<'a> {
+    fn with_aftermath(result: Result<Outcome, Failure>, aftermath: impl Future<Output = ()> + Send + 'a) -> Self {
+        Self { result, aftermath: Some(Box::pin(aftermath)) }
+    }
+}
+
+impl From<Result<Outcome, Failure>> for Ended<'_> {
+    /// An end that leaves nothing to be done.
+    fn from(result: Result<Outcome, Failure>) -> Self {
+        Self { result, aftermath: None }
+    }
+}
 
 /// One way of guarding a deduction.
 pub trait DeductionStrategy: Send + Sync {
-    /// Takes the units and writes the order, in one transaction, or does neither.
-    ///
-    /// # Errors
-    /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
+    /// Takes the units and writes the order, in one transaction, or does neither. The deadlines for the lock and for
+    /// the database count from `began`.
     ///
     /// # Cancel safety
     /// Dropped, the deduction may have been committed or not, and any lock is released. Run it in a task of its own.
-    fn deduct(&self, deduction: Deduction) -> Deducting<'_>;
+    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_>;
 }
 
 /// What is to be sold.
@@ -56,15 +82,20 @@ pub struct Context {
     pub instance: Arc<str>,
     /// The simulated business time.
     pub hold: Hold,
-    /// The longest wait for a lock.
+    /// How long after its beginning a deduction must have its lock.
     pub lock_wait: Duration,
-    /// The longest time for a transaction, waiting for its connection included.
+    /// How long after its beginning a deduction must be over.
     pub db_timeout: Duration,
     /// Where waits for a lock are recorded, had or not.
     pub lock_waits: LockWaits,
 }
 
 impl Context {
+    /// What is left of the time for the lock.
+    fn lock_wait_left(&self, began: Instant) -> Duration {
+        self.lock_wait.saturating_sub(began.elapsed())
+    }
+
     /// Waits for a lock and records how long that took.
     async fn timed<F: Future>(&self, acquire: F) -> F::Output {
         let began = Instant::now();

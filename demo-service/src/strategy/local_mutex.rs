@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::{Instant, timeout};
 
-use super::section::{Progression, read_modify_write};
-use super::{Context, Deducting, Deduction, DeductionStrategy, registry::Entry};
+use super::section::{Progression, read_modify_write, settle};
+use super::{Context, Deducting, Deduction, DeductionStrategy, Ended, registry::Entry};
 use crate::error::Failure;
 use crate::stock::GoodsNo;
 
@@ -28,19 +29,34 @@ impl LocalMutex {
         let mut mutexes = self.mutexes.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(mutexes.entry(goods_no).or_default())
     }
+
+    async fn acquire(&self, goods_no: GoodsNo, began: Instant) -> Result<OwnedMutexGuard<()>, Failure> {
+        let wait = self.context.lock_wait_left(began);
+        let held = self.context.timed(timeout(wait, self.mutex(goods_no).lock_owned())).await;
+        held.map_err(|_| Failure::LockTimeout { waited: self.context.lock_wait })
+    }
+
+    async fn deduct_guarded(&self, deduction: Deduction, began: Instant) -> Ended<'_> {
+        let held = match self.acquire(deduction.goods_no, began).await {
+            Ok(held) => held,
+            Err(failure) => return Err(failure).into(),
+        };
+        let (context, name) = (&self.context, self.entry.name);
+        let progression = Progression::default();
+        let result = read_modify_write(context, name, deduction, began, None, &progression).await;
+        if matches!(result, Err(Failure::OutcomeUnknown(_))) {
+            return Ended::with_aftermath(result, async move {
+                settle(context, &progression).await;
+                drop(held);
+            });
+        }
+        drop(held);
+        result.into()
+    }
 }
 
 impl DeductionStrategy for LocalMutex {
-    fn deduct(&self, deduction: Deduction) -> Deducting<'_> {
-        Box::pin(async move {
-            let mutex = self.mutex(deduction.goods_no);
-            let waited = self.context.lock_wait;
-            let held = self.context.timed(tokio::time::timeout(waited, mutex.lock())).await;
-            let held = held.map_err(|_| Failure::LockTimeout { waited })?;
-            let progression = Progression::default();
-            let outcome = read_modify_write(&self.context, self.entry.name, deduction, None, &progression).await;
-            drop(held);
-            outcome
-        })
+    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
+        Box::pin(self.deduct_guarded(deduction, began))
     }
 }

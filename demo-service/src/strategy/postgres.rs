@@ -1,5 +1,7 @@
 //! No lock but the database's own.
 
+use tokio::time::Instant;
+
 use super::section::{Progression, bounded, commit};
 use super::{Context, Deducting, Deduction, DeductionStrategy, registry::Entry};
 use crate::error::Failure;
@@ -23,7 +25,7 @@ impl Conditional {
     /// it spares a buyer who comes too late the business time. The time passes before the update, where the transaction
     /// holds no row lock yet. After it, every other buyer would wait for it too, which is what this strategy does away
     /// with; a service must do its business first and take the stock last for this to be a fair picture of it.
-    async fn deduct_conditional(&self, deduction: Deduction) -> Result<Outcome, Failure> {
+    async fn deduct_conditional(&self, deduction: Deduction, began: Instant) -> Result<Outcome, Failure> {
         let Deduction { goods_no, quantity } = deduction;
         let progression = Progression::default();
         let section = async {
@@ -47,12 +49,12 @@ impl Conditional {
             commit(transaction, written.transaction, &progression).await?;
             Ok(Outcome::Sold(Sold { order_id: written.order_id, sale, remaining, token: None }))
         };
-        bounded(&self.context, &progression, section).await
+        bounded(began, self.context.db_timeout, &progression, section).await
     }
 }
 
 impl DeductionStrategy for Conditional {
-    fn deduct(&self, deduction: Deduction) -> Deducting<'_> {
-        Box::pin(self.deduct_conditional(deduction))
+    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
+        Box::pin(async move { self.deduct_conditional(deduction, began).await.into() })
     }
 }

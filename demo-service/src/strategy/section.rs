@@ -1,8 +1,9 @@
 //! The critical section that the locks guard: read, decide, do business, overwrite, commit.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::{Context, Deduction};
@@ -28,7 +29,8 @@ impl Progression {
 }
 
 /// Deducts in one transaction that reads the stock, decides, lets the business time pass and overwrites the stock with
-/// what it had read minus the quantity. Only a lock around all of it makes that right.
+/// what it had read minus the quantity. Only a lock around all of it makes that right. Where the outcome is unknown,
+/// the lock must be kept until it is [settled](settle).
 ///
 /// # Errors
 /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
@@ -39,6 +41,7 @@ pub async fn read_modify_write(
     context: &Context,
     strategy: &'static str,
     deduction: Deduction,
+    began: Instant,
     token: Option<i64>,
     progression: &Progression,
 ) -> Result<Outcome, Failure> {
@@ -57,11 +60,7 @@ pub async fn read_modify_write(
         commit(transaction, written.transaction, progression).await?;
         Ok(Outcome::Sold(Sold { order_id: written.order_id, sale: level.sale, remaining, token }))
     };
-    let result = bounded(context, progression, section).await;
-    if matches!(result, Err(Failure::OutcomeUnknown(_))) {
-        settle(context, progression).await;
-    }
-    result
+    bounded(began, context.db_timeout, progression, section).await
 }
 
 /// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
@@ -71,7 +70,10 @@ pub async fn read_modify_write(
 /// It waits as long as the database says that the commit is under way, for which Postgres has no time limit. Where the
 /// database cannot be asked, it gives up after twice the database timeout: a commit that has not arrived by then never
 /// will, as the server ends an idle transaction after one.
-async fn settle(context: &Context, progression: &Progression) {
+///
+/// # Cancel safety
+/// Dropped, only the waiting ends.
+pub async fn settle(context: &Context, progression: &Progression) {
     let Some(transaction) = progression.committing.get() else { return };
     let patience = 2 * context.db_timeout;
     let mut heard = Instant::now();
@@ -105,8 +107,9 @@ pub async fn commit(
     transaction.commit().await
 }
 
-/// Runs a section for the database timeout at most and names its failures. The statements have bounds of their own, on
-/// the server; this one also holds when the server does not answer at all.
+/// Runs a section until `db_timeout` after the deduction began, so that a long wait for a lock leaves it less, and
+/// names its failures. The statements have bounds of their own, on the server; this one also holds when the server does
+/// not answer at all.
 ///
 /// # Errors
 /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
@@ -114,12 +117,13 @@ pub async fn commit(
 /// # Cancel safety
 /// That of the section.
 pub async fn bounded<T>(
-    context: &Context,
+    began: Instant,
+    db_timeout: Duration,
     progression: &Progression,
     section: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(context.db_timeout, section).await {
+    match timeout_at(began + db_timeout, section).await {
         Ok(result) => result.map_err(|error| Failure::of_database(error, progression.get())),
-        Err(_) => Err(Failure::of_database_timeout(context.db_timeout, progression.get())),
+        Err(_) => Err(Failure::of_database_timeout(db_timeout, progression.get())),
     }
 }

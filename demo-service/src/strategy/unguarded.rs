@@ -1,5 +1,7 @@
 //! The control: no guard at all.
 
+use tokio::time::Instant;
+
 use super::section::{Progression, read_modify_write};
 use super::{Context, Deducting, Deduction, DeductionStrategy, registry::Entry};
 
@@ -14,10 +16,12 @@ pub(super) fn build(entry: &'static Entry, context: Context) -> Box<dyn Deductio
 }
 
 impl DeductionStrategy for Unguarded {
-    fn deduct(&self, deduction: Deduction) -> Deducting<'_> {
+    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
         Box::pin(async move {
             let progression = Progression::default();
-            read_modify_write(&self.context, self.entry.name, deduction, None, &progression).await
+            let name = self.entry.name;
+            // There is no lock to keep, so an unknown outcome is not settled.
+            read_modify_write(&self.context, name, deduction, began, None, &progression).await.into()
         })
     }
 }

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 use zk_recipes::{LockGuard, Mutex, NaiveLock, Session};
 
-use super::section::{Progression, read_modify_write};
-use super::{Context, Deducting, Deduction, DeductionStrategy, registry::Entry};
+use super::section::{Progression, read_modify_write, settle};
+use super::{Context, Deducting, Deduction, DeductionStrategy, Ended, registry::Entry};
 use crate::error::Failure;
 use crate::sessions::SessionPool;
-use crate::stock::{GoodsNo, Outcome};
+use crate::stock::GoodsNo;
 
 /// The folder of all locks of the service.
 const ROOT: &str = "/seckill";
 
-/// How long the answer to a buyer waits for the confirmation that the lock is free. The order is committed by then; a
-/// release that is not confirmed goes on in the background.
+/// How long the confirmation that the lock is free is waited for, and the answer to the buyer with it. The outcome is
+/// certain by then; a release that is not confirmed goes on in the background.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Takes a lock that guards nothing and gives it back, which shows that the chroot exists and may be written to. That
@@ -74,44 +75,62 @@ impl Recipe {
 
 impl ZooKeeperLock {
     /// Waits for the lock on a SKU. Without a connected session it fails at once: nothing is sold unguarded.
-    async fn acquire(&self, goods_no: GoodsNo) -> Result<LockGuard, Failure> {
+    async fn acquire(&self, goods_no: GoodsNo, began: Instant) -> Result<LockGuard, Failure> {
         let unavailable = |reason: String| Failure::LockServiceUnavailable(reason);
         let session = self.context.sessions.pick();
         let session = session.ok_or_else(|| unavailable("no ZooKeeper session is connected".to_owned()))?;
         let path = format!("{ROOT}/{}/{goods_no}", self.entry.name);
-        let waited = self.context.lock_wait;
-        let acquired = self.context.timed(self.recipe.acquire(&session, &path, waited)).await;
-        acquired.map_err(|error| unavailable(error.to_string()))?.ok_or(Failure::LockTimeout { waited })
+        let wait = self.context.lock_wait_left(began);
+        let acquired = self.context.timed(self.recipe.acquire(&session, &path, wait)).await;
+        let timeout = Failure::LockTimeout { waited: self.context.lock_wait };
+        acquired.map_err(|error| unavailable(error.to_string()))?.ok_or(timeout)
     }
 
-    async fn deduct_guarded(&self, deduction: Deduction) -> Result<Outcome, Failure> {
-        let held = self.acquire(deduction.goods_no).await?;
+    async fn deduct_guarded(&self, deduction: Deduction, began: Instant) -> Ended<'_> {
+        let held = match self.acquire(deduction.goods_no, began).await {
+            Ok(held) => held,
+            Err(failure) => return Err(failure).into(),
+        };
+        let (context, name, token) = (&self.context, self.entry.name, Some(held.token().get()));
         let progression = Progression::default();
-        let token = Some(held.token().get());
-        let section = read_modify_write(&self.context, self.entry.name, deduction, token, &progression);
+        let section = read_modify_write(context, name, deduction, began, token, &progression);
         // A lost hold stops the section wherever it stands. Before the commit that rolls the transaction back; once the
         // commit is on its way nothing can call it back, and then the outcome is not known.
-        let outcome = match held.run(section).await {
-            Ok(outcome) => outcome,
-            Err(lost) => return Err(Failure::of_lost_hold(&lost, progression.get())),
-        };
-        release(held).await;
-        outcome
+        let run = held.run(section).await;
+        let lost = run.is_err();
+        let result = run.unwrap_or_else(|reason| Err(Failure::of_lost_hold(&reason, progression.get())));
+        if matches!(result, Err(Failure::OutcomeUnknown(_))) {
+            // A lost hold is no exception: by our clock it is lost before the server's, so the session may yet live,
+            // and with it the node that keeps the next holder out.
+            return Ended::with_aftermath(result, async move {
+                settle(context, &progression).await;
+                release(held, Instant::now() + RELEASE_WITHIN).await;
+            });
+        }
+        if lost {
+            // The transaction is rolled back, and the session too far away to confirm anything soon.
+            drop(held);
+        } else {
+            // The time for the database bounds this as well, so that a sale is never answered too late.
+            let confirmed_by = (Instant::now() + RELEASE_WITHIN).min(began + context.db_timeout);
+            release(held, confirmed_by).await;
+        }
+        result.into()
     }
 }
 
 /// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
-async fn release(held: LockGuard) {
+async fn release(held: LockGuard, confirmed_by: Instant) {
     let token = held.token().get();
-    match tokio::time::timeout(RELEASE_WITHIN, held.release()).await {
+    match timeout_at(confirmed_by, held.release()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => warn!(token, %error, "a lock was not released cleanly"),
-        Err(_) => warn!(token, "a release was not confirmed within {RELEASE_WITHIN:?}, it goes on in the background"),
+        Err(_) => warn!(token, "a release was not confirmed in time, it goes on in the background"),
     }
 }
 
 impl DeductionStrategy for ZooKeeperLock {
-    fn deduct(&self, deduction: Deduction) -> Deducting<'_> {
-        Box::pin(self.deduct_guarded(deduction))
+    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
+        Box::pin(self.deduct_guarded(deduction, began))
     }
 }

@@ -1,5 +1,6 @@
 //! Concurrency, connections, time: what is refused, and what goes on.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -9,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Lab, TOKEN, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,10 +67,10 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     wait_until(async || instance.get("/goods/1").await.body["on_hand"] == 4).await;
 }
 
-/// Goal: an answer that is given up does not stop the purchase. Method: the purchase waits for a lock that the test
+/// Goal: a purchase never goes on after its buyer was told something else. Method: it waits for a lock that the test
 /// holds and then for a row, each less than its own limit, and both together longer than the limit of the answer.
 #[tokio::test]
-async fn an_answer_that_takes_too_long_is_given_up_and_the_purchase_goes_on() {
+async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3100ms"];
     let instance = lab.start(&times).await;
@@ -82,9 +83,12 @@ async fn an_answer_that_takes_too_long_is_given_up_and_the_purchase_goes_on() {
     let mut buyer = instance.spawn_buy(1, "zk-mutex");
     assert!(timeout(3 * MOMENT, &mut buyer).await.is_err(), "it waits for the lock");
     held.release().await.unwrap();
-    buyer.await.unwrap().assert_problem(503, "request-timeout");
+    buyer.await.unwrap().assert_problem(503, "database-unavailable");
     row.rollback().await.unwrap();
-    wait_until(async || lab.units_ordered(1, 1).await == 1).await;
+    // The next update of the row comes after the one that was given up, which must not have been committed.
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    assert_eq!(lab.units_ordered(1, 1).await, 1, "only the second purchase was made");
+    assert_eq!(instance.get("/goods/1").await.body["on_hand"], 4);
 }
 
 #[tokio::test]
@@ -124,13 +128,46 @@ async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
 #[tokio::test]
 async fn a_client_that_does_not_finish_its_request_is_cut_off() {
     let lab = Lab::new().await;
+    // However long a request may be worked on, as in a load test.
+    let instance = lab.start(&["--http-timeout", "10m"]).await;
+    let answer = raw_answer(instance.address, b"GET /healthz HTTP/1.1\r\nhost: half").await;
+    assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_refused_and_not_collected() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let mut head = b"GET /healthz HTTP/1.1\r\nhost: lab\r\nx-filler: ".to_vec();
+    head.resize(16 * 1024, b'x');
+    let answer = raw_answer(instance.address, &head).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_answered_all_the_same() {
+    let lab = Lab::new().await;
     let times = ["--lock-wait", "100ms", "--db-timeout", "200ms", "--http-timeout", "300ms"];
     let instance = lab.start(&times).await;
-    let mut stream = TcpStream::connect(instance.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: half").await.unwrap();
-    let mut answer = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the service closes").unwrap();
-    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    let mut connection = TcpStream::connect(instance.address).await.unwrap();
+    let head = format!(
+        "PUT /admin/goods/1 HTTP/1.1\r\nhost: lab\r\nauthorization: Bearer {TOKEN}\r\n\
+         content-type: application/json\r\ncontent-length: 11\r\n\r\n"
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let length = timeout(PATIENCE, connection.read(&mut answer)).await.expect("the service answers").unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("request-timeout"), "{answer}");
+}
+
+/// Sends `bytes` and returns what the service has to say until it closes the connection.
+async fn raw_answer(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("the service closes").unwrap();
+    answer
 }
 
 #[tokio::test]

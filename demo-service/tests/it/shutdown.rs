@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::lab::{Lab, wait_until};
+use crate::stopped_sections::slow_down_commits;
 
 /// How many clients are connected to a ZooKeeper server, the asking one not counted.
 async fn zookeeper_clients(address: &str) -> u32 {
@@ -62,4 +63,22 @@ async fn idle_connections_do_not_delay_the_end() {
     instance.get("/healthz").await.assert_ok();
     instance.request_stop().await.unwrap();
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
+}
+
+/// Goal: no instance enters a critical section while another one's commit is in flight, a shutdown of that one or not.
+/// Method: a commit outlasts the shutdown of its instance, and a second instance wants the same and only unit.
+#[tokio::test]
+async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "1s", "--db-timeout", "1500ms", "--http-timeout", "1600ms"];
+    let stopping = lab.start(&times).await;
+    let staying = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    stopping.reset(1, 1).await.assert_ok();
+    slow_down_commits(&lab, 8.0).await;
+    stopping.buy(1, "zk-mutex").await.assert_problem(503, "outcome-unknown");
+    stopping.request_stop().await.unwrap();
+    assert_eq!(lab.units_ordered(1, 1).await, 0, "the commit is still under way");
+
+    staying.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
+    assert_eq!(lab.units_ordered(1, 1).await, 1);
 }

@@ -6,14 +6,16 @@ use demo_service::app::App;
 use demo_service::error::Failure;
 use demo_service::stock::{Quantity, Stock};
 use demo_service::strategy::Deduction;
-use demo_service::strategy::registry::{Guard, STRATEGIES};
+use demo_service::strategy::registry::{self, Guard, STRATEGIES};
 use sqlx::{Connection, Executor};
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Mutex, Session, SessionConfig};
 
 use crate::lab::{Lab, wait_until};
 
 /// Makes every commit of an order take so long: a deferred trigger fires when the commit has already been sent, and
 /// no time limit of the server applies to it.
-async fn slow_down_commits(lab: &Lab, seconds: f64) {
+pub(crate) async fn slow_down_commits(lab: &Lab, seconds: f64) {
     let sql = format!(
         "create function linger() returns trigger language plpgsql as
          $$ begin perform pg_sleep({seconds}); return null; end $$;
@@ -27,8 +29,8 @@ fn one_unit(goods_no: i64) -> Deduction {
     Deduction { goods_no: goods_no.to_string().parse().unwrap(), quantity: Quantity::ONE }
 }
 
-async fn open_app(lab: &Lab) -> Arc<App> {
-    let app = Arc::new(App::open(lab.config(&[])).await.unwrap());
+async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
+    let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
     for goods_no in [1, 2, 3, 4, 5] {
         let deduction = one_unit(goods_no);
         app.store.start_sale(deduction.goods_no, Stock::new(5).unwrap()).await.unwrap();
@@ -39,7 +41,7 @@ async fn open_app(lab: &Lab) -> Arc<App> {
 #[tokio::test]
 async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written() {
     let lab = Lab::new().await;
-    let app = open_app(&lab).await;
+    let app = open_app(&lab, &[]).await;
     let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.guard == Guard::Zookeeper);
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
@@ -63,7 +65,7 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
 #[tokio::test]
 async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let lab = Lab::new().await;
-    let app = open_app(&lab).await;
+    let app = open_app(&lab, &[]).await;
     slow_down_commits(&lab, 1.0).await;
     let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.guard == Guard::Zookeeper);
     for (goods_no, entry) in guarded {
@@ -80,23 +82,67 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     }
 }
 
-/// Goal: a commit that is not answered in time may happen all the same, and a lock is kept until it is over, or the
-/// next holder would overwrite it. Method: commits outlast the database timeout, and the next buyer comes as soon as
-/// the first one is answered.
+/// Goal: a hold that is lost by our own clock only keeps the next holder out until the commit is over. Method: the
+/// server is frozen until the hold is given up for lost, which is before it would expire the session. Where the session
+/// has not survived all the same, it is tried again.
+#[tokio::test]
+async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() {
+    let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
+    let app = open_app(&lab, &["--zk-session-timeout", "4s"]).await;
+    slow_down_commits(&lab, 7.0).await;
+    let entry = registry::find("zk-mutex").unwrap();
+    for goods_no in [1, 2, 3, 4, 5] {
+        wait_until(async || app.sessions.pick().is_some()).await;
+        let session = app.sessions.pick().unwrap();
+        let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
+        let deduction = tokio::spawn(async move { buyer.deduct(entry, one_unit(goods_no), slot).await });
+        lab.wait_for_statement("active", "commit").await;
+        zookeeper.pause().unwrap();
+        let result = deduction.await.unwrap();
+        zookeeper.resume().unwrap();
+        assert!(matches!(result, Err(Failure::OutcomeUnknown(_))), "{result:?}");
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "the commit is still under way");
+
+        let next = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+        let path = format!("/seckill/zk-mutex/{goods_no}");
+        let held = Mutex::new(&next, &path).unwrap().acquire().await.unwrap();
+        let ordered = lab.units_ordered(goods_no, 1).await;
+        held.release().await.unwrap();
+        if !session.is_ended() {
+            assert_eq!(ordered, 1, "the commit was over before the next holder came");
+            return;
+        }
+        wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
+    }
+    panic!("no session survived");
+}
+
+/// Goal: a commit that is not answered in time may happen all the same. The buyer is told so while it is under way, and
+/// a lock is kept until it is over, or the next holder would overwrite it. Method: commits outlast every time limit,
+/// and the next buyer comes as soon as the first one is answered.
 #[tokio::test]
 async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_lock() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "900ms", "--db-timeout", "1s"]).await;
-    slow_down_commits(&lab, 2.0).await;
+    let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3500ms", "--db-connections", "20"];
+    let instance = lab.start(&times).await;
+    slow_down_commits(&lab, 4.5).await;
+    let mut buyers = Vec::new();
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
         instance.reset(goods_no, 1).await.assert_ok();
-        instance.buy(goods_no, entry.name).await.assert_problem(503, "outcome-unknown");
+        buyers.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
+    }
+    for (goods_no, entry, buyer) in buyers {
+        buyer.await.unwrap().assert_problem(503, "outcome-unknown");
         let series = format!(r#"seckill_deductions_total{{strategy="{}",outcome="unknown"}}"#, entry.name);
         assert_eq!(instance.metric(&series).await, Some(1.0));
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
+    }
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
         if [Guard::Process, Guard::Zookeeper].contains(&entry.guard) {
-            assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{}: the commit was still under way", entry.name);
             instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
         }
+        wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
     }
 }
 

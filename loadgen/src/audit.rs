@@ -5,10 +5,17 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 /// An order row of the sale under audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrderRow {
     pub(crate) order_id: i64,
     pub(crate) quantity: i64,
+    /// The strategy that wrote it.
+    pub(crate) strategy: String,
+}
+
+/// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
+pub(crate) fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
+    orders.iter().find(|order| order.quantity != 1 || order.strategy != strategy)
 }
 
 /// Everything that the audit of one trial looks at.
@@ -24,6 +31,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) confirmed: &'a [i64],
     /// Buyers who were told "sold out".
     pub(crate) sold_out: u64,
+    /// Buyers who were refused with the promise that nothing was written.
+    pub(crate) refused: u64,
     /// Buyers who got no answer that says what became of their order: errors and timeouts.
     pub(crate) unanswered: u64,
 }
@@ -35,9 +44,11 @@ pub(crate) struct Audit {
     pub(crate) sold: i64,
     /// Units sold beyond the initial stock.
     pub(crate) oversold: i64,
-    /// Units left although at least as many buyers as units had a decision (sold or sold out). Buyers who were
-    /// refused or unanswered decided nothing, so the units they left are not held against the strategy.
+    /// Units wanted and left, although enough buyers had a decision (sold or sold out) to take them all.
     pub(crate) undersold: i64,
+    /// Units wanted and left because too many buyers had no decision: they were refused, or never learnt what became
+    /// of their order. This is not held against the strategy, but nor does the trial prove anything for it.
+    pub(crate) unsold_undecided: i64,
     /// Initial − final − sold. Negative: orders whose deduction was overwritten. Positive: stock gone without an order.
     pub(crate) lost_updates: i64,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.
@@ -60,12 +71,16 @@ impl Audit {
         let indeterminate = untold.min(evidence.unanswered);
 
         let decided = count(evidence.confirmed.len()) + evidence.sold_out;
-        let demand_met_stock = i64::try_from(decided).is_ok_and(|n| n >= evidence.stock_initial);
+        let buyers = decided + evidence.refused + evidence.unanswered;
+        let wanted = evidence.stock_initial.min(i64::try_from(buyers).unwrap_or(i64::MAX));
+        let enough_decided = i64::try_from(decided).is_ok_and(|decided| decided >= wanted);
+        let left = (wanted - sold).max(0);
 
         Audit {
             sold,
             oversold: (sold - evidence.stock_initial).max(0),
-            undersold: if demand_met_stock { (evidence.stock_initial - sold).max(0) } else { 0 },
+            undersold: if enough_decided { left } else { 0 },
+            unsold_undecided: if enough_decided { 0 } else { left },
             lost_updates: evidence.stock_initial - evidence.stock_final - sold,
             indeterminate,
             orders_unexplained: untold - indeterminate,
@@ -78,7 +93,7 @@ impl Audit {
         self.orders_unexplained == 0 && self.confirmations_unfounded == 0
     }
 
-    /// Whether nothing at all is wrong with the trial.
+    /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
     pub(crate) fn is_clean(&self) -> bool {
         self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.ledger_balanced()
     }
@@ -96,11 +111,25 @@ mod tests {
     use super::*;
 
     fn orders(ids: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
-        ids.into_iter().map(|order_id| OrderRow { order_id, quantity: 1 }).collect()
+        ids.into_iter().map(|order_id| order(order_id, 1, "s")).collect()
+    }
+
+    fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
+        OrderRow { order_id, quantity, strategy: strategy.to_owned() }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
-        Audit::of(&Evidence { stock_initial: stock.0, stock_final: stock.1, orders, confirmed, sold_out, unanswered })
+        audit_with_refused(stock, orders, confirmed, sold_out, (0, unanswered))
+    }
+
+    fn audit_with_refused(
+        (stock_initial, stock_final): (i64, i64),
+        orders: &[OrderRow],
+        confirmed: &[i64],
+        sold_out: u64,
+        (refused, unanswered): (u64, u64),
+    ) -> Audit {
+        Audit::of(&Evidence { stock_initial, stock_final, orders, confirmed, sold_out, refused, unanswered })
     }
 
     #[test]
@@ -130,9 +159,39 @@ mod tests {
     }
 
     #[test]
-    fn units_that_refused_buyers_left_are_not_undersold() {
-        // Two of twenty got the lock in time; the rest were refused, which is neither "sold" nor "sold out".
-        assert!(audit((5, 3), &orders([1, 2]), &[1, 2], 0, 0).is_clean());
+    fn units_left_by_too_few_buyers_are_undersold_when_one_was_told_sold_out() {
+        assert_eq!(audit((5, 3), &orders([1, 2]), &[1, 2], 1, 0).undersold, 1);
+    }
+
+    #[test]
+    fn units_that_undecided_buyers_left_are_not_undersold() {
+        // Two of twenty got the lock in time; the rest were refused or failed, which decides nothing.
+        for undecided in [(18, 0), (0, 18), (9, 9)] {
+            let audit = audit_with_refused((5, 3), &orders([1, 2]), &[1, 2], 0, undecided);
+            assert_eq!((audit.undersold, audit.unsold_undecided), (0, 3), "{undecided:?}");
+            assert!(audit.is_clean());
+        }
+    }
+
+    #[test]
+    fn refusals_do_not_matter_once_the_stock_is_sold() {
+        let audit = audit_with_refused((2, 0), &orders([1, 2]), &[1, 2], 0, (18, 3));
+        assert_eq!((audit.undersold, audit.unsold_undecided), (0, 0));
+    }
+
+    #[test]
+    fn refusals_do_not_excuse_units_that_enough_decided_buyers_left() {
+        let audit = audit_with_refused((5, 3), &orders([1, 2]), &[1, 2], 4, (1, 0));
+        assert_eq!((audit.undersold, audit.unsold_undecided), (3, 0));
+    }
+
+    #[test]
+    fn an_order_of_another_strategy_or_quantity_is_foreign() {
+        let asked = [order(1, 1, "a"), order(2, 1, "a")];
+        assert_eq!(foreign_order(&asked, "a"), None);
+        assert_eq!(foreign_order(&asked, "b"), Some(&asked[0]));
+        let doubled = [order(1, 1, "a"), order(2, 2, "a")];
+        assert_eq!(foreign_order(&doubled, "a"), Some(&doubled[1]));
     }
 
     #[test]
@@ -166,7 +225,7 @@ mod tests {
 
     #[test]
     fn quantities_are_summed_and_not_counted() {
-        let audit = audit((5, 0), &[OrderRow { order_id: 1, quantity: 5 }], &[1], 3, 0);
+        let audit = audit((5, 0), &[order(1, 5, "s")], &[1], 3, 0);
         assert_eq!(audit.sold, 5);
     }
 

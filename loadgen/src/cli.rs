@@ -14,7 +14,7 @@ Exit codes:
     0  every strategy kept its promise
     1  a strategy that must oversell did not: the load was too weak to prove anything
     2  a strategy broke its promise
-    3  set-up or infrastructure failed
+    3  set-up or infrastructure failed, or so many buyers were refused or failed that units were left
     4  the load generator was the bottleneck
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM); `compare` still reports the trials that were run";
@@ -53,7 +53,8 @@ pub(crate) struct ServiceArgs {
     /// Business time inside the critical section, fixed or uniform: 2ms, 1ms..5ms [default: 2ms]
     #[arg(long, value_name = "TIME", value_parser = parse_hold)]
     hold: Option<String>,
-    /// How long a buyer waits for the lock before the service refuses [default: 60s, jmeter 5m; up: 5s]
+    /// How long a buyer waits for the lock before the service refuses; a target has its own limit, beside which this
+    /// one only bounds how long the client waits for an answer [default: 60s, jmeter 5m; up: 5s]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
     lock_wait: Option<Duration>,
     /// The program of the service [default: demo-service beside this program]
@@ -99,7 +100,7 @@ pub(crate) struct CompareArgs {
     /// Units on sale [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     stock: Option<u32>,
-    /// Trials of each strategy [default: 10, jmeter 3]
+    /// Trials of each strategy; a p99 needs 1000 sold in all, as 10 trials of 100 units make [default: 10, jmeter 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     trials: Option<u32>,
     /// Seed of the order of the trials [default: a random one, which the report names]
@@ -108,7 +109,7 @@ pub(crate) struct CompareArgs {
     /// The SKU to sell
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..))]
     goods_no: i64,
-    /// Folder of the report
+    /// Folder of the report; one of an earlier comparison is removed from it at the start
     #[arg(long, value_name = "DIR", default_value = "report")]
     report: PathBuf,
     /// No progress on stderr
@@ -146,7 +147,7 @@ pub(crate) struct StrategiesArgs {
 pub(crate) enum Preset {
     /// 300 users for 100 units: about a minute
     Quick,
-    /// The classic JMeter plan, 1500 users for 100 units, one session each: several minutes
+    /// The classic JMeter plan, 1500 users for 100 units, one session each: several minutes, too few sold for a p99
     Jmeter,
 }
 

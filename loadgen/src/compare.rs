@@ -1,6 +1,8 @@
 //! The `compare` command: a plan, its trials, a report.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::Path;
 use std::thread;
 use std::time::SystemTime;
@@ -19,6 +21,11 @@ use crate::stack::Stack;
 use crate::strategies::{Strategy, select};
 use crate::trial::Trial;
 
+/// The report for programs.
+const JSON: &str = "report.json";
+/// The report for people.
+const MARKDOWN: &str = "report.md";
+
 /// Runs a comparison, and returns the exit code that its verdict gives.
 ///
 /// # Errors
@@ -34,11 +41,16 @@ pub(crate) async fn compare(
     output: &mut Output,
 ) -> Result<u8, Error> {
     make_folder(&settings.report)?;
+    remove_old(&settings.report)?;
     let mut progress = Progress::new(settings.quiet);
     if let Source::Start(service) = &settings.source {
         progress.stage(&starting(service));
     }
-    let mut stack = interrupt.or(Stack::open(&settings.source)).await?;
+    let opened = interrupt.or(Stack::open(&settings.source)).await;
+    if opened.is_err() {
+        progress.finish();
+    }
+    let mut stack = opened?;
     let report = measure(settings, &stack, interrupt, &mut progress).await;
     progress.finish();
     let report = match report {
@@ -50,10 +62,10 @@ pub(crate) async fn compare(
             return Err(error);
         }
     };
-    write(&settings.report, "report.json", &json::render(&report)?)?;
-    write(&settings.report, "report.md", &markdown::render(&report))?;
+    write(&settings.report, JSON, &json::render(&report)?)?;
+    write(&settings.report, MARKDOWN, &markdown::render(&report))?;
     output.print(&terminal::render(&report));
-    output.print(&format!("report: {}\n", settings.report.join("report.md").display()));
+    output.print(&format!("report: {}\n", settings.report.join(MARKDOWN).display()));
     stack.stop().await?;
     Ok(report.verdict.exit_code)
 }
@@ -126,17 +138,17 @@ async fn environment(settings: &CompareSettings, stack: &Stack) -> Result<Enviro
         postgres_version: stack.database.version().await?,
         zookeeper_version: stack.zookeeper.version().await,
         servers_throwaway: stack.is_throwaway(),
-        generator_shares_host: shares_host(settings),
+        generator_shares_host: shares_host(&settings.source),
     })
 }
 
 async fn parameters(settings: &CompareSettings, stack: &Stack) -> Result<Parameters, Error> {
-    let (hold, zk_sessions_total) = match &settings.source {
+    let (hold, lock_wait, zk_sessions_total) = match &settings.source {
         Source::Start(service) => {
             let total = u64::from(service.zk_sessions) * u64::from(service.instances);
-            (Some(service.hold.clone()), Some(total))
+            (Some(service.hold.clone()), Some(service.lock_wait), Some(total))
         }
-        Source::Target(_) => (None, stack.service.metrics().await?.get("zookeeper_sessions")),
+        Source::Target(_) => (None, None, stack.service.metrics().await?.get("zookeeper_sessions")),
     };
     Ok(Parameters {
         load_model: "closed burst",
@@ -146,19 +158,23 @@ async fn parameters(settings: &CompareSettings, stack: &Stack) -> Result<Paramet
         instances: stack.service.urls().len(),
         zk_sessions_total,
         hold,
-        lock_wait_ms: u64::try_from(settings.lock_wait.as_millis()).unwrap_or(u64::MAX),
+        lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         goods_no: settings.goods_no,
     })
 }
 
-/// Whether an instance runs on this machine, as far as its address tells.
-fn shares_host(settings: &CompareSettings) -> bool {
-    match &settings.source {
-        Source::Start(_) => true,
-        Source::Target(target) => target.urls.iter().any(|url| {
-            let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-            host.is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]")
-        }),
+/// Whether an instance runs on this machine, as far as its address tells: any but a loopback address may be anywhere.
+fn shares_host(source: &Source) -> Option<bool> {
+    let is_loopback = |url: &String| {
+        let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        host.is_some_and(|host| {
+            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+        })
+    };
+    match source {
+        Source::Start(_) => Some(true),
+        Source::Target(target) => target.urls.iter().any(is_loopback).then_some(true),
     }
 }
 
@@ -171,6 +187,19 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))
 }
 
+/// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
+fn remove_old(folder: &Path) -> Result<(), Error> {
+    for path in [JSON, MARKDOWN].map(|name| folder.join(name)) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::system(format!("remove the old {}", path.display()))(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file as a whole: a reader sees the old one or the new one.
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = folder.join(name);
@@ -178,4 +207,28 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
     let failed = || Error::system(format!("write {}", path.display()));
     fs::write(&unfinished, text).map_err(failed())?;
     fs::rename(&unfinished, &path).map_err(failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::TargetSettings;
+
+    #[test]
+    fn only_a_loopback_address_tells_where_a_target_runs() {
+        let shares = |url: &str| {
+            shares_host(&Source::Target(TargetSettings {
+                urls: vec![url.to_owned()],
+                database_url: String::new(),
+                zookeeper: String::new(),
+                admin_token: String::new(),
+            }))
+        };
+        for url in ["http://localhost:1", "http://127.0.0.2:1", "http://[::1]:1"] {
+            assert_eq!(shares(url), Some(true), "{url}");
+        }
+        for url in ["http://app:8080", "http://127.example.com", "http://10.0.0.1:1"] {
+            assert_eq!(shares(url), None, "{url}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     LoadTooWeak = 1,
     /// A strategy broke its promise.
     PromiseBroken = 2,
-    /// The servers, the service or the machine did not do their part.
+    /// The servers, the service or the machine did not do their part, or not for enough buyers to judge a strategy.
     Setup = 3,
     /// The load generator was the bottleneck: the times say more about it than about the strategies.
     ClientLimited = 4,
@@ -74,9 +74,22 @@ pub(crate) enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// There is no database where one was named.
+    #[error("could not connect to postgres at {address}")]
+    PostgresUnreachable {
+        address: String,
+        #[source]
+        source: sqlx::Error,
+    },
     /// The stock is not what the reset said.
     #[error("{0}")]
     Reset(String),
+    /// An order of the sale is not what the buyers asked for.
+    #[error(
+        "every buyer asked for 1 unit by {asked}, but order {order_id} is for {quantity} by {found}; \
+         does something before the service drop ?strategy=, or does somebody else sell this SKU?"
+    )]
+    ForeignOrder { asked: String, order_id: i64, quantity: i64, found: String },
     /// The users of a trial could not all be started.
     #[error("only {arrived} of {users} users were ready within {within_s} s; fewer --users may help")]
     Rendezvous { arrived: usize, users: usize, within_s: u64 },

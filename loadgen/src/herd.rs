@@ -1,15 +1,18 @@
 //! How much traffic the lock put on ZooKeeper: counters read before and after a trial, and what the difference
 //! says about each release.
 //!
-//! A *release* is an answered purchase that went through a ZooKeeper lock: every 200 and every 409 of a strategy
-//! whose guard is `zookeeper`. A 503 never held the lock, so it released nothing.
+//! A *release* is a purchase that held a ZooKeeper lock and gave it back: every 200 and every 409 of a strategy whose
+//! guard is `zookeeper`. What any other answer did is unknown: a waiter that gave up deletes its node and wakes its
+//! successor without ever having held the lock, and a holder that was refused did hold it. A trial with such answers
+//! therefore has no number of releases, and no figure for each of them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::stats::as_f64;
-use crate::strategies::{Guard, Strategy, Wakes};
+use crate::strategies::{Guard, Wakes};
+use crate::trial::ByOutcome;
 
 /// The kinds of watch event that `mntr` counts, each as a summary with `cnt`, `sum` and `max`.
 const WATCH_KINDS: [&str; 4] = ["created", "deleted", "changed", "children"];
@@ -88,8 +91,8 @@ pub(crate) struct Snapshot {
 /// Traffic between two snapshots. An absent figure could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Traffic {
-    /// Answered purchases that went through a ZooKeeper lock.
-    pub(crate) releases: u64,
+    /// Purchases that held a ZooKeeper lock and gave it back; unknown when buyers had no decision.
+    pub(crate) releases: Option<u64>,
     /// Watch events that the servers sent, by kind of event.
     pub(crate) watches_fired: WatchesFired,
     /// Most connections that one deletion woke, if this trial woke more than any before it on that server.
@@ -120,8 +123,8 @@ pub(crate) struct WatchesFired {
 }
 
 impl Traffic {
-    /// What happened between two snapshots, in which `releases` purchases went through the lock.
-    pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: u64) -> Traffic {
+    /// What happened between two snapshots, in which the lock was released so many times.
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
         let nothing = Counters::default();
         let was = before.servers.as_ref().unwrap_or(&nothing);
         let now = after.servers.as_ref().unwrap_or(&nothing);
@@ -153,9 +156,10 @@ impl Traffic {
         servers.or(self.client_notifications)
     }
 
-    /// [`Traffic::notifications`] a release; nothing for a strategy that releases no ZooKeeper lock.
+    /// [`Traffic::notifications`] a release; nothing for a strategy that releases no ZooKeeper lock,
+    /// or when the releases are unknown.
     pub(crate) fn notifications_per_release(&self) -> Option<f64> {
-        Some(as_f64(self.notifications()?) / as_f64(positive(self.releases)?))
+        Some(as_f64(self.notifications()?) / as_f64(positive(self.releases?)?))
     }
 
     /// Requests to ZooKeeper a unit sold.
@@ -174,11 +178,11 @@ fn positive(count: u64) -> Option<u64> {
     (count > 0).then_some(count)
 }
 
-/// How many releases the answered purchases of a strategy were.
-pub(crate) fn releases(strategy: &Strategy, sold: u64, sold_out: u64) -> u64 {
-    match strategy.guard {
-        Guard::Zookeeper => sold + sold_out,
-        Guard::None | Guard::Process | Guard::Postgres => 0,
+/// How many releases the purchases of a strategy were; unknown when one of them had no decision.
+pub(crate) fn releases(guard: Guard, answers: &ByOutcome<u64>) -> Option<u64> {
+    match guard {
+        Guard::Zookeeper => (answers.undecided() == 0).then_some(answers.sold + answers.sold_out),
+        Guard::None | Guard::Process | Guard::Postgres => Some(0),
     }
 }
 
@@ -295,7 +299,7 @@ mod tests {
             ],
             55,
         );
-        let traffic = Traffic::between(&before, &after, 10);
+        let traffic = Traffic::between(&before, &after, Some(10));
         assert_eq!(traffic.watches_fired.deleted, Some(45));
         assert_eq!(traffic.notifications(), Some(45));
         assert_eq!(traffic.notifications_per_release(), Some(4.5));
@@ -306,14 +310,30 @@ mod tests {
     }
 
     #[test]
+    fn releases_are_known_only_when_every_buyer_had_a_decision() {
+        let decided = ByOutcome { sold: 3, sold_out: 4, ..ByOutcome::default() };
+        assert_eq!(releases(Guard::Zookeeper, &decided), Some(7));
+        for undecided in [
+            ByOutcome { refused: 1, ..decided },
+            ByOutcome { error: 1, ..decided },
+            ByOutcome { timeout: 1, ..decided },
+        ] {
+            assert_eq!(releases(Guard::Zookeeper, &undecided), None);
+            assert_eq!(releases(Guard::Postgres, &undecided), Some(0));
+        }
+        let traffic = Traffic::between(&snapshot(&[], 0), &snapshot(&[], 30), None);
+        assert_eq!((traffic.notifications_per_release(), traffic.client_notifications), (None, Some(30)));
+    }
+
+    #[test]
     fn a_largest_wake_of_an_earlier_trial_is_not_claimed() {
-        assert_eq!(Traffic::between(&snapshot(&[], 0), &snapshot(&[], 0), 1).wake_max, None);
+        assert_eq!(Traffic::between(&snapshot(&[], 0), &snapshot(&[], 0), Some(1)).wake_max, None);
     }
 
     #[test]
     fn a_counter_that_was_reset_gives_no_figure() {
         let after = snapshot(&[("zk_packets_sent", 3)], 0);
-        assert_eq!(Traffic::between(&snapshot(&[], 0), &after, 1).packets_sent, None);
+        assert_eq!(Traffic::between(&snapshot(&[], 0), &after, Some(1)).packets_sent, None);
     }
 
     #[test]
@@ -321,7 +341,7 @@ mod tests {
         let (mut before, mut after) = (snapshot(&[], 10), snapshot(&[], 30));
         before.servers = None;
         after.servers = None;
-        let traffic = Traffic::between(&before, &after, 10);
+        let traffic = Traffic::between(&before, &after, Some(10));
         assert_eq!(traffic.watches_fired.deleted, None);
         assert_eq!(traffic.notifications_per_release(), Some(2.0));
     }

@@ -4,6 +4,7 @@ pub(crate) mod json;
 pub(crate) mod markdown;
 mod table;
 pub(crate) mod terminal;
+mod warnings;
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -57,8 +58,9 @@ pub(crate) struct Environment {
     pub(crate) zookeeper_version: Option<String>,
     /// Whether both servers were started for this comparison alone.
     pub(crate) servers_throwaway: bool,
-    /// Whether the instances ran on the machine of the generator, and so shared its cores.
-    pub(crate) generator_shares_host: bool,
+    /// Whether the instances ran on the machine of the generator, and so shared its cores; unknown of a target whose
+    /// address does not tell.
+    pub(crate) generator_shares_host: Option<bool>,
 }
 
 /// What was asked for.
@@ -75,7 +77,8 @@ pub(crate) struct Parameters {
     pub(crate) zk_sessions_total: Option<u64>,
     /// Business time inside the critical section; unknown of a service that ran already.
     pub(crate) hold: Option<String>,
-    pub(crate) lock_wait_ms: u64,
+    /// How long a buyer waits for the lock before the service refuses; unknown of a service that ran already.
+    pub(crate) lock_wait_ms: Option<u64>,
     pub(crate) goods_no: i64,
 }
 
@@ -87,7 +90,7 @@ pub(crate) struct StrategyResult {
     pub(crate) promise: Promise,
     pub(crate) guard: Guard,
     pub(crate) wakes: Wakes,
-    /// Whether the promise was kept; absent when no trial was run, or when the load was too weak to tell.
+    /// Whether the promise was kept; absent when no trial was run, or when the trials do not tell.
     pub(crate) kept: Option<bool>,
     pub(crate) finding: Finding,
     /// Place by median response time of the sold, among the strategies that sold exactly the stock in every trial.
@@ -96,7 +99,9 @@ pub(crate) struct StrategyResult {
     pub(crate) trials: u32,
     /// Trials that sold a unit too many or too few, lost an update, or whose books did not balance.
     pub(crate) bad_trials: u32,
-    /// Exact one-sided 95 % upper bound of the rate of bad trials.
+    /// Trials that prove nothing: undecided buyers left units, or books did not balance before all was at rest.
+    pub(crate) inconclusive_trials: u32,
+    /// Exact one-sided 95 % upper bound of the rate of bad trials among those that prove anything.
     pub(crate) bad_trial_rate_upper_95: f64,
     pub(crate) oversold_max: i64,
     pub(crate) oversold_median: Option<f64>,
@@ -132,6 +137,8 @@ pub(crate) struct StrategyResult {
     pub(crate) requests_per_sale: Option<f64>,
     /// Bytes to and from ZooKeeper a unit sold, median over the trials.
     pub(crate) bytes_per_sale: Option<f64>,
+    /// Trials that had not come to rest when they were audited.
+    pub(crate) unsettled_trials: u32,
     /// Trials in which the generator was the bottleneck.
     pub(crate) client_limited_trials: u32,
 }
@@ -158,14 +165,14 @@ impl Report {
         let reference = reference(&results);
         if let Some(reference) = &reference {
             let base = medians_by_block(&trials, reference, blocks);
-            for result in results.iter_mut().filter(|result| result.oversold_max == 0) {
+            for result in results.iter_mut().filter(|result| result.is_comparable()) {
                 result.ratio_to_reference = paired_ratio(&medians_by_block(&trials, &result.strategy, blocks), &base);
             }
         }
         rank(&mut results);
         let conclusions: Vec<Conclusion<'_>> = results.iter().map(StrategyResult::conclusion).collect();
         let verdict = Verdict::of(&conclusions, interrupted);
-        let warnings = warnings(&environment, &parameters, &trials);
+        let warnings = warnings::of(&environment, &parameters, &trials);
         Report {
             schema: SCHEMA,
             generated_at,
@@ -192,7 +199,8 @@ impl StrategyResult {
         let count = |is: &dyn Fn(&Trial) -> bool| {
             u32::try_from(trials.iter().filter(|trial| is(trial)).count()).unwrap_or(u32::MAX)
         };
-        let (run, bad_trials) = (count(&|_| true), count(&|trial| !trial.audit.is_clean()));
+        let (run, bad_trials) = (count(&|_| true), count(&Trial::is_bad));
+        let inconclusive_trials = count(&Trial::is_inconclusive);
         let finding = Finding::of(strategy.promise, parameters.instances, &trials);
         let mut timings = Timings::new();
         for trial in &trials {
@@ -209,13 +217,14 @@ impl StrategyResult {
             kept: match finding {
                 Finding::Kept => Some(true),
                 Finding::Broken => Some(false),
-                Finding::LoadTooWeak | Finding::NotRun => None,
+                Finding::Inconclusive | Finding::LoadTooWeak | Finding::NotRun => None,
             },
             finding,
             rank: None,
             trials: run,
             bad_trials,
-            bad_trial_rate_upper_95: rate_upper_95(bad_trials, run),
+            inconclusive_trials,
+            bad_trial_rate_upper_95: rate_upper_95(bad_trials, run - inconclusive_trials),
             oversold_max: trials.iter().map(|trial| trial.audit.oversold).max().unwrap_or(0),
             oversold_median: median_of(&|trial| Some(as_f64_signed(trial.audit.oversold))),
             undersold_max: trials.iter().map(|trial| trial.audit.undersold).max().unwrap_or(0),
@@ -236,6 +245,7 @@ impl StrategyResult {
             wake_max: trials.iter().filter_map(|trial| trial.zookeeper.wake_max).max(),
             requests_per_sale: median_of(&|trial| trial.zookeeper.requests_per_sale(sold(trial))),
             bytes_per_sale: median_of(&|trial| trial.zookeeper.bytes_per_sale(sold(trial))),
+            unsettled_trials: count(&|trial| !trial.settled),
             client_limited_trials: count(&|trial| trial.generator.limited),
         }
     }
@@ -244,13 +254,15 @@ impl StrategyResult {
         Conclusion {
             strategy: &self.strategy,
             finding: self.finding,
+            undecided: self.answers.undecided(),
+            unsettled_trials: self.unsettled_trials,
             client_limited: self.client_limited_trials * 2 > self.trials,
         }
     }
 
     /// Whether its times may be compared: it sold exactly the stock, every time.
     fn is_comparable(&self) -> bool {
-        self.trials > 0 && self.bad_trials == 0
+        self.trials > 0 && self.bad_trials == 0 && self.inconclusive_trials == 0
     }
 }
 
@@ -294,35 +306,6 @@ fn rank(results: &mut [StrategyResult]) {
     }
 }
 
-fn warnings(environment: &Environment, parameters: &Parameters, trials: &[Trial]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if environment.generator_shares_host {
-        warnings
-            .push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
-    }
-    if parameters.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(parameters.users)) {
-        warnings.push(
-            "fewer ZooKeeper sessions than users: a server notifies a session once, so part of the herd does not show"
-                .to_owned(),
-        );
-    }
-    let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
-    let unsettled = count(|trial| !trial.settled);
-    if unsettled > 0 {
-        warnings.push(format!("{unsettled} trials had not come to rest when they were audited"));
-    }
-    let refused: u64 = trials.iter().map(|trial| trial.answers.refused + trial.answers.timeout).sum();
-    if refused > 0 {
-        warnings
-            .push(format!("{refused} buyers were refused or timed out; a longer --lock-wait lets everyone be served"));
-    }
-    if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
-        warnings
-            .push("ZooKeeper did not answer `mntr`; notifications are those that the instances received".to_owned());
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +329,55 @@ mod tests {
         };
         assert_eq!(ratio("zk-mutex"), Some(1.0));
         assert!(ratio("zk-naive").unwrap() > 1.5);
+    }
+
+    fn report_of(trials: Vec<Trial>) -> Report {
+        Report::of(fixture::findings(false, trials))
+    }
+
+    fn result<'a>(report: &'a Report, strategy: &str) -> &'a StrategyResult {
+        report.results.iter().find(|result| result.strategy == strategy).unwrap()
+    }
+
+    #[test]
+    fn strategies_that_sold_too_little_or_lost_an_update_have_no_ratio_either() {
+        let mut lost = fixture::trial("zk-naive", 0, 100, 100);
+        lost.audit.lost_updates = 1;
+        let undersold = fixture::trial("pg-conditional", 0, 100, 99);
+        let report = report_of(vec![fixture::trial("zk-mutex", 0, 100, 100), lost, undersold]);
+        assert_eq!(result(&report, "zk-mutex").ratio_to_reference, Some(1.0));
+        for strategy in ["zk-naive", "pg-conditional"] {
+            let result = result(&report, strategy);
+            assert_eq!((result.oversold_max, result.rank, result.ratio_to_reference), (0, None, None), "{strategy}");
+        }
+    }
+
+    #[test]
+    fn a_strategy_whose_buyers_were_refused_or_failed_is_not_judged() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 20);
+        trial.answers = ByOutcome { sold: 20, refused: 200, error: 70, timeout: 10, ..ByOutcome::default() };
+        (trial.audit.undersold, trial.audit.unsold_undecided) = (0, 80);
+        trial.problems = vec!["refused: lock-timeout".to_owned(), "answered 500".to_owned()];
+        trial.zookeeper.releases = None;
+        let report = report_of(vec![trial, fixture::trial("pg-conditional", 0, 100, 100)]);
+
+        let refused = result(&report, "zk-mutex");
+        assert_eq!((refused.finding, refused.kept), (Finding::Inconclusive, None));
+        assert_eq!((refused.bad_trials, refused.inconclusive_trials), (0, 1));
+        assert!((refused.bad_trial_rate_upper_95 - 1.0).abs() < 1e-9, "it proves nothing");
+        assert_eq!((refused.rank, refused.ratio_to_reference, refused.notifications_per_release), (None, None, None));
+        assert_eq!(report.reference.as_deref(), Some("pg-conditional"));
+        assert_eq!(report.verdict.exit_code, 3);
+        insta::assert_snapshot!(terminal::render(&report));
+    }
+
+    #[test]
+    fn a_strategy_that_sold_all_of_its_stock_is_judged_in_spite_of_some_refusals() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
+        (trial.answers.sold_out, trial.answers.refused) = (190, 10);
+        let report = report_of(vec![trial]);
+        assert_eq!((result(&report, "zk-mutex").kept, report.verdict.exit_code), (Some(true), 0));
+        assert!(report.warnings.iter().any(|warning| warning.contains("10 refused")), "{:?}", report.warnings);
     }
 
     #[test]

@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
-use crate::audit::{Audit, Evidence};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::audit::{Audit, Evidence, foreign_order};
 use crate::error::Error;
 use crate::generator::{Burst, Generator};
 use crate::herd::{Activity, Snapshot, Traffic, releases};
 use crate::plan::PlannedTrial;
 use crate::scenario::{self, Purchase};
 use crate::service::Goods;
-use crate::stack::Stack;
+use crate::stack::{HTTP_GRACE, Stack};
 use crate::stats::{Times, as_ms};
 use crate::strategies::Strategy;
 use crate::trial::{ByOutcome, Outcome, Sample, Timings, Trial, problems, sold_per_second};
 
 /// How long all users together may take to be ready.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
-/// The client waits this much longer for an answer than a buyer waits for the lock, so that the service's own refusal
-/// arrives, and not a timeout that leaves open what happened.
-const ANSWER_GRACE: Duration = Duration::from_secs(20);
+/// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
+/// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
+const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
 /// How long a trial may take to come to rest.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// Two looks this far apart must be alike.
@@ -39,8 +41,8 @@ pub(crate) struct Conditions {
 ///
 /// # Errors
 ///
-/// [`Error::Service`], [`Error::Postgres`] or [`Error::Reset`] when a server or an instance fails, and those of
-/// [`scenario::run`].
+/// [`Error::Service`], [`Error::Postgres`] or [`Error::Reset`] when a server or an instance fails,
+/// [`Error::ForeignOrder`] when the sale has an order nobody asked for, and those of [`scenario::run`].
 ///
 /// # Cancel safety
 ///
@@ -61,7 +63,7 @@ pub(crate) async fn trial(
     for sample in &burst.samples {
         *answers.get_mut(sample.outcome) += 1;
     }
-    let audit = audit(stack, conditions, opened, &burst.samples, &answers).await?;
+    let audit = audit(stack, conditions, strategy, opened, &burst.samples, &answers).await?;
     let timings = Timings::of(&burst.samples);
     let length = burst.samples.iter().map(|sample| sample.response).max().unwrap_or_default();
     Ok(Trial {
@@ -75,7 +77,7 @@ pub(crate) async fn trial(
         duration_ms: as_ms(length),
         latency_ms: timings.response.map(Times::summary),
         first_byte_ms: timings.first_byte_sold.summary(),
-        zookeeper: Traffic::between(&before, &after, releases(strategy, answers.sold, answers.sold_out)),
+        zookeeper: Traffic::between(&before, &after, releases(strategy.guard, &answers)),
         settled,
         generator: Generator::judge(&Burst {
             start_lags: burst.samples.iter().map(|sample| sample.start_lag).collect(),
@@ -122,8 +124,18 @@ async fn settle(stack: &Stack, conditions: &Conditions, sale: i64, baseline: &Sn
         let orders = stack.database.order_count(conditions.goods_no, sale).await?;
         Ok::<_, Error>(Activity { orders, snapshot: snapshot(stack).await? })
     };
+    until_alike(look, baseline).await
+}
+
+/// Looks again and again until two looks in a row are alike, and says whether they were in time.
+async fn until_alike(
+    mut look: impl AsyncFnMut() -> Result<Activity, Error>,
+    baseline: &Snapshot,
+) -> Result<bool, Error> {
     let until_settled = async {
-        let mut poll = tokio::time::interval(SETTLE_POLL);
+        // The first tick of a plain interval comes at once, and would compare two looks of the same moment.
+        let mut poll = tokio::time::interval_at(Instant::now() + SETTLE_POLL, SETTLE_POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut previous = look().await?;
         loop {
             poll.tick().await;
@@ -144,15 +156,23 @@ async fn settle(stack: &Stack, conditions: &Conditions, sale: i64, baseline: &Sn
 async fn audit(
     stack: &Stack,
     conditions: &Conditions,
+    strategy: &Strategy,
     opened: Goods,
     samples: &[Sample],
     answers: &ByOutcome<u64>,
 ) -> Result<Audit, Error> {
-    let orders = stack.database.orders(conditions.goods_no, opened.sale).await?;
-    let closed = stack.database.goods(conditions.goods_no).await?;
+    let (closed, orders) = stack.database.books(conditions.goods_no, opened.sale).await?;
     if closed.sale != opened.sale {
         let advice = "nobody else may sell this SKU meanwhile";
         return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
+    }
+    if let Some(order) = foreign_order(&orders, &strategy.name) {
+        return Err(Error::ForeignOrder {
+            asked: strategy.name.clone(),
+            order_id: order.order_id,
+            quantity: order.quantity,
+            found: order.strategy.clone(),
+        });
     }
     let confirmed: Vec<i64> = samples
         .iter()
@@ -167,6 +187,7 @@ async fn audit(
         orders: &orders,
         confirmed: &confirmed,
         sold_out: answers.sold_out,
+        refused: answers.refused,
         unanswered: answers.error + answers.timeout,
     }))
 }
@@ -176,4 +197,32 @@ fn response_p50(samples: &[Sample]) -> Option<Duration> {
     let mut times: Vec<Duration> = samples.iter().map(|sample| sample.response).collect();
     times.sort_unstable();
     times.get(times.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn two_looks_that_must_be_alike_are_apart() {
+        let start = Instant::now();
+        let mut looks = Vec::new();
+        let look = async || {
+            looks.push(start.elapsed());
+            // The last order comes in between the first look and the second one.
+            Ok(Activity { orders: u64::from(looks.len() > 1), snapshot: Snapshot::default() })
+        };
+        assert!(until_alike(look, &Snapshot::default()).await.unwrap());
+        assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_comes_to_rest_is_not_waited_for_for_ever() {
+        let mut orders = 0;
+        let look = async || {
+            orders += 1;
+            Ok(Activity { orders, snapshot: Snapshot::default() })
+        };
+        assert!(!until_alike(look, &Snapshot::default()).await.unwrap());
+    }
 }

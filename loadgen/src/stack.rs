@@ -29,6 +29,13 @@ const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
 const READY_POLL: Duration = Duration::from_millis(50);
 /// What the line on an instance's standard output begins with once it serves.
 const LISTENING: &str = "listening on ";
+/// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
+/// session may end because of that.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much longer than for the lock an instance waits, from the start of a purchase, for the database.
+const DB_GRACE: Duration = Duration::from_secs(5);
+/// How much longer than for the lock an instance takes at most for its answer.
+pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
 /// Connections that an instance accepts beside those of the buyers: the generator's own questions.
 const CONNECTIONS_SPARE: u32 = 64;
 /// Connections that an instance keeps to Postgres.
@@ -227,8 +234,9 @@ impl Environment {
             ("--zk-sessions", settings.zk_sessions.to_string()),
             ("--hold", settings.hold.clone()),
             ("--lock-wait", time(lock_wait)),
-            ("--db-timeout", time(lock_wait + Duration::from_secs(5))),
-            ("--http-timeout", time(lock_wait + Duration::from_secs(10))),
+            ("--zk-session-timeout", time(SESSION_TIMEOUT)),
+            ("--db-timeout", time(lock_wait + DB_GRACE)),
+            ("--http-timeout", time(lock_wait + HTTP_GRACE)),
             ("--db-connections", DB_CONNECTIONS.to_string()),
             ("--concurrency-max", settings.buyers_max.to_string()),
             ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),

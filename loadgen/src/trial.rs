@@ -16,7 +16,7 @@ pub(crate) enum Outcome {
     Sold { order_id: i64, quantity: i64 },
     /// 409: nothing left.
     SoldOut,
-    /// 503: the lock could not be had in time or was lost, and nothing was bought.
+    /// 503 with a problem that promises that nothing was bought, as when the lock could not be had in time.
     Refused,
     /// Any other answer, or none: the connection failed. Whether something was bought is unknown.
     Error,
@@ -37,7 +37,7 @@ pub(crate) struct Sample {
     pub(crate) first_byte: Option<Duration>,
     /// From the release to the last byte of the answer, or to the failure.
     pub(crate) response: Duration,
-    /// What went wrong, for an error.
+    /// What went wrong, for a refusal or an error.
     pub(crate) problem: Option<String>,
 }
 
@@ -49,6 +49,13 @@ pub(crate) struct ByOutcome<T> {
     pub(crate) refused: T,
     pub(crate) error: T,
     pub(crate) timeout: T,
+}
+
+impl ByOutcome<u64> {
+    /// Buyers who were told neither "sold" nor "sold out".
+    pub(crate) fn undecided(&self) -> u64 {
+        self.refused + self.error + self.timeout
+    }
 }
 
 impl<T> ByOutcome<T> {
@@ -142,11 +149,27 @@ pub(crate) struct Trial {
     /// Whether everything had come to rest before the counters were read and the books were balanced.
     pub(crate) settled: bool,
     pub(crate) generator: Generator,
-    /// A few of the problems behind errors, each once.
+    /// A few of the problems behind refusals and errors, each once.
     pub(crate) problems: Vec<String>,
     /// The times themselves, to be merged.
     #[serde(skip)]
     pub(crate) timings: Timings,
+}
+
+impl Trial {
+    /// Whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, as a
+    /// deduction that is still under way may set them right; a unit too many or an unfounded answer stays one.
+    pub(crate) fn is_bad(&self) -> bool {
+        let audit = &self.audit;
+        let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
+        audit.oversold > 0 || !audit.ledger_balanced() || at_rest
+    }
+
+    /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not
+    /// come to rest do not balance.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
+    }
 }
 
 /// Units sold a second between the first start and the last sale.
@@ -163,7 +186,7 @@ pub(crate) fn sold_per_second(samples: &[Sample]) -> Option<f64> {
 }
 
 /// How many different problems are kept for the report.
-const PROBLEMS_MAX: usize = 5;
+pub(crate) const PROBLEMS_MAX: usize = 5;
 
 /// The first few different problems.
 pub(crate) fn problems(samples: &[Sample]) -> Vec<String> {

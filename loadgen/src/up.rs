@@ -35,6 +35,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
             database_url: &stack.database_url,
             zookeeper_connect: &stack.zookeeper_connect,
             admin_token: &stack.admin_token,
+            program: &std::env::args().next().unwrap_or_else(|| "loadgen".to_owned()),
         },
         settings,
     ));
@@ -48,11 +49,13 @@ struct Addresses<'a> {
     database_url: &'a str,
     zookeeper_connect: &'a str,
     admin_token: &'a str,
+    /// This program, as it was called.
+    program: &'a str,
 }
 
 /// Lines to paste into a shell: variables first, then what one may do with them, as comments.
 fn instructions(addresses: &Addresses<'_>, settings: &UpSettings) -> String {
-    let Addresses { services, database_url, zookeeper_connect, admin_token } = addresses;
+    let Addresses { services, database_url, zookeeper_connect, admin_token, program } = addresses;
     let (goods_no, stock) = (settings.goods_no, settings.stock);
     let first = services.first().map_or("", String::as_str);
     let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
@@ -75,7 +78,7 @@ export ADMIN_TOKEN='{admin_token}'
 # load it
 #   wrk -t2 -c64 -d5s '{first}/goods-stock/{goods_no}'
 #   jmeter -n -t jmeter/seckill.jmx -l results.jtl -Jhost={host} -Jport={port} -JgoodsNo={goods_no}
-#   loadgen compare --target \"$SECKILL_URLS\" --goods-no {goods_no}
+#   {program} compare --target \"$SECKILL_URLS\" --goods-no {goods_no}
 # what was sold
 #   psql \"$DATABASE_URL\" -c 'select sale, strategy, sum(quantity) from orders group by 1, 2 order by 1'
 "
@@ -109,6 +112,7 @@ mod tests {
             database_url: "postgres://postgres@127.0.0.1:5432/seckill",
             zookeeper_connect: "127.0.0.1:2181",
             admin_token: "secret",
+            program: "./target/release/loadgen",
         };
         let text = instructions(&addresses, &settings);
         for line in text.lines() {

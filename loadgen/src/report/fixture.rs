@@ -30,7 +30,8 @@ pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Tria
 }
 
 fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: u64) -> Trial {
-    let orders: Vec<OrderRow> = (1..=sold).map(|order_id| OrderRow { order_id, quantity: 1 }).collect();
+    let orders: Vec<OrderRow> =
+        (1..=sold).map(|order_id| OrderRow { order_id, quantity: 1, strategy: strategy.to_owned() }).collect();
     let confirmed: Vec<i64> = (1..=sold).collect();
     let outcome = |number: i64| {
         if number <= sold { Outcome::Sold { order_id: number, quantity: 1 } } else { Outcome::SoldOut }
@@ -44,6 +45,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: u64
         orders: &orders,
         confirmed: &confirmed,
         sold_out,
+        refused: 0,
         unanswered: 0,
     });
     let timings = Timings::of(&samples);
@@ -79,7 +81,7 @@ fn traffic(strategy: &str) -> Traffic {
         _ => (0, 0),
     };
     Traffic {
-        releases,
+        releases: Some(releases),
         watches_fired: WatchesFired { created: Some(0), deleted: Some(deleted), changed: Some(0), children: Some(0) },
         wake_max: (strategy == "zk-naive").then_some(297),
         packets_received: Some(3 * deleted),
@@ -92,7 +94,7 @@ fn traffic(strategy: &str) -> Traffic {
     }
 }
 
-fn findings(interrupted: bool, trials: Vec<Trial>) -> Findings {
+pub(crate) fn findings(interrupted: bool, trials: Vec<Trial>) -> Findings {
     let names: Vec<String> = strategies().into_iter().map(|strategy| strategy.name).collect();
     Findings {
         generated_at: "2026-01-02T03:04:05Z".to_owned(),
@@ -106,7 +108,7 @@ fn findings(interrupted: bool, trials: Vec<Trial>) -> Findings {
             postgres_version: "15.18".to_owned(),
             zookeeper_version: Some("3.8.0".to_owned()),
             servers_throwaway: true,
-            generator_shares_host: true,
+            generator_shares_host: Some(true),
         },
         parameters: Parameters {
             load_model: "closed burst",
@@ -116,7 +118,7 @@ fn findings(interrupted: bool, trials: Vec<Trial>) -> Findings {
             instances: 3,
             zk_sessions_total: Some(300),
             hold: Some("2ms".to_owned()),
-            lock_wait_ms: 60_000,
+            lock_wait_ms: Some(60_000),
             goods_no: 1,
         },
         plan: Plan { seed: 42, blocks: vec![names.clone(), names] },

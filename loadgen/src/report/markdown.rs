@@ -6,18 +6,20 @@ use crate::report::{Report, table};
 
 const HOW_TO_READ: &str = "\
 - **kept**: whether the strategy did what it promises. A control is expected to oversell: if it does not, the load \
-was too weak to prove anything.
+was too weak to prove anything. \"Refused or failed\": so many buyers got no decision that units were left, or the \
+books of a trial that had not come to rest do not balance, which proves nothing either way.
 - **bad trials**: trials that sold a unit too many or too few, lost an update, or told a buyer something that the \
-database denies. In brackets the exact one-sided 95 % upper bound of their rate: a few good trials prove little.
-- **oversold**, **undersold**: units, in the worst trial. Undersold counts only when at least as many buyers as units \
-were told \"sold\" or \"sold out\".
+database denies. In brackets the exact one-sided 95 % upper bound of their rate among the trials that prove anything: \
+a few good trials prove little.
+- **oversold**, **undersold**: units, in the worst trial. Undersold are units that buyers wanted and did not get, \
+although enough of them were told \"sold\" or \"sold out\" to take them all.
 - **times**: of the buyers who got a unit, all trials merged, from the instant at which everyone wanted to buy to the \
 last byte of the answer. This is a closed burst: every user sends one request. A quantile that the sample cannot carry \
 (fewer than ten values above it) is left out.
 - **ratio**: median over the blocks of this strategy's median time divided by the reference's in the same block. \
-Strategies that sold wrongly are shown, and never ranked or related to the reference.
+Strategies that sold wrongly, or that were not decided, are shown, and never ranked or related to the reference.
 - **notifications/release**: watch events that ZooKeeper sent for each lock release, and in brackets what is to be \
-expected when all users wait at once.
+expected when all users wait at once. Left out when buyers got no decision, as nobody knows what they released.
 - **requests/sale**: requests to ZooKeeper for each unit sold.
 ";
 
@@ -61,7 +63,7 @@ fn environment(text: &mut String, report: &Report) {
          | Postgres | {} |\n\
          | ZooKeeper | {} |\n\
          | servers | {} |\n\
-         | lock wait | {} ms |",
+         | lock wait | {} |",
         report.generated_at,
         environment.loadgen_version,
         environment.os,
@@ -71,7 +73,7 @@ fn environment(text: &mut String, report: &Report) {
         environment.postgres_version,
         environment.zookeeper_version.clone().unwrap_or_else(unknown),
         if environment.servers_throwaway { "started for this comparison" } else { "given" },
-        report.parameters.lock_wait_ms,
+        report.parameters.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
     );
 }
 

@@ -64,6 +64,7 @@ fn kept(finding: Finding) -> &'static str {
     match finding {
         Finding::Kept => "yes",
         Finding::Broken => "NO",
+        Finding::Inconclusive => "refused or failed",
         Finding::LoadTooWeak => "load too weak",
         Finding::NotRun => "not run",
     }

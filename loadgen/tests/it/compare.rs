@@ -83,6 +83,25 @@ fn an_unknown_strategy_is_refused_with_the_list_of_the_known() {
 }
 
 #[test]
+fn buyers_who_are_all_but_refused_prove_nothing() {
+    let lab = Lab::new();
+    let args =
+        "compare --users 30 --stock 20 --trials 1 --instances 1 --strategies zk-mutex --hold 50ms --lock-wait 1ms";
+    let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert!(finished.stdout.contains("verdict: nothing can be said of zk-mutex ("), "{}", finished.stdout);
+    assert!(finished.stdout.contains("raise --lock-wait"), "{}", finished.stdout);
+    let report = lab.report();
+    let result = result(&report, "zk-mutex");
+    assert_eq!((&result["finding"], &result["kept"]), (&"refused-or-failed".into(), &Value::Null), "{result:#}");
+    assert!(result["rank"].is_null() && report["reference"].is_null(), "{report:#}");
+    assert_eq!(report["verdict"]["exit_code"], 3);
+    assert_eq!((&result["bad_trials"], &result["inconclusive_trials"]), (&0.into(), &1.into()), "{result:#}");
+    assert!(result["notifications_per_release"].is_null(), "{result:#}");
+    assert_eq!(report["trials"][0]["problems"], serde_json::json!(["refused: lock-timeout"]), "{report:#}");
+}
+
+#[test]
 fn a_control_that_does_not_oversell_fails_the_comparison() {
     let lab = Lab::new();
     // Fewer buyers than units: nothing can be oversold.

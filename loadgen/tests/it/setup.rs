@@ -74,6 +74,17 @@ fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
 }
 
 #[test]
+fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
+    let lab = Lab::new();
+    let program = lab.path("dying-service");
+    write_program(&program, "echo \"$@\" >&2; exit 3");
+    let mut command = lab.loadgen_throwaway(["compare", "--instances", "1", "--lock-wait", "7s"]);
+    command.arg("--demo-service").arg(&program);
+    let expected = "--lock-wait 7s --zk-session-timeout 30s --db-timeout 12s --http-timeout 17s";
+    assert_setup_error(&lab, &mut command, expected);
+}
+
+#[test]
 fn an_instance_that_dies_in_mid_run_is_named() {
     let lab = Lab::new();
     let (program, pids) = (lab.path("service"), lab.path("pids"));
@@ -88,6 +99,33 @@ fn an_instance_that_dies_in_mid_run_is_named() {
     let (status, stdout) = running.wait();
     assert_eq!((status.code(), stdout.as_str()), (Some(3), ""));
     assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn a_comparison_that_fails_leaves_no_earlier_report() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("report")).unwrap();
+    let reports = ["report/report.json", "report/report.md"].map(|name| lab.path(name));
+    for report in &reports {
+        fs::write(report, "of yesterday").unwrap();
+    }
+    let wrong = finish(&mut lab.loadgen_throwaway(["compare", "--trials", "0"]));
+    assert_eq!(wrong.code, Some(64), "{}", wrong.stderr);
+    assert!(reports.iter().all(|report| report.is_file()), "nothing has begun yet");
+    let mut command = lab.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
+    assert_setup_error(&lab, &mut command, "not found at /nowhere/demo-service");
+    assert!(!reports.iter().any(|report| report.exists()));
+}
+
+#[test]
+fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
+    let lab = Lab::new();
+    let mut command =
+        lab.loadgen_throwaway(["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"]);
+    command.env("DATABASE_URL", "postgres://buyer:s3cret@127.0.0.1:1/seckill").env("ADMIN_TOKEN", "token");
+    assert_setup_error(&lab, &mut command, "could not connect to postgres at 127.0.0.1:1: ");
+    let finished = finish(&mut command);
+    assert!(finished.stderr.contains("refused") && !finished.stderr.contains("s3cret"), "{}", finished.stderr);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -187,20 +187,21 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// The program of the service. Cargo builds it for the tests of its own crate; tests of this crate alone build it here.
+/// The program of the service. Cargo builds it for the tests of its own crate; tests of this crate alone build it here,
+/// unless it is there and no older than what it is made of.
 pub(crate) fn demo_service() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
         let program = loadgen.with_file_name("demo-service");
-        if !program.is_file() {
+        if is_stale(&program) {
             let (folder, target) = (loadgen.parent().unwrap(), loadgen.ancestors().nth(2).unwrap());
             let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
                 "debug" => "dev",
                 profile => profile,
             };
             let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-                .args(["build", "--package", "demo-service", "--profile", profile, "--target-dir"])
+                .args(["build", "--quiet", "--package", "demo-service", "--profile", profile, "--target-dir"])
                 .arg(target)
                 .status()
                 .unwrap();
@@ -208,4 +209,22 @@ pub(crate) fn demo_service() -> &'static Path {
         }
         program
     })
+}
+
+/// Whether the program has to be built: it is missing, or a test that cargo runs finds a newer source of it.
+fn is_stale(program: &Path) -> bool {
+    let Ok(built) = program.metadata().and_then(|metadata| metadata.modified()) else { return true };
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let sources = ["Cargo.lock", "demo-service/Cargo.toml", "demo-service/src", "recipes/src", "migrations"];
+    env::var_os("CARGO").is_some() && sources.iter().any(|source| changed(&workspace.join(source)) > built)
+}
+
+/// When a file, or anything in a folder, was changed last.
+fn changed(path: &Path) -> SystemTime {
+    let own = path.metadata().unwrap().modified().unwrap();
+    if !path.is_dir() {
+        return own;
+    }
+    let inside = fs::read_dir(path).unwrap().map(|entry| changed(&entry.unwrap().path()));
+    inside.max().map_or(own, |inside| own.max(inside))
 }

@@ -33,6 +33,8 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     assert!([Some(0), Some(4)].contains(&compared.code), "{}", compared.stderr);
     let report = client.report();
     assert_eq!(report["environment"]["servers_throwaway"], false);
+    assert_eq!(report["environment"]["generator_shares_host"], true);
+    assert!(report["parameters"]["lock_wait_ms"].is_null(), "the service's own is unknown");
     // `up` opens as many sessions as a handful of waiters needs; the service itself says how many.
     assert_eq!(report["parameters"]["zk_sessions_total"], 32);
     assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");

@@ -33,10 +33,17 @@ trap : HUP INT TERM
 ) >/dev/null 2>&1 &
 watcher=$!
 
+# Whoever was started in the background by a script has SIGINT ignored, and passes that on; only env can undo it, and not
+# everywhere.
+launcher=
+if /usr/bin/env --default-signal=INT true 2>/dev/null; then
+    launcher='/usr/bin/env --default-signal=INT'
+fi
+
 # The program runs in the foreground, because a shell starts background jobs with SIGINT ignored. It does not start at all
 # when the lifeline is gone already, as the write fails then.
-# shellcheck disable=SC2016
-/bin/sh -c 'echo "$$" >"$0/pid" && echo "$$" >&0 && exec "$@" </dev/null' "$folder" "$@" <&3 3<&-
+# shellcheck disable=SC2016,SC2086
+$launcher /bin/sh -c 'echo "$$" >"$0/pid" && echo "$$" >&0 && exec "$@" </dev/null' "$folder" "$@" <&3 3<&-
 status=$?
 
 {

@@ -45,8 +45,13 @@ pub(crate) fn postgres_bin() -> Result<PathBuf, Error> {
 
 /// The Java launcher.
 ///
-/// Homebrew's comes before `PATH`, where macOS has a stub that only says how to get Java.
-pub(crate) fn java() -> Result<PathBuf, Error> {
+/// It is that of the environment variable `JAVA_HOME`, else Homebrew's, else the one in `PATH`, where macOS has a stub that
+/// only says how to get Java.
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`] when there is none.
+pub fn java() -> Result<PathBuf, Error> {
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "openjdk"));
     env_path("JAVA_HOME")
         .into_iter()

@@ -50,6 +50,13 @@ impl Folder {
         self.hand_over(&path)
     }
 
+    /// Makes a folder in it that the child's account may use.
+    pub(crate) fn create_dir(&self, name: &str) -> Result<(), Error> {
+        let path = self.path.join(name);
+        fs::create_dir(&path).map_err(Error::system(format!("create the folder {}", path.display())))?;
+        self.hand_over(&path)
+    }
+
     fn hand_over(&self, path: &Path) -> Result<(), Error> {
         let Some(account) = self.account else { return Ok(()) };
         chown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))

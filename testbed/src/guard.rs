@@ -30,7 +30,7 @@ const GUARD_GRACE: Duration = Duration::from_secs(10);
 const LOG_TAIL_BYTES: u64 = 4096;
 
 /// What to run, and how to stop it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
@@ -130,6 +130,16 @@ impl Guard {
             self.status = status.map(child_status);
         }
         Ok(self.status)
+    }
+
+    /// Waits until the child has ended and its folder is gone.
+    pub(crate) async fn wait(&mut self) -> Result<ExitStatus, Error> {
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Asks the child to stop, without waiting for it.

@@ -1,4 +1,4 @@
-//! Throwaway Postgres and ZooKeeper servers, and guarded child processes.
+//! Throwaway Postgres and ZooKeeper servers, faults between them and their clients, and guarded child processes.
 //!
 //! # Which one should I use?
 //!
@@ -7,6 +7,9 @@
 //! | a database for one test | [`TestDatabase::create`] |
 //! | a ZooKeeper namespace for one test | [`TestChroot::create`] |
 //! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
+//! | a server that goes away and comes back with its data | [`ZooKeeper::stop`], [`ZooKeeper::start_again`] |
+//! | replicated servers, to lose a leader or a quorum | [`Ensemble::start`] |
+//! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | any other program as a child | [`Process::spawn`] |
 //! | both servers around a command | the binary: `testbed -- COMMAND` |
 //!
@@ -16,7 +19,7 @@
 //! The other end is owned by the Rust value. Whatever closes that end (the value is dropped, the process exits without
 //! dropping its statics, or the process is killed by any signal, `SIGKILL` included) makes the guard stop the child, kill it
 //! when it does not stop in time, and remove its folder. As the group is not the terminal's, Ctrl-C reaches the child only
-//! by way of its owner.
+//! by way of its owner. The folder of a ZooKeeper server's data has a guard to itself, and stays while the server is stopped.
 //!
 //! # Examples
 //!
@@ -36,21 +39,27 @@
 mod account;
 mod chroot;
 mod database;
+mod ensemble;
 mod error;
-
 mod find;
 mod folder;
 mod four_letter;
 mod guard;
+mod kept;
 mod lasting;
+mod port;
 mod postgres;
 mod process;
+mod proxy;
 mod ready;
 mod zookeeper;
 
 pub use chroot::TestChroot;
 pub use database::TestDatabase;
+pub use ensemble::{Ensemble, EnsembleConfig};
 pub use error::Error;
+pub use find::java;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
+pub use proxy::{Proxy, ProxyTraffic};
 pub use zookeeper::{ZooKeeper, ZooKeeperConfig};

@@ -11,7 +11,8 @@ use crate::account::Account;
 use crate::find::postgres_bin;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
-use crate::ready::{on_free_port, until_ready};
+use crate::port::{Port, on_free_ports};
+use crate::ready::until_ready;
 use crate::{Error, StopSignal};
 
 /// The one account of the server, a superuser without a password.
@@ -42,8 +43,9 @@ impl Default for PostgresConfig {
 /// than a second.
 #[derive(Debug)]
 pub struct Postgres {
-    port: u16,
+    // Dropped first: the port is reserved until the server has ended.
     _guard: Guard,
+    port: Port,
 }
 
 impl Postgres {
@@ -61,20 +63,20 @@ impl Postgres {
     pub async fn start(config: PostgresConfig) -> Result<Self, Error> {
         let bin = postgres_bin()?;
         let account = Account::unprivileged(&["postgres", "nobody"])?;
-        on_free_port(async |port| Self::start_on(port, &config, bin.clone(), account).await).await
+        on_free_ports(async || Self::start_on(Port::reserve()?, &config, &bin, account).await).await
     }
 
     async fn start_on(
-        port: u16,
+        mut port: Port,
         config: &PostgresConfig,
-        bin: PathBuf,
+        bin: &Path,
         account: Option<Account>,
     ) -> Result<Self, Error> {
         let folder = Folder::create(account)?;
         let dir = folder.path().to_owned();
         let launch = Launch {
             program: PathBuf::from("/bin/sh"),
-            args: arguments(port, config, &bin),
+            args: arguments(port.number(), config, bin),
             envs: vec![("LC_ALL".into(), "C".into())],
             dir: Some(dir.clone()),
             stop_signal: StopSignal::Interrupt,
@@ -82,17 +84,18 @@ impl Postgres {
             stdout: Output::Log,
             log_file: None,
         };
+        port.lend();
         let mut guard = Guard::spawn(launch, folder)?;
         let data = dir.join("data");
-        until_ready("postgres", &mut guard, async || data_directory(port).await.is_ok_and(|found| found == data))
-            .await?;
-        Ok(Self { port, _guard: guard })
+        let serves = async || data_directory(port.number()).await.is_ok_and(|found| found == data);
+        until_ready("postgres", &mut guard, serves).await?;
+        Ok(Self { _guard: guard, port })
     }
 
     /// Where `database` is, for any Postgres client. The databases of a new server are `postgres` and the templates.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port.number())
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::find::find_program;
 use crate::folder::Folder;
-use crate::guard::{Guard, Launch, Output, POLL};
+use crate::guard::{Guard, Launch, Output};
 
 /// Lines of output that are kept for [`Process::line`]; beyond them the program waits, as with any full pipe.
 const LINES_MAX: usize = 1024;
@@ -207,12 +207,7 @@ impl Process {
     ///
     /// Cancelling loses nothing; the program goes on.
     pub async fn wait(&mut self) -> Result<ExitStatus, Error> {
-        loop {
-            if let Some(status) = self.try_wait()? {
-                return Ok(status);
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        self.guard.wait().await
     }
 
     /// Asks the program to stop without waiting for it, so that several can stop at once. It is killed when it is still

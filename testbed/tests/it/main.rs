@@ -4,7 +4,10 @@
 
 mod architecture;
 mod binary;
+mod ensembles;
 mod guard;
 mod namespaces;
+mod proxies;
+mod restarts;
 mod servers;
 mod support;

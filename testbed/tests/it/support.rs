@@ -1,6 +1,7 @@
 //! What the tests share: waiting for conditions, and looking at processes from outside.
 
 use std::fs::{self, Permissions};
+use std::future::Future;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgid};
 use tempfile::TempDir;
+use zookeeper_client::{Client, SessionState};
 
 /// Far above what anything here takes on an idle machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -23,6 +25,18 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Waits for something that takes a moment.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}: {what}"))
+}
+
+/// Waits until a session is in this state.
+pub(crate) async fn until_state(client: &Client, state: SessionState) {
+    let mut states = client.state_watcher();
+    let seen = async { while states.state() != state && states.changed().await != state {} };
+    soon(&format!("the session is {state}"), seen).await;
 }
 
 /// The process group of a guarded program: its guard leads it.
@@ -85,12 +99,12 @@ impl Outside {
         folders.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Both of its servers, once they have process ids.
+    /// Both of its servers, and the process that keeps the data of the one, once they have process ids.
     pub(crate) fn servers(&self) -> Vec<Server> {
         let mut pids = Vec::new();
-        eventually("both servers have a process id", || {
+        eventually("both servers and the keeper of the data have a process id", || {
             pids = self.folders().iter().filter_map(|folder| pid_in(folder)).collect();
-            pids.len() == 2
+            pids.len() == 3
         });
         pids.into_iter().map(|pid| Server { pid, group: group_of(pid) }).collect()
     }

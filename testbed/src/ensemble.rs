@@ -1,0 +1,244 @@
+//! A throwaway ZooKeeper ensemble.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::port::{Port, on_free_ports};
+use crate::zookeeper::ZooKeeperConfig;
+use crate::zookeeper::configuration::{Installation, Membership, Peer, Settings};
+use crate::zookeeper::server::{Ports, Server};
+
+/// Enough for tests of faults, and little enough for several servers on a small machine.
+const HEAP_MAX_MIB: u32 = 192;
+/// Far more than anybody can want on one machine.
+const SERVERS_MAX: usize = 9;
+
+/// Settings of a throwaway ensemble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnsembleConfig {
+    /// How many servers there are, from one to nine; more than half of them must run for requests to be served.
+    pub servers: usize,
+    /// The servers' unit of time, in whole milliseconds, as in [`ZooKeeperConfig::tick_time`]. A leader and its followers that
+    /// hear nothing of each other part after five ticks, so that a short tick makes the loss of a frozen leader short; one that
+    /// was stopped is missed at once.
+    pub tick_time: Duration,
+    /// How often the leader looks for empty containers to delete, as in [`ZooKeeperConfig::container_check_interval`].
+    pub container_check_interval: Duration,
+}
+
+impl Default for EnsembleConfig {
+    fn default() -> Self {
+        let ZooKeeperConfig { tick_time, container_check_interval } = ZooKeeperConfig::default();
+        Self { servers: 3, tick_time, container_check_interval }
+    }
+}
+
+/// ZooKeeper servers that replicate each other, each with free ports of 127.0.0.1 and a temporary folder of its own.
+///
+/// Servers are numbered from zero. Each is like a [`ZooKeeper`](crate::ZooKeeper) in all but its heap, which is smaller, and
+/// can be stopped, started and frozen. Dropping the value stops all of them and removes their data; that blocks, usually for
+/// less than a second.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), testbed::Error> {
+/// use testbed::{Ensemble, EnsembleConfig};
+///
+/// let mut ensemble = Ensemble::start(EnsembleConfig::default()).await?;
+/// println!("{}", ensemble.connect_string());
+/// if let Some(leader) = ensemble.leader().await {
+///     ensemble.stop_server(leader).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Ensemble {
+    servers: Vec<Server>,
+}
+
+impl Ensemble {
+    /// Starts an ensemble. All of its servers serve requests when this returns, one of them as the leader.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ZooKeeper::start`](crate::ZooKeeper::start); [`Error::Setting`] also for a number of servers that is not
+    /// between one and nine.
+    ///
+    /// # Cancel safety
+    ///
+    /// The servers that were starting are stopped, and their folders removed.
+    pub async fn start(config: EnsembleConfig) -> Result<Self, Error> {
+        let EnsembleConfig { servers, tick_time, container_check_interval } = config;
+        if !(1..=SERVERS_MAX).contains(&servers) {
+            return Err(Error::Setting(format!(
+                "{servers} servers of an ensemble are not between 1 and {SERVERS_MAX}"
+            )));
+        }
+        let settings = Settings::new(tick_time, container_check_interval, HEAP_MAX_MIB)?;
+        let installation = Installation::find()?;
+        on_free_ports(async || {
+            let mut ensemble = Self::create(servers, &installation, &settings)?;
+            for server in &mut ensemble.servers {
+                server.launch().await?;
+            }
+            for server in &mut ensemble.servers {
+                server.until_serving().await?;
+            }
+            Ok(ensemble)
+        })
+        .await
+    }
+
+    fn create(servers: usize, installation: &Installation, settings: &Settings) -> Result<Self, Error> {
+        let reserve = || Ok((Port::reserve()?, [Port::reserve()?, Port::reserve()?]));
+        let ports = (0..servers).map(|_| reserve()).collect::<Result<Vec<_>, Error>>()?;
+        let peers: Vec<Peer> = ports
+            .iter()
+            .map(|(_, [quorum, election])| Peer { quorum_port: quorum.number(), election_port: election.number() })
+            .collect();
+        let servers = ports.into_iter().enumerate().map(|(index, (client, peer_ports))| {
+            let ports = Ports { client, peers: Some(peer_ports) };
+            let membership = Membership { index, peers: &peers };
+            Server::create(format!("zookeeper server {index}"), installation, settings, ports, Some(membership))
+        });
+        Ok(Self { servers: servers.collect::<Result<_, _>>()? })
+    }
+
+    /// Where all the servers are, for any ZooKeeper client: `127.0.0.1:PORT,127.0.0.1:PORT,…`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.connect_strings().join(",")
+    }
+
+    /// Where each server is, in the order of their numbers: for clients of one server, or for proxies.
+    #[must_use]
+    pub fn connect_strings(&self) -> Vec<String> {
+        self.servers.iter().map(Server::address).collect()
+    }
+
+    /// The number of the leader; `None` while there is none, as during an election, or while it is frozen.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn leader(&self) -> Option<usize> {
+        let mut leaders = Vec::new();
+        for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_up()) {
+            // A server that does not answer is as good as one that is stopped.
+            let zxid = server.ask("srvr").await.ok().and_then(|answer| leader_zxid(&answer));
+            leaders.extend(zxid.map(|zxid| (zxid, index)));
+        }
+        // The higher half of a zxid counts the leaders: one that was frozen may not know yet that it has a successor.
+        leaders.into_iter().max().map(|(_, index)| index)
+    }
+
+    /// Stops a server and keeps its data and its ports, where connections are refused from now on. A server that is stopped
+    /// already stays so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server; [`Error::System`] when the operating system does not tell how the
+    /// server ended, or does not give back its ports.
+    ///
+    /// # Cancel safety
+    ///
+    /// The server stops all the same; this or [`start_server`](Self::start_server) then waits for it.
+    pub async fn stop_server(&mut self, index: usize) -> Result<(), Error> {
+        self.server_mut(index)?.stop().await
+    }
+
+    /// Starts a server again on the same ports with the same data; one that still runs is stopped first.
+    ///
+    /// When this returns, it serves requests; or, while too few servers run for a quorum, it waits for more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server; [`Error::Ended`], [`Error::NotReady`] and [`Error::System`] as for
+    /// [`ZooKeeper::start`](crate::ZooKeeper::start). It may be tried again.
+    ///
+    /// # Cancel safety
+    ///
+    /// The server goes on starting, or stays stopped; another call starts it afresh.
+    pub async fn start_server(&mut self, index: usize) -> Result<(), Error> {
+        self.server_mut(index)?.launch().await?;
+        let up = self.servers.iter().filter(|server| server.is_up()).count();
+        let is_quorum = up > self.servers.len() / 2;
+        let server = self.server_mut(index)?;
+        if is_quorum { server.until_serving().await } else { server.until_answering().await }
+    }
+
+    /// Freezes a server (`SIGSTOP`): connections stay open, nothing is answered and no time passes for it. Blocks
+    /// for the moment that it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, [`Error::System`] when it is gone.
+    pub fn pause(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.pause()
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, [`Error::System`] when it is gone.
+    pub fn resume(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.resume()
+    }
+
+    /// One counter of one server, by the name that `mntr` gives it; zero for a counter that it does not list yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, [`Error::System`] when it does not answer within five seconds.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn metric(&self, index: usize, name: &str) -> Result<u64, Error> {
+        self.server(index)?.metric(name).await
+    }
+
+    fn server(&self, index: usize) -> Result<&Server, Error> {
+        self.servers.get(index).ok_or_else(|| no_such_server(index, self.servers.len()))
+    }
+
+    fn server_mut(&mut self, index: usize) -> Result<&mut Server, Error> {
+        let servers = self.servers.len();
+        self.servers.get_mut(index).ok_or_else(|| no_such_server(index, servers))
+    }
+}
+
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        // They stop at once rather than one after the other.
+        self.servers.iter().for_each(Server::request_stop);
+    }
+}
+
+fn no_such_server(index: usize, servers: usize) -> Error {
+    Error::Setting(format!("there is no server {index} in an ensemble of {servers}, whose first is server 0"))
+}
+
+/// The last zxid of a server that says it leads, from its answer to `srvr`.
+fn leader_zxid(answer: &str) -> Option<u64> {
+    let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let zxid = value("Zxid")?.trim().strip_prefix("0x")?;
+    (value("Mode")?.trim() == "leader").then(|| u64::from_str_radix(zxid, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_leader_has_the_zxid_of_a_leader() {
+        let srvr = |mode: &str| format!("Zookeeper version: 3.8.0\nZxid: 0x20000000a\nMode: {mode}\nNode count: 5\n");
+        assert_eq!(leader_zxid(&srvr("leader")), Some(0x2_0000_000a));
+        assert_eq!(leader_zxid(&srvr("follower")), None);
+        assert_eq!(leader_zxid("This ZooKeeper instance is not currently serving requests\n"), None);
+        assert_eq!(leader_zxid(""), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! A temporary folder that outlives the processes that use it, but not this one.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::folder::Folder;
+use crate::guard::{Guard, Launch, Output};
+use crate::{Error, StopSignal};
+
+/// Does nothing for as long as any owner may live (68 years, the longest that every `sleep` takes).
+const SCRIPT: &str = "exec sleep 2147483647";
+
+/// A folder for the data of a server that is stopped and started again.
+///
+/// The folder of a guarded process goes with the process, a stopped server's too. This one is guarded in the same way and goes
+/// with its value, because the process in it only waits.
+#[derive(Debug)]
+pub(crate) struct KeptFolder {
+    path: PathBuf,
+    _guard: Guard,
+}
+
+impl KeptFolder {
+    pub(crate) fn keep(folder: Folder) -> Result<Self, Error> {
+        let path = folder.path().to_owned();
+        let launch = Launch {
+            program: PathBuf::from("/bin/sh"),
+            args: ["-c", SCRIPT].map(OsString::from).to_vec(),
+            envs: Vec::new(),
+            dir: None,
+            stop_signal: StopSignal::Terminate,
+            stop_within: Duration::from_secs(1),
+            stdout: Output::Null,
+            log_file: None,
+        };
+        Ok(Self { path, _guard: Guard::spawn(launch, folder)? })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,107 @@
+//! Free ports of 127.0.0.1, kept for a server also while it is not running.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpSocket;
+
+use crate::Error;
+
+/// How often other ports are tried when somebody took the chosen ones before the server could.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// A port of 127.0.0.1 that the system gives to nobody else while this value lives.
+///
+/// It is bound but not listened at, so that connections are refused while no server runs. Without that, the port of a stopped
+/// server could become another server's, or the near end of some client's connection, even one of a client that is just
+/// trying to reach the stopped server.
+#[derive(Debug)]
+pub(crate) struct Port {
+    number: u16,
+    reservation: Option<TcpSocket>,
+}
+
+impl Port {
+    /// Reserves any free port.
+    pub(crate) fn reserve() -> Result<Self, Error> {
+        let (reservation, number) = bind(0).map_err(Error::system("find a free port on 127.0.0.1"))?;
+        Ok(Self { number, reservation: Some(reservation) })
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Lets a server listen here.
+    ///
+    /// Linux lets sockets that ask for the reuse of their address share it while only one of them listens, so that the port
+    /// stays reserved; the servers here all ask for that. Elsewhere it is given up for as long as the server has it.
+    pub(crate) fn lend(&mut self) {
+        if !cfg!(target_os = "linux") {
+            self.reservation = None;
+        }
+    }
+
+    /// Reserves the port again, once the server has ended.
+    pub(crate) fn take_back(&mut self) -> Result<(), Error> {
+        if self.reservation.is_none() {
+            let action = format!("reserve port {} of 127.0.0.1 again", self.number);
+            let (reservation, _) = bind(self.number).map_err(Error::system(action))?;
+            self.reservation = Some(reservation);
+        }
+        Ok(())
+    }
+}
+
+fn bind(number: u16) -> std::io::Result<(TcpSocket, u16)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number)))?;
+    let number = socket.local_addr()?.port();
+    Ok((socket, number))
+}
+
+/// Runs `start`, which reserves the ports that it needs, and runs it again when one of them was taken all the same.
+pub(crate) async fn on_free_ports<T>(start: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let mut attempt = 1;
+    loop {
+        match start().await {
+            Err(Error::Ended { log, .. }) if attempt < ATTEMPTS_MAX && is_port_taken(&log) => attempt += 1,
+            result => return result,
+        }
+    }
+}
+
+/// Both servers print the system's own text, Postgres in the C locale and Java always in English.
+fn is_port_taken(log: &str) -> bool {
+    log.contains("Address already in use")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_reserved_port_refuses_connections_and_is_nobody_elses() {
+        let port = Port::reserve().unwrap();
+        let address = (Ipv4Addr::LOCALHOST, port.number());
+        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let others: Vec<_> = (0..50).map(|_| Port::reserve().unwrap()).collect();
+        assert!(others.iter().all(|other| other.number() != port.number()));
+    }
+
+    #[test]
+    fn a_server_can_listen_at_a_lent_port_time_and_again() {
+        let mut port = Port::reserve().unwrap();
+        for _ in 0..3 {
+            port.lend();
+            // The standard library's listener asks for the reuse of its address, as the servers do.
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).unwrap();
+            TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            drop(listener);
+            port.take_back().unwrap();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A TCP proxy whose traffic a test can cut, hold back or lose.
+
+mod relay;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::mpsc as blocking;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use self::relay::{Command, Order};
+use crate::Error;
+
+/// What has gone through a [`Proxy`] since it was started, and what is open at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProxyTraffic {
+    /// Open connections of clients.
+    pub connections: usize,
+    /// Bytes that were passed on to the server.
+    pub bytes_to_server: u64,
+    /// Bytes that were read from the server, those included that were swallowed.
+    pub bytes_from_server: u64,
+}
+
+/// A TCP proxy on a free port of 127.0.0.1 in front of one server: the network between it and its clients, for tests of faults.
+///
+/// | call | open connections | later connections | ends with |
+/// |---|---|---|---|
+/// | [`cut`](Self::cut) | closed | served | |
+/// | [`refuse`](Self::refuse) | served | closed at once | [`accept`](Self::accept) |
+/// | [`swallow_replies`](Self::swallow_replies) | requests pass, replies are lost | served | [`deliver`](Self::deliver), or the connection |
+/// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
+///
+/// The faults combine: `refuse` and then `cut` make an unreachable server, `swallow_replies` and then `cut` a lost reply. Each
+/// is in force when its call returns. Calls block, for well below a millisecond.
+///
+/// The server need not run: a connection is closed when the server cannot be reached, and the next one tries again.
+///
+/// The proxy runs on a thread of its own. Dropping it closes its port and its connections and waits for the thread, so that
+/// nothing is left of it.
+///
+/// # Examples
+///
+/// A reply is lost after the server has carried out the request:
+///
+/// ```no_run
+/// # async fn example(send_request: impl AsyncFn()) -> Result<(), testbed::Error> {
+/// use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+///
+/// let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await?;
+/// let proxy = Proxy::start(&zookeeper.connect_string()).await?;
+/// // … a client connects to proxy.connect_string() …
+/// proxy.swallow_replies();
+/// let before = proxy.bytes_from_server();
+/// send_request().await;
+/// proxy.until(|traffic| traffic.bytes_from_server > before).await;
+/// proxy.cut();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    /// The proxy ends when there is nobody left to give it orders.
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    traffic: watch::Receiver<ProxyTraffic>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of the server at `upstream`, which is `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when `upstream` is not the address of one server, and when the operating system refuses a port or a
+    /// thread.
+    ///
+    /// # Cancel safety
+    ///
+    /// A proxy that was starting is gone.
+    pub async fn start(upstream: &str) -> Result<Self, Error> {
+        let upstreams = tokio::net::lookup_host(upstream).await;
+        let upstreams: Vec<SocketAddr> =
+            upstreams.map_err(Error::system(format!("resolve {upstream}; give one host:port")))?.collect();
+        let failed = || Error::system(format!("start a proxy in front of {upstream}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
+        let port = listener.local_addr().map_err(failed())?.port();
+
+        let (orders, received) = mpsc::unbounded_channel();
+        let (traffic_sender, traffic) = watch::channel(ProxyTraffic::default());
+        let (started, is_started) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("testbed-proxy".to_owned())
+            .spawn(move || relay::run(listener, upstreams, received, traffic_sender, started))
+            .map_err(failed())?;
+        let proxy = Self { port, orders: Some(orders), traffic, thread: Some(thread) };
+        is_started.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())).map_err(failed())?;
+        Ok(proxy)
+    }
+
+    /// Where the proxy is, for clients of the server behind it: `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Closes every open connection on both sides. Clients may connect again at once.
+    ///
+    /// A connection that a client has made counts as open, whether it has reached the server or not. What has been passed on
+    /// still arrives; what has not is lost.
+    pub fn cut(&self) {
+        self.order(Command::Cut);
+    }
+
+    /// Closes every new connection as soon as it is made, until [`accept`](Self::accept). The open ones live on.
+    pub fn refuse(&self) {
+        self.order(Command::Refuse);
+    }
+
+    /// Serves new connections again.
+    pub fn accept(&self) {
+        self.order(Command::Accept);
+    }
+
+    /// Reads and throws away whatever else the server says on the connections that are open now, while requests still pass.
+    ///
+    /// The end of such a connection passes too. Connections made later are not concerned. As the thrown-away bytes do not come
+    /// back, clients rarely make sense of a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
+    pub fn swallow_replies(&self) {
+        self.order(Command::Swallow);
+    }
+
+    /// Lets nothing pass in either direction, on open and on new connections, until [`deliver`](Self::deliver).
+    ///
+    /// Connections stay open, and new ones can be made, though they do not reach the server. It is held back and not lost, as
+    /// by a network that fails for a while: bytes, and the news that a side has closed its end.
+    pub fn blackhole(&self) {
+        self.order(Command::Blackhole);
+    }
+
+    /// Ends [`blackhole`](Self::blackhole), so that what was held back arrives late, and [`swallow_replies`](Self::swallow_replies).
+    pub fn deliver(&self) {
+        self.order(Command::Deliver);
+    }
+
+    /// The number of open connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.traffic().connections
+    }
+
+    /// The bytes passed on to the server since the start, over all connections.
+    #[must_use]
+    pub fn bytes_to_server(&self) -> u64 {
+        self.traffic().bytes_to_server
+    }
+
+    /// The bytes read from the server since the start, over all connections, those included that were swallowed.
+    #[must_use]
+    pub fn bytes_from_server(&self) -> u64 {
+        self.traffic().bytes_from_server
+    }
+
+    /// All of the counts at one moment.
+    #[must_use]
+    pub fn traffic(&self) -> ProxyTraffic {
+        *self.traffic.borrow()
+    }
+
+    /// Waits until the traffic is as asked for, such as until a request has reached the server. It waits for as long as that
+    /// takes; give it a limit with `tokio::time::timeout`.
+    ///
+    /// An idle ZooKeeper session counts too: its pings are 12 bytes each, and 20 bytes the answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn until(&self, mut holds: impl FnMut(&ProxyTraffic) -> bool) -> ProxyTraffic {
+        let mut traffic = self.traffic.clone();
+        match traffic.wait_for(|traffic| holds(traffic)).await {
+            Ok(traffic) => *traffic,
+            Err(_) => unreachable!("BUG: a proxy ends only when it is dropped"),
+        }
+    }
+
+    /// Gives an order and waits until it is carried out.
+    fn order(&self, command: Command) {
+        let (done, is_done) = blocking::channel();
+        let orders = self.orders.as_ref().expect("BUG: a proxy takes orders until it is dropped");
+        let sent = orders.send(Order { command, done });
+        sent.ok().and_then(|()| is_done.recv().ok()).expect("BUG: a proxy ends only when it is dropped");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has printed its message.
+            let _ = thread.join();
+        }
+    }
+}

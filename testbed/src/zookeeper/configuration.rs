@@ -1,0 +1,228 @@
+//! What a ZooKeeper server is started with: its files and the arguments of its Java.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Error;
+use crate::account::Account;
+use crate::find::{java, zookeeper_class_path};
+use crate::folder::Folder;
+
+/// The longest session timeout a client may ask for, unless 20 ticks are longer: long enough to never be in the way.
+const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+/// How long the servers of an ensemble may take to find each other, unless 10 ticks are longer: three of them that start at
+/// once on a busy machine are slow, whatever the tick.
+const JOIN_WITHIN: Duration = Duration::from_secs(30);
+/// For how many ticks a leader and its followers may be silent before they part.
+const SYNC_TICKS: u32 = 5;
+
+/// Only what is needed to see why a server failed; the rest would cost time under load. One configuration for each of the
+/// logging backends that releases come with, read from the class path; Debian's is configured by a property.
+const LOGBACK_XML: &str = r#"<configuration>
+  <appender name="STDERR" class="ch.qos.logback.core.ConsoleAppender">
+    <target>System.err</target>
+    <encoder><pattern>%d{HH:mm:ss.SSS} %-5level %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="STDERR"/></root>
+</configuration>
+"#;
+const LOG4J_PROPERTIES: &str = "log4j.rootLogger=WARN, STDERR
+log4j.appender.STDERR=org.apache.log4j.ConsoleAppender
+log4j.appender.STDERR.Target=System.err
+log4j.appender.STDERR.layout=org.apache.log4j.PatternLayout
+log4j.appender.STDERR.layout.ConversionPattern=%d{HH:mm:ss.SSS} %-5p %c{1} - %m%n
+";
+
+/// What ZooKeeper needs of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Installation {
+    pub(crate) java: PathBuf,
+    pub(crate) class_path: OsString,
+    pub(crate) account: Option<Account>,
+}
+
+impl Installation {
+    pub(crate) fn find() -> Result<Self, Error> {
+        let (java, class_path) = (java()?, zookeeper_class_path()?);
+        Ok(Self { java, class_path, account: Account::unprivileged(&["zookeeper", "nobody"])? })
+    }
+}
+
+/// The settings of a server, in the units that it counts them in.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    tick_ms: u32,
+    container_check_ms: u32,
+    heap_max_mib: u32,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        tick_time: Duration,
+        container_check_interval: Duration,
+        heap_max_mib: u32,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            tick_ms: whole_ms("tick time", tick_time)?,
+            container_check_ms: whole_ms("container check interval", container_check_interval)?,
+            heap_max_mib,
+        })
+    }
+}
+
+/// A setting in milliseconds, which the server keeps in a Java `int`.
+fn whole_ms(setting: &str, value: Duration) -> Result<u32, Error> {
+    match i32::try_from(value.as_millis()) {
+        Ok(value_ms) if value_ms >= 1 => Ok(value_ms.unsigned_abs()),
+        _ => Err(Error::Setting(format!("{setting} {value:?} is not between 1 ms and {} ms", i32::MAX))),
+    }
+}
+
+/// Where one server of an ensemble listens for the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// For its followers, while it leads.
+    pub(crate) quorum_port: u16,
+    /// For votes.
+    pub(crate) election_port: u16,
+}
+
+/// A server's place in an ensemble.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Membership<'a> {
+    /// Its index in `peers`; its ZooKeeper id is one more.
+    pub(crate) index: usize,
+    pub(crate) peers: &'a [Peer],
+}
+
+/// Writes all that the server reads into its folder.
+pub(crate) fn write_files(
+    folder: &Folder,
+    client_port: u16,
+    settings: &Settings,
+    membership: Option<Membership<'_>>,
+) -> Result<(), Error> {
+    folder.write("zoo.cfg", &zoo_cfg(folder.path(), client_port, settings, membership))?;
+    folder.write("logback.xml", LOGBACK_XML)?;
+    folder.write("log4j.properties", LOG4J_PROPERTIES)?;
+    folder.create_dir("data")?;
+    match membership {
+        Some(Membership { index, .. }) => folder.write("data/myid", &format!("{}\n", index + 1)),
+        None => Ok(()),
+    }
+}
+
+/// How `conf` begins the line that tells where the server keeps its data.
+pub(crate) fn data_dir_line(dir: &Path) -> String {
+    format!("dataDir={}/data", dir.display())
+}
+
+fn zoo_cfg(dir: &Path, client_port: u16, settings: &Settings, membership: Option<Membership<'_>>) -> String {
+    let tick_ms = settings.tick_ms;
+    let session_timeout_max_ms = SESSION_TIMEOUT_MAX.as_millis().max(20 * u128::from(tick_ms));
+    let session_timeout_max_ms = session_timeout_max_ms.min(i32::MAX.unsigned_abs().into());
+    let mut cfg = format!(
+        "tickTime={tick_ms}
+{data_dir}
+clientPort={client_port}
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+maxSessionTimeout={session_timeout_max_ms}
+admin.enableServer=false
+4lw.commands.whitelist=conf,mntr,ruok,srvr
+",
+        data_dir = data_dir_line(dir),
+    );
+    if let Some(membership) = membership {
+        cfg += &quorum_cfg(tick_ms, membership);
+    }
+    cfg
+}
+
+/// With `standaloneEnabled` off, so that an ensemble of one is an ensemble too.
+fn quorum_cfg(tick_ms: u32, membership: Membership<'_>) -> String {
+    let join_ticks = JOIN_WITHIN.as_millis().div_ceil(tick_ms.into()).max(10);
+    let mut cfg = format!("standaloneEnabled=false\ninitLimit={join_ticks}\nsyncLimit={SYNC_TICKS}\n");
+    for (index, Peer { quorum_port, election_port }) in membership.peers.iter().enumerate() {
+        cfg += &format!("server.{}=127.0.0.1:{quorum_port}:{election_port}\n", index + 1);
+    }
+    cfg
+}
+
+/// The arguments of Java for the server whose files are in `dir`.
+pub(crate) fn arguments(dir: &Path, class_path: &OsString, settings: &Settings, is_in_ensemble: bool) -> Vec<OsString> {
+    let mut class_path_with_logging = dir.as_os_str().to_owned();
+    class_path_with_logging.push(":");
+    class_path_with_logging.push(class_path);
+    let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
+    tmpdir.push(dir);
+    let main_class = if is_in_ensemble { "quorum.QuorumPeerMain" } else { "ZooKeeperServerMain" };
+    vec![
+        // Without it, a file in the shared temporary folder would outlive a killed server.
+        "-XX:-UsePerfData".into(),
+        tmpdir,
+        format!("-Xmx{}m", settings.heap_max_mib).into(),
+        format!("-Dznode.container.checkIntervalMs={}", settings.container_check_ms).into(),
+        "-Djava.net.preferIPv4Stack=true".into(),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into(),
+        "-cp".into(),
+        class_path_with_logging,
+        format!("org.apache.zookeeper.server.{main_class}").into(),
+        dir.join("zoo.cfg").into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(tick_ms: u32) -> Settings {
+        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64 }
+    }
+
+    fn value<'a>(cfg: &'a str, key: &str) -> Option<&'a str> {
+        cfg.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    #[test]
+    fn a_duration_must_be_a_whole_number_of_milliseconds_that_the_server_can_hold() {
+        assert_eq!(whole_ms("tick time", Duration::from_secs(2)).unwrap(), 2000);
+        assert_eq!(whole_ms("tick time", Duration::from_millis(1)).unwrap(), 1);
+        assert!(whole_ms("tick time", Duration::from_micros(999)).is_err());
+        assert!(whole_ms("tick time", Duration::from_secs(u64::MAX)).is_err());
+    }
+
+    #[test]
+    fn the_longest_session_timeout_is_never_below_twenty_ticks() {
+        let session_timeout_max = |tick_ms| {
+            let cfg = zoo_cfg("/tmp/x".as_ref(), 1, &settings(tick_ms), None);
+            value(&cfg, "maxSessionTimeout").unwrap().to_owned()
+        };
+        assert_eq!(session_timeout_max(100), "600000");
+        assert_eq!(session_timeout_max(60_000), "1200000");
+        assert_eq!(session_timeout_max(i32::MAX.unsigned_abs()), i32::MAX.to_string());
+    }
+
+    #[test]
+    fn only_a_server_of_an_ensemble_knows_of_others() {
+        let peers = [(1, 2), (3, 4)].map(|(quorum_port, election_port)| Peer { quorum_port, election_port });
+        let membership = Membership { index: 1, peers: &peers };
+        let cfg = zoo_cfg("/tmp/x".as_ref(), 9, &settings(2000), Some(membership));
+        assert_eq!(value(&cfg, "server.1"), Some("127.0.0.1:1:2"));
+        assert_eq!(value(&cfg, "server.2"), Some("127.0.0.1:3:4"));
+        assert_eq!(value(&cfg, "clientPort"), Some("9"));
+        assert!(!zoo_cfg("/tmp/x".as_ref(), 9, &settings(2000), None).contains("server."));
+    }
+
+    #[test]
+    fn servers_have_time_to_find_each_other_however_short_the_tick() {
+        let peers = [Peer { quorum_port: 1, election_port: 2 }];
+        let join_ticks = |tick_ms| {
+            let cfg = quorum_cfg(tick_ms, Membership { index: 0, peers: &peers });
+            value(&cfg, "initLimit").unwrap().to_owned()
+        };
+        assert_eq!(join_ticks(100), "300");
+        assert_eq!(join_ticks(7_000), "10");
+    }
+}

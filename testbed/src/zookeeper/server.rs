@@ -1,0 +1,210 @@
+//! One ZooKeeper process and its data, alone or in an ensemble.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::configuration::{self, Installation, Membership, Settings};
+use crate::account::Account;
+use crate::folder::Folder;
+use crate::guard::{Guard, Launch, Output};
+use crate::kept::KeptFolder;
+use crate::port::Port;
+use crate::ready::until_ready;
+use crate::{Error, StopSignal, four_letter};
+
+/// How long a running server may take to answer a four-letter word.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a process may take to stand still.
+const PAUSED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The ports of one server, all of them its own while it is stopped too.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    pub(crate) client: Port,
+    /// The two for the other servers of an ensemble.
+    pub(crate) peers: Option<[Port; 2]>,
+}
+
+impl Ports {
+    fn each(&mut self) -> impl Iterator<Item = &mut Port> {
+        [&mut self.client].into_iter().chain(self.peers.iter_mut().flatten())
+    }
+}
+
+/// A server that is running or stopped. It is created stopped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    // Dropped first: the data and the ports are the process's until it has ended.
+    running: Option<Guard>,
+    data: KeptFolder,
+    ports: Ports,
+    name: String,
+    launch: Launch,
+    account: Option<Account>,
+    is_paused: AtomicBool,
+}
+
+impl Server {
+    /// Prepares a server, called `name` in errors.
+    pub(crate) fn create(
+        name: String,
+        installation: &Installation,
+        settings: &Settings,
+        ports: Ports,
+        membership: Option<Membership<'_>>,
+    ) -> Result<Self, Error> {
+        let Installation { java, class_path, account } = installation;
+        let folder = Folder::create(*account)?;
+        configuration::write_files(&folder, ports.client.number(), settings, membership)?;
+        let data = KeptFolder::keep(folder)?;
+        let launch = Launch {
+            program: java.clone(),
+            args: configuration::arguments(data.path(), class_path, settings, membership.is_some()),
+            envs: Vec::new(),
+            dir: Some(data.path().to_owned()),
+            stop_signal: StopSignal::Terminate,
+            stop_within: Duration::from_secs(10),
+            stdout: Output::Log,
+            log_file: None,
+        };
+        let is_paused = AtomicBool::new(false);
+        Ok(Self { running: None, data, ports, name, launch, account: *account, is_paused })
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.client.number())
+    }
+
+    /// Whether it was started and is not frozen.
+    pub(crate) fn is_up(&self) -> bool {
+        self.running.is_some() && !self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Starts the process, once one that still runs has stopped; it does not answer yet.
+    pub(crate) async fn launch(&mut self) -> Result<(), Error> {
+        self.stop().await?;
+        self.ports.each().for_each(Port::lend);
+        self.running = Some(Guard::spawn(self.launch.clone(), Folder::create(self.account)?)?);
+        self.is_paused.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Waits until the launched server serves requests, which one of an ensemble does once there is a quorum.
+    pub(crate) async fn until_serving(&mut self) -> Result<(), Error> {
+        let address = self.address();
+        let dir = self.data.path();
+        let guard = self.running.as_mut().expect("BUG: a server is launched before it is waited for");
+        until_ready(&self.name, guard, async || serves_from(dir, &address).await).await
+    }
+
+    /// Waits until the launched server answers at all, be it that it does not serve.
+    pub(crate) async fn until_answering(&mut self) -> Result<(), Error> {
+        let address = self.address();
+        let guard = self.running.as_mut().expect("BUG: a server is launched before it is waited for");
+        until_ready(&self.name, guard, async || four_letter::ask(&address, "conf").await.is_ok()).await
+    }
+
+    /// Asks the process to stop, without waiting for it.
+    pub(crate) fn request_stop(&self) {
+        if let Some(guard) = &self.running {
+            guard.request_stop();
+        }
+    }
+
+    /// Stops the process; its data and its ports stay.
+    pub(crate) async fn stop(&mut self) -> Result<(), Error> {
+        self.request_stop();
+        if let Some(guard) = &mut self.running {
+            guard.wait().await?;
+        }
+        self.running = None;
+        self.ports.each().try_for_each(Port::take_back)
+    }
+
+    /// Stops every thread of the process, and blocks until they stand still: the signal alone lets a thread that runs at
+    /// this moment finish what it does.
+    pub(crate) fn pause(&self) -> Result<(), Error> {
+        self.signal(Signal::SIGSTOP)?;
+        self.is_paused.store(true, Ordering::Relaxed);
+        let Some(guard) = &self.running else { return Ok(()) };
+        let deadline = Instant::now() + PAUSED_WITHIN;
+        while !is_stopped(guard.pid()).map_err(Error::system(format!("see whether {} stands still", self.name)))? {
+            if Instant::now() >= deadline {
+                return Err(Error::system(format!("pause {}", self.name))(io::ErrorKind::TimedOut.into()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resume(&self) -> Result<(), Error> {
+        self.signal(Signal::SIGCONT)?;
+        self.is_paused.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        let sent = self.running.as_ref().ok_or(Errno::ESRCH).and_then(|guard| kill(guard.pid(), signal));
+        sent.map_err(|errno| Error::system(format!("send {signal} to {}", self.name))(errno.into()))
+    }
+
+    /// The answer to a four-letter word.
+    pub(crate) async fn ask(&self, word: &str) -> Result<String, Error> {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, four_letter::ask(&self.address(), word)).await;
+        answer
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(Error::system(format!("ask {} for {word}", self.name)))
+    }
+
+    /// One counter of `mntr`, zero when it is not listed.
+    pub(crate) async fn metric(&self, name: &str) -> Result<u64, Error> {
+        let answer = self.ask("mntr").await?;
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+    }
+}
+
+/// Whether no thread of a process runs.
+fn is_stopped(process: Pid) -> io::Result<bool> {
+    let threads = match std::fs::read_dir(format!("/proc/{process}/task")) {
+        Ok(threads) => threads,
+        // Not Linux. Elsewhere a process is asked as a whole.
+        Err(_) => {
+            let state = Command::new("ps").args(["-o", "state=", "-p", &process.to_string()]).output()?;
+            return Ok(state.stdout.starts_with(b"T"));
+        }
+    };
+    for thread in threads {
+        // The state is the letter after the name, which is in brackets and may contain any others.
+        match std::fs::read_to_string(thread?.path().join("stat")) {
+            Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
+            Ok(_) => return Ok(false),
+            // The thread has ended.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    || Errno::from_raw(error.raw_os_error().unwrap_or(0)) == Errno::ESRCH => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the server at the address serves requests and keeps its data in `dir`: the proof that it is the one that was
+/// started.
+///
+/// `conf` is refused by a server that does not serve yet, while `ruok` is not.
+async fn serves_from(dir: &Path, address: &str) -> bool {
+    let data_dir = configuration::data_dir_line(dir);
+    match four_letter::ask(address, "conf").await {
+        Ok(answer) => answer.lines().any(|line| line.starts_with(&data_dir)),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,155 @@
+//! Replicated servers.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use testbed::{Ensemble, EnsembleConfig, Error};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
+
+use crate::support::{is_listening, soon, until_state};
+
+const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+
+fn quick() -> EnsembleConfig {
+    EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() }
+}
+
+async fn client_of(connect_string: &str) -> Client {
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
+    soon("a session", connector.connect(connect_string)).await.unwrap()
+}
+
+/// The leader, once there is one other than this server.
+async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>) -> usize {
+    let elected = async {
+        loop {
+            match ensemble.leader().await {
+                Some(leader) if Some(leader) != server => return leader,
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    soon("a leader", elected).await
+}
+
+#[tokio::test]
+async fn every_server_of_a_started_ensemble_serves_and_nothing_is_left_after_its_drop() {
+    let ensemble = Ensemble::start(quick()).await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    assert_eq!(ensemble.metric(leader, "zk_synced_followers").await.unwrap(), 2);
+    let servers = ensemble.connect_strings();
+    assert_eq!(ensemble.connect_string(), servers.join(","));
+    client_of(&servers[0]).await.create("/a", b"b", &PERSISTENT).await.unwrap();
+    let mut folders = Vec::new();
+    for server in &servers {
+        let client = client_of(server).await;
+        client.sync("/a").await.unwrap();
+        assert_eq!(client.get_data("/a").await.unwrap().0, b"b");
+        folders.push(data_dir(server));
+    }
+    assert!(folders.iter().all(|folder| fs::exists(folder).unwrap()));
+    drop(ensemble);
+    assert!(!servers.iter().any(|server| is_listening(server)));
+    assert!(!folders.iter().any(|folder| fs::exists(folder).unwrap()));
+}
+
+fn data_dir(server: &str) -> String {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(b"conf").unwrap();
+    let mut conf = String::new();
+    stream.read_to_string(&mut conf).unwrap();
+    conf.lines().find_map(|line| line.strip_prefix("dataDir=")).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_ensemble_goes_on_serving_after_the_loss_of_its_leader_and_takes_it_back() {
+    let mut ensemble = Ensemble::start(quick()).await.unwrap();
+    let client = client_of(&ensemble.connect_string()).await;
+    let session = client.session_id();
+    client.create("/before", &[], &PERSISTENT).await.unwrap();
+    let lost = ensemble.leader().await.unwrap();
+    ensemble.stop_server(lost).await.unwrap();
+
+    let leader = leader_other_than(&ensemble, None).await;
+    assert_ne!(leader, lost);
+    let written = async {
+        // The client may be between two servers, and then a request fails.
+        while client.create("/meanwhile", &[], &PERSISTENT).await.is_err() {
+            until_state(&client, SessionState::SyncConnected).await;
+        }
+    };
+    soon("a write", written).await;
+    assert_eq!(client.session_id(), session);
+
+    ensemble.start_server(lost).await.unwrap();
+    let returned = client_of(&ensemble.connect_strings()[lost]).await;
+    returned.sync("/").await.unwrap();
+    for path in ["/before", "/meanwhile"] {
+        assert!(returned.check_stat(path).await.unwrap().is_some(), "{path}");
+    }
+    assert_eq!(ensemble.leader().await, Some(leader));
+}
+
+#[tokio::test]
+async fn a_frozen_leader_is_succeeded_and_finds_its_place_when_it_wakes() {
+    let tick_time = Duration::from_millis(200);
+    let ensemble = Ensemble::start(EnsembleConfig { tick_time, ..quick() }).await.unwrap();
+    let frozen = ensemble.leader().await.unwrap();
+    ensemble.pause(frozen).unwrap();
+    let leader = leader_other_than(&ensemble, Some(frozen)).await;
+    ensemble.resume(frozen).unwrap();
+    let follows = async {
+        while ensemble.metric(leader, "zk_synced_followers").await.unwrap() != 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon("the old leader follows", follows).await;
+    assert_eq!(ensemble.leader().await, Some(leader));
+}
+
+#[tokio::test]
+async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_started_again() {
+    let mut ensemble = Ensemble::start(quick()).await.unwrap();
+    client_of(&ensemble.connect_string()).await.create("/a", &[], &PERSISTENT).await.unwrap();
+    for server in 0..3 {
+        ensemble.stop_server(server).await.unwrap();
+    }
+    assert_eq!(ensemble.leader().await, None);
+    ensemble.start_server(2).await.unwrap();
+    assert_eq!(ensemble.leader().await, None, "one of three is no quorum");
+    ensemble.start_server(0).await.unwrap();
+    let client = client_of(&ensemble.connect_strings()[0]).await;
+    assert!(client.check_stat("/a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_ensemble_of_one_server_leads_itself() {
+    let ensemble = Ensemble::start(EnsembleConfig { servers: 1, ..quick() }).await.unwrap();
+    assert_eq!(ensemble.leader().await, Some(0));
+    client_of(&ensemble.connect_string()).await.create("/a", &[], &PERSISTENT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_number_of_servers_that_cannot_be_is_refused_before_anything_starts() {
+    for servers in [0, 10] {
+        let error = Ensemble::start(EnsembleConfig { servers, ..quick() }).await.unwrap_err();
+        assert!(matches!(error, Error::Setting(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_there_is_not_is_named_in_the_error() {
+    let mut ensemble = Ensemble::start(EnsembleConfig { servers: 1, ..quick() }).await.unwrap();
+    let errors = [
+        ensemble.stop_server(1).await.unwrap_err(),
+        ensemble.start_server(1).await.unwrap_err(),
+        ensemble.pause(1).unwrap_err(),
+        ensemble.resume(1).unwrap_err(),
+        ensemble.metric(1, "zk_znode_count").await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("no server 1"), "{error}");
+    }
+}

@@ -1,0 +1,302 @@
+//! The proxy: in front of a real ZooKeeper where the client matters, in front of an echo where only bytes do.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use testbed::{Error, Proxy, ProxyTraffic, ZooKeeper, ZooKeeperConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use zookeeper_client::{Acls, Client, Connector, CreateMode, CreateOptions, Error as ClientError, SessionState};
+
+use crate::support::{eventually, is_listening, soon, until_state};
+
+const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+/// The answer to a ping; what is longer answers a request.
+const PONG_BYTES: u64 = 20;
+/// How long something that must not happen is given to happen; many times what it would take.
+const WHILE: Duration = Duration::from_millis(100);
+
+async fn zookeeper_behind_proxy() -> (ZooKeeper, Proxy, Client) {
+    // Long enough for no connection to be given up, and no ping to be sent, while a test looks.
+    zookeeper_behind_proxy_for(Client::connector().with_session_timeout(Duration::from_secs(300))).await
+}
+
+async fn zookeeper_behind_proxy_for(connector: Connector) -> (ZooKeeper, Proxy, Client) {
+    let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&zookeeper.connect_string()).await.unwrap();
+    let client = soon("a session", connector.connect(&proxy.connect_string())).await.unwrap();
+    (zookeeper, proxy, client)
+}
+
+/// For clients that soon give up a connection on which they are not answered.
+fn impatient(connection_timeout: Duration) -> Connector {
+    Client::connector().with_session_timeout(Duration::from_secs(30)).with_connection_timeout(connection_timeout)
+}
+
+/// A server that sends back what it gets, until the other side closes its end.
+struct Echo {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Echo {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    // A connection that a test has cut is none that the echo need care about.
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        Self { address, serving }
+    }
+
+    async fn behind_proxy() -> (Self, Proxy) {
+        let echo = Self::start().await;
+        let proxy = Proxy::start(&echo.address.to_string()).await.unwrap();
+        (echo, proxy)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn connect(proxy: &Proxy) -> TcpStream {
+    TcpStream::connect(proxy.connect_string()).await.unwrap()
+}
+
+async fn is_echoed(stream: &mut TcpStream, word: &[u8]) -> bool {
+    let mut answer = vec![0; word.len()];
+    let echoed = async {
+        stream.write_all(word).await?;
+        stream.read_exact(&mut answer).await
+    };
+    soon("the echo, or the end", echoed).await.is_ok() && answer == word
+}
+
+/// Whether the other side has closed the connection; waits until it has, or says something.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut byte = [0];
+    // A connection that is closed with something unread on the other side ends with an error.
+    soon("the end of a connection", stream.read(&mut byte)).await.unwrap_or(0) == 0
+}
+
+/// Whether nothing comes to be read for a while.
+async fn is_silent(stream: &mut TcpStream) -> bool {
+    let mut byte = [0];
+    tokio::time::timeout(WHILE, stream.peek(&mut byte)).await.is_err()
+}
+
+#[tokio::test]
+async fn a_proxy_passes_requests_and_replies_and_counts_them() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    assert_eq!(proxy.connections(), 1);
+    let before = proxy.traffic();
+    let data = vec![b'x'; 100_000];
+    client.create("/a", &data, &PERSISTENT).await.unwrap();
+    assert_eq!(client.get_data("/a").await.unwrap().0, data);
+    let ProxyTraffic { bytes_to_server, bytes_from_server, .. } = proxy.traffic();
+    for (direction, passed) in [
+        ("to the server", bytes_to_server - before.bytes_to_server),
+        ("from the server", bytes_from_server - before.bytes_from_server),
+    ] {
+        assert!((100_000..101_000).contains(&passed), "{passed} bytes {direction}");
+    }
+    drop(client);
+    soon("the end of the connection", proxy.until(|traffic| traffic.connections == 0)).await;
+}
+
+#[tokio::test]
+async fn a_session_survives_a_cut_and_comes_back_through_the_proxy() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    let session = client.session_id();
+    client.create("/a", &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+    proxy.cut();
+    // Whoever connects anew has noticed the loss.
+    soon("the return", proxy.until(|traffic| traffic.connections == 1)).await;
+    until_state(&client, SessionState::SyncConnected).await;
+    assert_eq!(client.session_id(), session);
+    assert!(client.check_stat("/a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_cut_closes_every_connection_that_there_is_and_no_later_one() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut used = connect(&proxy).await;
+    assert!(is_echoed(&mut used, b"word").await);
+    let mut fresh = connect(&proxy).await;
+    proxy.cut();
+    assert_eq!(proxy.connections(), 0);
+    assert!(is_closed(&mut used).await && is_closed(&mut fresh).await);
+    assert!(is_echoed(&mut connect(&proxy).await, b"word").await);
+}
+
+#[tokio::test]
+async fn a_refusing_proxy_closes_new_connections_at_once_and_serves_the_open_ones() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut open = connect(&proxy).await;
+    proxy.refuse();
+    assert!(is_closed(&mut connect(&proxy).await).await);
+    assert!(is_echoed(&mut open, b"word").await);
+    proxy.accept();
+    assert!(is_echoed(&mut connect(&proxy).await, b"word").await);
+}
+
+#[tokio::test]
+async fn a_server_that_is_cut_off_is_unreachable_until_the_proxy_accepts_again() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    proxy.refuse();
+    proxy.cut();
+    until_state(&client, SessionState::Disconnected).await;
+    let eager = Client::connector().with_fail_eagerly().connect(&proxy.connect_string()).await;
+    assert!(eager.is_err(), "nobody gets through");
+    assert_eq!(client.state(), SessionState::Disconnected);
+    proxy.accept();
+    until_state(&client, SessionState::SyncConnected).await;
+}
+
+#[tokio::test]
+async fn a_swallowed_reply_is_lost_though_its_request_was_carried_out() {
+    let (zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    let onlooker = Client::connect(&zookeeper.connect_string()).await.unwrap();
+    proxy.swallow_replies();
+    let before = proxy.bytes_from_server();
+    let mut creating = pin!(client.create("/a", &[], &PERSISTENT));
+    let answered = proxy.until(|traffic| traffic.bytes_from_server > before + PONG_BYTES);
+    tokio::select! {
+        _ = soon("the reply", answered) => {}
+        created = &mut creating => panic!("the reply came through: {created:?}"),
+    }
+    assert!(onlooker.check_stat("/a").await.unwrap().is_some());
+    proxy.cut();
+    assert_eq!(soon("the answer", creating).await.unwrap_err(), ClientError::ConnectionLoss);
+    soon("the return", proxy.until(|traffic| traffic.connections == 1)).await;
+    until_state(&client, SessionState::SyncConnected).await;
+    assert!(client.check_stat("/a").await.unwrap().is_some(), "the new connection is clean");
+}
+
+#[tokio::test]
+async fn only_the_connections_that_were_open_at_the_call_are_swallowed_and_only_until_delivery() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    // Not even used yet, but open.
+    let mut early = connect(&proxy).await;
+    proxy.swallow_replies();
+    let mut late = connect(&proxy).await;
+    assert!(is_echoed(&mut late, b"late").await);
+    early.write_all(b"lost").await.unwrap();
+    soon("the reply", proxy.until(|traffic| traffic.bytes_from_server == 8)).await;
+    proxy.deliver();
+    assert!(is_echoed(&mut early, b"word").await, "the lost bytes do not come back");
+}
+
+#[tokio::test]
+async fn a_black_hole_keeps_connections_open_and_holds_back_both_directions() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    assert!(is_echoed(&mut stream, b"word").await);
+    let before = proxy.traffic();
+    proxy.blackhole();
+    stream.write_all(b"late").await.unwrap();
+    let mut newcomer = connect(&proxy).await;
+    newcomer.write_all(b"later").await.unwrap();
+    assert!(is_silent(&mut stream).await && is_silent(&mut newcomer).await);
+    assert_eq!(proxy.traffic(), ProxyTraffic { connections: 2, ..before });
+
+    proxy.deliver();
+    for (stream, word) in [(&mut stream, &b"late"[..]), (&mut newcomer, b"later")] {
+        let mut answer = vec![0; word.len()];
+        soon("the late echo", stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(answer, word);
+    }
+}
+
+#[tokio::test]
+async fn a_client_notices_a_black_hole_by_the_silence_and_its_session_survives() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy_for(impatient(Duration::from_secs(1))).await;
+    let session = client.session_id();
+    proxy.blackhole();
+    until_state(&client, SessionState::Disconnected).await;
+    proxy.deliver();
+    until_state(&client, SessionState::SyncConnected).await;
+    assert_eq!(client.session_id(), session);
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_not_noticed_through_a_black_hole() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    assert!(is_echoed(&mut stream, b"word").await);
+    proxy.blackhole();
+    drop(stream);
+    let ended = proxy.until(|traffic| traffic.connections == 0);
+    assert!(tokio::time::timeout(WHILE, ended).await.is_err());
+    proxy.deliver();
+    soon("the end", proxy.until(|traffic| traffic.connections == 0)).await;
+}
+
+#[tokio::test]
+async fn a_side_that_has_closed_its_end_still_gets_the_answer() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    stream.write_all(b"word").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    soon("the answer", stream.read_to_string(&mut answer)).await.unwrap();
+    assert_eq!(answer, "word");
+}
+
+#[tokio::test]
+async fn a_proxy_stays_while_its_server_is_away() {
+    // A server that is starting may leave a client without an answer.
+    let (mut zookeeper, proxy, client) = zookeeper_behind_proxy_for(impatient(Duration::from_secs(5))).await;
+    zookeeper.stop().await.unwrap();
+    until_state(&client, SessionState::Disconnected).await;
+    assert!(is_closed(&mut connect(&proxy).await).await, "as the server cannot be reached");
+    zookeeper.start_again().await.unwrap();
+    until_state(&client, SessionState::SyncConnected).await;
+}
+
+#[test]
+fn a_dropped_proxy_leaves_no_port_no_connection_and_no_thread() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_echo, proxy) = runtime.block_on(Echo::behind_proxy());
+    let mut stream = runtime.block_on(connect(&proxy));
+    assert!(runtime.block_on(is_echoed(&mut stream, b"word")));
+    let address = proxy.connect_string();
+    // It belongs to no runtime.
+    drop(proxy);
+    assert!(!is_listening(&address));
+    assert!(runtime.block_on(is_closed(&mut stream)));
+}
+
+#[tokio::test]
+async fn a_proxy_dropped_in_a_black_hole_with_much_under_way_is_gone_at_once() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        streams.push(connect(&proxy).await);
+    }
+    proxy.blackhole();
+    for stream in &streams {
+        // As much as the system takes.
+        while stream.try_write(&[0; 16 * 1024]).is_ok() {}
+    }
+    let address = proxy.connect_string();
+    drop(proxy);
+    eventually("the port is closed", || !is_listening(&address));
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_no_address_is_an_error_that_names_it() {
+    let error = Proxy::start("127.0.0.1:2181/chroot").await.unwrap_err();
+    assert!(matches!(error, Error::System { .. }) && error.to_string().contains("127.0.0.1:2181/chroot"), "{error}");
+}

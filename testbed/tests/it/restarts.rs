@@ -1,0 +1,82 @@
+//! A ZooKeeper that is stopped and started again.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use testbed::{Error, ZooKeeper, ZooKeeperConfig};
+use zookeeper_client::{Acls, Client, CreateMode, SessionState};
+
+use crate::support::{is_listening, until_state};
+
+async fn client_of(zookeeper: &ZooKeeper) -> Client {
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+    // A server that is starting may leave a client without an answer.
+    let connector = connector.with_connection_timeout(Duration::from_secs(5));
+    connector.connect(&zookeeper.connect_string()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_zookeeper_that_is_started_again_has_its_port_its_nodes_and_its_sessions() {
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let address = zookeeper.connect_string();
+    let client = client_of(&zookeeper).await;
+    let session = client.session_id();
+    client.create("/lasting", b"data", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    client.create("/ephemeral", &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+
+    zookeeper.stop().await.unwrap();
+    assert!(!is_listening(&address));
+    until_state(&client, SessionState::Disconnected).await;
+    zookeeper.start_again().await.unwrap();
+    until_state(&client, SessionState::SyncConnected).await;
+
+    assert_eq!(zookeeper.connect_string(), address);
+    assert_eq!(client.session_id(), session);
+    assert_eq!(client.get_data("/lasting").await.unwrap().0, b"data");
+    assert_eq!(client.list_ephemerals("/").await.unwrap(), ["/ephemeral"], "the session's own");
+}
+
+#[tokio::test]
+async fn a_running_zookeeper_that_is_started_again_stops_first_and_keeps_its_nodes() {
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let client = client_of(&zookeeper).await;
+    client.create("/a", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let nodes = zookeeper.metric("zk_znode_count").await.unwrap();
+    let (started, ()) = tokio::join!(zookeeper.start_again(), until_state(&client, SessionState::Disconnected));
+    started.unwrap();
+    assert_eq!(zookeeper.metric("zk_znode_count").await.unwrap(), nodes);
+    until_state(&client, SessionState::SyncConnected).await;
+    assert!(client.check_stat("/a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_stopped_zookeeper_stays_stopped_and_its_port_is_nobody_elses() {
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    zookeeper.stop().await.unwrap();
+    zookeeper.stop().await.unwrap();
+    let address = zookeeper.connect_string();
+    assert!(!is_listening(&address));
+    let others: Vec<_> = (0..50).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    assert!(others.iter().all(|other| other.local_addr().unwrap().to_string() != address));
+    for error in [zookeeper.pause().unwrap_err(), zookeeper.metric("zk_znode_count").await.unwrap_err()] {
+        assert!(matches!(error, Error::System { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_zookeeper_can_be_stopped_and_started_again() {
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    zookeeper.pause().unwrap();
+    zookeeper.stop().await.unwrap();
+    zookeeper.start_again().await.unwrap();
+    client_of(&zookeeper).await.check_stat("/").await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_that_nobody_waited_for_is_finished_by_the_next_start() {
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let stopped = tokio::time::timeout(Duration::ZERO, zookeeper.stop()).await;
+    assert!(stopped.is_err(), "a server does not stop in no time");
+    zookeeper.start_again().await.unwrap();
+    client_of(&zookeeper).await.check_stat("/").await.unwrap().unwrap();
+}

@@ -57,8 +57,11 @@ impl App {
     pub async fn open(config: Config) -> Result<Self, SetupError> {
         let options = database::options(&config.database_url)?;
         database::migrate(&options, MIGRATE_WITHIN).await?;
-        let session_config =
-            SessionConfig { timeout: config.zk_session_timeout, connect_within: config.zk_session_timeout };
+        let session_config = SessionConfig {
+            timeout: config.zk_session_timeout,
+            connect_within: config.zk_session_timeout,
+            ..SessionConfig::default()
+        };
         let sessions = SessionPool::open(&config.zookeeper, session_config, config.zk_sessions).await;
         let sessions = Arc::new(sessions.map_err(SetupError::ZooKeeper)?);
         zookeeper::probe(&sessions).await.map_err(SetupError::LockRefused)?;

@@ -59,7 +59,7 @@ impl SessionPool {
     /// Dropped, the sessions that were opened are closed.
     pub async fn open(connect_string: &str, config: SessionConfig, count: u16) -> Result<Self, zk_recipes::Error> {
         let sessions: Vec<Session> = stream::iter(0..count)
-            .map(|_| Session::connect(connect_string, config))
+            .map(|_| Session::connect(connect_string, config.clone()))
             .buffer_unordered(PARALLEL_MAX)
             .try_collect()
             .await?;
@@ -157,7 +157,7 @@ impl Slots {
         let mut backoff = BACKOFF_MIN;
         loop {
             let permit = self.connecting.acquire().await;
-            match Session::connect(&self.connect_string, self.config).await {
+            match Session::connect(&self.connect_string, self.config.clone()).await {
                 Ok(session) => return session,
                 Err(error) => warn!(slot, %error, "a ZooKeeper session could not be replaced, trying again"),
             }

@@ -1,6 +1,7 @@
 //! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::claim::{self, Claim, Remains};
 use crate::error::Error;
-use crate::guard::LockGuard;
-use crate::node;
+use crate::guard::{Hold, LockGuard};
+use crate::liveness::LostReason;
+use crate::node::{self, Mode, Names};
+use crate::owner::{Entry, Owner};
 use crate::queue::{Queue, Verdict};
 use crate::session::Session;
 use crate::token::FencingToken;
@@ -40,12 +43,22 @@ impl Deadline {
     }
 }
 
+/// What a lock's contenders may be given beside the path. The default is what Curator's clients expect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockOptions {
+    /// The data of our nodes, for whoever looks at the queue; see [`participants`](crate::participants).
+    pub node_data: Vec<u8>,
+    /// Whether the locks of kazoo, the Python client, are contenders, too. Its clients must then be told to wait for our
+    /// nodes, by `extra_lock_patterns` or a subclass, and Curator's clients must stay away from the path.
+    pub kazoo: bool,
+}
+
 /// A place that a contender has taken in the queue.
-#[derive(Debug)]
-struct Place {
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
     /// The name of its node, without the parent.
     name: String,
-    token: FencingToken,
+    pub(crate) token: FencingToken,
 }
 
 /// The queue of one lock: sequential nodes below one parent.
@@ -53,98 +66,180 @@ struct Place {
 pub(crate) struct LockQueue {
     session: Session,
     parent: String,
-    lock_name: &'static str,
+    names: Names,
+    node_data: Vec<u8>,
     foreign_reported: AtomicBool,
 }
 
 impl LockQueue {
-    pub(crate) fn new(session: &Session, parent: &str, lock_name: &'static str) -> Result<Self, Error> {
+    pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
         node::validate(parent)?;
         Ok(Self {
             session: session.clone(),
             parent: parent.to_owned(),
-            lock_name,
+            names,
+            node_data,
             foreign_reported: AtomicBool::new(false),
         })
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn parent(&self) -> &str {
+        &self.parent
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        self.names
+    }
+
     /// Queues up and waits for the grant. `None` when the deadline came first; the node is gone then.
-    pub(crate) async fn acquire(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let (mut claim, prefix) = self.claim();
+    pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+        let (mut claim, prefix) = self.claim(mode);
         let granted = deadline.bound(async {
-            let place = self.enqueue(&mut claim, &prefix).await?;
+            let place = self.enqueue(&mut claim, &prefix, None).await?;
             let losses = self.wait_for_grant(&place).await?;
-            Ok::<_, Error>((place.token, losses))
+            Ok((place.token, losses))
         });
         match granted.await {
-            Some(Ok((token, losses))) => Ok(Some(LockGuard::new(claim, token, losses))),
+            Some(Ok((token, losses))) => Ok(Some(Hold::new(claim, token, losses))),
             Some(Err(error)) => Err(error),
             None => claim.withdraw().await.map(|()| None),
         }
     }
 
-    /// Takes the lock if nobody is ahead. Reads first: a lock that is taken costs one read and no write.
-    pub(crate) async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        // Not longer than a hold would survive without an answer.
-        let within = self.session.timeout() / 2;
-        let (mut claim, prefix) = self.claim();
+    /// Takes the lock if nobody is in the way. Reads first: a lock that is taken costs one read and no write.
+    pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<Hold>, Error> {
+        let within = self.answer_within();
+        let (mut claim, prefix) = self.claim(mode);
         let attempt = async {
-            if !Queue::from_children(&self.list().await?, self.lock_name).is_empty() {
+            if !Queue::from_children(&self.list().await?, self.names).admits(mode) {
                 return Ok(None);
             }
-            let place = self.enqueue(&mut claim, &prefix).await?;
+            let place = self.enqueue(&mut claim, &prefix, None).await?;
             let losses = self.session.liveness().losses();
             let children = self.list().await?;
-            match self.verdict(&children, &place)? {
-                None => Ok(Some((place.token, losses))),
-                Some(_) => Ok(None),
-            }
+            Ok(self.verdict(&children, &place)?.is_none().then_some((place.token, losses)))
         };
         match Deadline::after(within).bound(attempt).await {
-            Some(Ok(Some((token, losses)))) => Ok(Some(LockGuard::new(claim, token, losses))),
+            Some(Ok(Some((token, losses)))) => Ok(Some(Hold::new(claim, token, losses))),
             Some(Ok(None)) => claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
         }
     }
 
-    fn claim(&self) -> (Claim, String) {
-        let prefix = node::protected_prefix(self.lock_name);
+    /// Takes a place in the queue without waiting for the grant.
+    pub(crate) async fn take_place(&self, mode: Mode) -> Result<(Claim, Place), Error> {
+        let (mut claim, prefix) = self.claim(mode);
+        let place = self.enqueue(&mut claim, &prefix, None).await?;
+        Ok((claim, place))
+    }
+
+    /// Waits for the grant of a place that has been taken. `None` when the deadline came first; the node is gone then.
+    pub(crate) async fn granted(&self, claim: Claim, place: Place, deadline: Deadline) -> Result<Option<Hold>, Error> {
+        match deadline.bound(self.wait_for_grant(&place)).await {
+            Some(Ok(losses)) => Ok(Some(Hold::new(claim, place.token, losses))),
+            Some(Err(error)) => Err(error),
+            None => claim.withdraw().await.map(|()| None),
+        }
+    }
+
+    /// Gets the lock for an owner, which may have it.
+    pub(crate) async fn acquire_as(
+        &self,
+        owner: &Owner,
+        mode: Mode,
+        deadline: Deadline,
+    ) -> Result<Option<LockGuard>, Error> {
+        let slot = owner.slot(self.session.id(), &self.parent);
+        let Some(mut holds) = deadline.bound(slot.lock()).await else { return Ok(None) };
+        let entry = holds.entry(mode);
+        let hold = match entry {
+            Entry::Queue => self.acquire(mode, deadline).await?.map(Arc::new),
+            entry => self.enter(entry, mode, deadline).await?,
+        };
+        Ok(hold.map(|hold| {
+            holds.note(mode, &hold);
+            LockGuard::sharing(hold)
+        }))
+    }
+
+    /// Gets the lock for an owner if it has it or nobody is in the way.
+    pub(crate) async fn try_acquire_as(&self, owner: &Owner, mode: Mode) -> Result<Option<LockGuard>, Error> {
+        let slot = owner.slot(self.session.id(), &self.parent);
+        // The owner is queueing for it in another task, so it is not to be had at once.
+        let Ok(mut holds) = slot.try_lock() else { return Ok(None) };
+        let within = self.answer_within();
+        let hold = match holds.entry(mode) {
+            Entry::Queue => self.try_acquire(mode).await?.map(Arc::new),
+            entry => match self.enter(entry, mode, Deadline::after(within)).await? {
+                None => return Err(Error::NoAnswer { within }),
+                entered => entered,
+            },
+        };
+        Ok(hold.map(|hold| {
+            holds.note(mode, &hold);
+            LockGuard::sharing(hold)
+        }))
+    }
+
+    /// Gets the lock on the grounds of a hold that the owner has, once that is certain to be held.
+    async fn enter(&self, entry: Entry, mode: Mode, deadline: Deadline) -> Result<Option<Arc<Hold>>, Error> {
+        match entry {
+            Entry::Reenter(hold) => {
+                deadline.bound(hold.settled()).await.transpose().map(|settled| settled.map(|()| hold))
+            }
+            Entry::Downgrade(writer) => Ok(self.downgrade(&writer, mode, deadline).await?.map(Arc::new)),
+            Entry::Upgrade => Err(Error::Upgrade { path: self.parent.clone() }),
+            Entry::Queue => unreachable!("BUG: an owner without a hold has none to enter by"),
+        }
+    }
+
+    /// Shares the lock with the owner's own hold, in the place of that hold: ahead of everybody who queues. The node
+    /// gets the number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the
+    /// other.
+    async fn downgrade(&self, writer: &Hold, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+        let (mut claim, prefix) = self.claim(mode);
+        let writer_name = node::name(writer.path());
+        let granted = deadline.bound(async {
+            writer.settled().await?;
+            let place = self.enqueue(&mut claim, &prefix, Some(writer_name)).await?;
+            let children = self.list().await?;
+            match Queue::from_children(&children, self.names).verdict_beside(&place.name, writer_name) {
+                Verdict::Granted => Ok(()),
+                // Somebody has deleted the hold's node and may hold the lock by now.
+                Verdict::Behind { .. } | Verdict::Missing => Err(writer.lost_error(LostReason::NodeDeleted)),
+            }
+        });
+        match granted.await {
+            Some(Ok(())) => Ok(Some(writer.derive(claim))),
+            Some(Err(error)) => Err(error),
+            None => claim.withdraw().await.map(|()| None),
+        }
+    }
+
+    /// For how long a `try` waits for answers: not longer than a hold would survive without one.
+    pub(crate) fn answer_within(&self) -> Duration {
+        self.session.timeout() / 2
+    }
+
+    fn claim(&self, mode: Mode) -> (Claim, String) {
+        let prefix = node::protected_prefix(self.names.marker(mode));
         let remains = Remains::Unnamed { parent: self.parent.clone(), prefix: prefix.clone() };
         (Claim::new(&self.session, remains), prefix)
     }
 
-    /// Creates our node, and the parent where it is missing, whatever replies are lost on the way.
-    async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<Place, Error> {
-        let wire = self.session.wire();
+    /// Creates our node: with the server's next number, or with that of the node named `beside`.
+    async fn enqueue(&self, claim: &mut Claim, prefix: &str, beside: Option<&str>) -> Result<Place, Error> {
         let path = node::child(&self.parent, prefix);
-        claim.arm();
-        let (path, stat) = loop {
-            match wire.create(&path, &[], CreateMode::EphemeralSequential).await {
-                Ok(created) => break created,
-                Err(ClientError::NoNode) => wire
-                    .create_containers(&self.parent)
-                    .await
-                    .map_err(|error| self.session.explain("create", &self.parent, error))?,
-                Err(ClientError::ConnectionLoss) => {
-                    let found = claim::find_unnamed(wire, self.session.id(), &self.parent, prefix).await;
-                    if let Some(ours) = found.map_err(|error| self.session.explain("list", &self.parent, error))? {
-                        break ours;
-                    }
-                }
-                Err(error) => return Err(self.session.explain("create", &path, error)),
-            }
+        let (path, mode) = match beside.and_then(|name| self.names.parse(name)) {
+            Some((_, sequence)) => (format!("{path}{sequence}"), CreateMode::Ephemeral),
+            None => (path, CreateMode::EphemeralSequential),
         };
-        claim.name(path.clone());
-        self.place(path, &stat)
-    }
-
-    fn place(&self, path: String, stat: &Stat) -> Result<Place, Error> {
-        if !claim::is_ours(stat, self.session.id()) {
-            // The server answers for the node that it has just made, so this would be a proxy's or a server's fault;
-            // a grant from such a node could be taken from us at any time.
-            return Err(Error::NodeDeleted { path });
-        }
+        let (path, stat) = create_protected(&self.session, claim, &path, prefix, mode, &self.node_data).await?;
         Ok(Place { name: node::name(&path).to_owned(), token: FencingToken::new(stat.czxid) })
     }
 
@@ -169,7 +264,7 @@ impl LockQueue {
 
     /// The predecessor to wait for, or `None` when we hold.
     fn verdict<'a>(&self, children: &'a [String], place: &Place) -> Result<Option<&'a str>, Error> {
-        let queue = Queue::from_children(children, self.lock_name);
+        let queue = Queue::from_children(children, self.names);
         self.report_foreign(&queue);
         match queue.verdict(&place.name) {
             Verdict::Granted => Ok(None),
@@ -179,11 +274,7 @@ impl LockQueue {
     }
 
     async fn list(&self) -> Result<Vec<String>, Error> {
-        match retry_lost_reply(|| self.session.wire().children(&self.parent)).await {
-            Ok(children) => Ok(children),
-            Err(ClientError::NoNode) => Ok(Vec::new()),
-            Err(error) => Err(self.session.explain("list", &self.parent, error)),
-        }
+        list(&self.session, &self.parent).await
     }
 
     fn report_foreign(&self, queue: &Queue<'_>) {
@@ -196,4 +287,49 @@ impl LockQueue {
             );
         }
     }
+}
+
+/// The children of a node; none of a node that is missing.
+pub(crate) async fn list(session: &Session, parent: &str) -> Result<Vec<String>, Error> {
+    match retry_lost_reply(|| session.wire().children(parent)).await {
+        Ok(children) => Ok(children),
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        Err(error) => Err(session.explain("list", parent, error)),
+    }
+}
+
+/// Creates the node at `path`, whose name begins with `prefix`, and the parent where it is missing, whatever replies
+/// are lost on the way. Returns the path with the number that the server appended, and the stat.
+pub(crate) async fn create_protected(
+    session: &Session,
+    claim: &mut Claim,
+    path: &str,
+    prefix: &str,
+    mode: CreateMode,
+    data: &[u8],
+) -> Result<(String, Stat), Error> {
+    let (wire, parent) = (session.wire(), node::parent(path).unwrap_or("/"));
+    claim.arm();
+    let (path, stat) = loop {
+        match wire.create(path, data, mode).await {
+            Ok(created) => break created,
+            Err(ClientError::NoNode) => {
+                wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
+            }
+            Err(ClientError::ConnectionLoss) => {
+                let found = claim::find_unnamed(wire, session.id(), parent, prefix).await;
+                if let Some(ours) = found.map_err(|error| session.explain("list", parent, error))? {
+                    break ours;
+                }
+            }
+            Err(error) => return Err(session.explain("create", path, error)),
+        }
+    };
+    claim.name(path.clone());
+    if !claim::is_ours(&stat, session.id()) {
+        // The server answers for the node that it has just made, so this would be a proxy's or a server's fault; a
+        // grant from such a node could be taken from us at any time.
+        return Err(Error::NodeDeleted { path });
+    }
+    Ok((path, stat))
 }

@@ -1,5 +1,7 @@
 //! A node that is ours to delete, or may be: armed before `create` is sent, disarmed when its deletion is confirmed.
 
+use std::future::Future;
+
 use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::error::Error;
@@ -16,8 +18,26 @@ pub(crate) enum Remains {
     /// A sequential node whose reply has not come. Only we wrote this prefix.
     Unnamed { parent: String, prefix: String },
     /// A node at a path that every contender uses. It is ours for certain only between the grant and the first request
-    /// to delete it; otherwise only if it carries our mark.
-    Shared { path: String, mark: Vec<u8>, certain: bool },
+    /// to delete it; otherwise only if it is recognised.
+    Shared { path: String, sign: Sign, certain: bool },
+}
+
+/// By what a node at a shared path is recognised as ours, beside its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// Its data, which only we wrote. Others may overwrite it later.
+    Data(Vec<u8>),
+    /// The transaction that created it.
+    Czxid(i64),
+}
+
+impl Sign {
+    fn is_of(&self, data: &[u8], stat: &Stat) -> bool {
+        match self {
+            Self::Data(ours) => data == ours,
+            Self::Czxid(ours) => stat.czxid == *ours,
+        }
+    }
 }
 
 /// Whether there was anything to delete.
@@ -51,10 +71,10 @@ impl Remains {
                 Some((path, _)) => path,
                 None => return Ok(Removal::NothingThere),
             },
-            Self::Shared { path, mark, certain: false } => {
+            Self::Shared { path, sign, certain: false } => {
                 retry_lost_reply(|| wire.sync(path)).await?;
                 match retry_lost_reply(|| wire.data(path)).await {
-                    Ok((data, stat)) if is_ours(&stat, session_id) && data == *mark => path.clone(),
+                    Ok((data, stat)) if is_ours(&stat, session_id) && sign.is_of(&data, &stat) => path.clone(),
                     Ok(_) | Err(ClientError::NoNode) => return Ok(Removal::NothingThere),
                     Err(error) => return Err(error),
                 }
@@ -98,7 +118,7 @@ pub(crate) async fn find_unnamed(
         Err(ClientError::NoNode) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let Some(name) = children.iter().find(|name| name.starts_with(prefix)) else {
+    let Some(name) = node::find_protected(&children, prefix) else {
         return Ok(None);
     };
     let path = node::child(parent, name);
@@ -152,15 +172,15 @@ impl Claim {
         self.remains = Remains::Node { path };
     }
 
-    /// Notes that the node at the shared path is ours.
-    pub(crate) fn make_certain(&mut self) {
-        if let Remains::Shared { certain, .. } = &mut self.remains {
-            *certain = true;
+    /// Notes that the node at the shared path is ours, by the transaction that created it.
+    pub(crate) fn make_certain(&mut self, czxid: i64) {
+        if let Remains::Shared { sign, certain, .. } = &mut self.remains {
+            (*sign, *certain) = (Sign::Czxid(czxid), true);
         }
     }
 
     /// Deletes the node and waits for the confirmation. When this is dropped or fails, the reaper goes on.
-    pub(crate) async fn remove(mut self) -> Result<Removal, Error> {
+    pub(crate) async fn remove(&mut self) -> Result<Removal, Error> {
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
@@ -174,16 +194,25 @@ impl Claim {
         removal.map_err(|error| self.session.explain("delete", self.path(), error))
     }
 
-    /// Gives up a place in the queue: the node is gone when this returns `Ok`. Waits for at most as
-    /// long as the client waits for a silent connection, a quarter of the session timeout, so that a caller whose deadline
-    /// has passed is not kept by a server that does not answer.
-    pub(crate) async fn withdraw(self) -> Result<(), Error> {
-        let within = liveness::connection_timeout(self.session.timeout());
-        let path = self.path().to_owned();
-        match tokio::time::timeout(within, self.remove()).await {
-            Ok(removed) => removed.map(|_| ()),
-            Err(_) => Err(Error::Unconfirmed { path, within }),
-        }
+    /// Gives up a place in the queue: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
+    pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
+        let (session, path) = (self.session.clone(), self.path().to_owned());
+        withdrawal(&session, &path, async { self.remove().await.map(drop) }).await
+    }
+}
+
+/// Waits for the removal of what is given up under `path`. For at most as long as the client waits for a silent connection,
+/// a quarter of the session timeout, so that a caller whose deadline has passed is not kept by a server that does not
+/// answer.
+pub(crate) async fn withdrawal(
+    session: &Session,
+    path: &str,
+    removal: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let within = liveness::connection_timeout(session.timeout());
+    match tokio::time::timeout(within, removal).await {
+        Ok(removed) => removed,
+        Err(_) => Err(Error::Unconfirmed { path: path.to_owned(), within }),
     }
 }
 

@@ -28,6 +28,17 @@ pub enum Error {
         source: Source,
     },
 
+    /// A lock was to be taken twice at once.
+    #[error("the lock {path} was given twice and would wait for itself: give it once")]
+    DuplicateLock {
+        /// The path of the lock.
+        path: String,
+    },
+
+    /// None was given where at least one lock must be.
+    #[error("no lock was given: give at least one")]
+    NoLocks,
+
     /// The session has expired or was closed. Nothing on it will ever work again: open another one.
     #[error("the ZooKeeper session has ended: {reason}")]
     SessionEnded {
@@ -42,8 +53,8 @@ pub enum Error {
         within: Duration,
     },
 
-    /// Our own node went while we queued: deleted by hand, or together with the session.
-    #[error("the node {path} was deleted by somebody else while it waited in the queue")]
+    /// Our own node is gone, and we did not delete it.
+    #[error("the node {path} is gone: somebody else deleted it")]
     NodeDeleted {
         /// The node that vanished.
         path: String,
@@ -68,6 +79,51 @@ pub enum Error {
         reason: LostReason,
     },
 
+    /// So many permits can never be had.
+    #[error("cannot take {wanted} permits of the semaphore {path}: ask for at least 1 and at most {at_most}")]
+    InvalidPermits {
+        /// The path of the semaphore.
+        path: String,
+        /// How many were asked for.
+        wanted: u32,
+        /// How many there can be.
+        at_most: u32,
+    },
+
+    /// The data of a node that was to hold a count is something else.
+    #[error("the data of {path} is no count: it has {length} bytes instead of 4, is the node used for something else?")]
+    NotACount {
+        /// The path of the count.
+        path: String,
+        /// How many bytes of data it has.
+        length: usize,
+    },
+
+    /// Whether a write was applied cannot be told: its reply was lost with the connection, and since then the node has
+    /// been changed, by this write or by another.
+    #[error("the reply to setting {path} was lost, and it has been changed since, perhaps by us: read it again")]
+    Indeterminate {
+        /// The node.
+        path: String,
+    },
+
+    /// An owner that shares a lock wants it alone. It would wait for itself for ever.
+    #[error("the owner that wants to write under {path} still reads there: release the read lock first")]
+    Upgrade {
+        /// The path of the lock.
+        path: String,
+    },
+
+    /// Several locks that were to be one failed, each for a reason of its own.
+    #[error("{cause}{}", also(.others))]
+    Several {
+        /// What failed first: the reason why the rest was undone, where it was.
+        #[source]
+        cause: Box<Error>,
+        /// What failed beside it, in the order of the attempts.
+        others: Vec<Error>,
+    },
+
     /// The server refused a request.
     #[error("ZooKeeper refused to {operation} {path}: {source}")]
     Refused {
@@ -87,4 +143,16 @@ impl Error {
     pub(crate) fn refused(operation: &'static str, path: &str, source: zookeeper_client::Error) -> Self {
         Self::Refused { operation, path: path.to_owned(), source: source.into() }
     }
+
+    /// All of the errors as one, the cause first; none when there is none.
+    pub(crate) fn several(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let cause = errors.next()?;
+        let others: Vec<Self> = errors.collect();
+        Some(if others.is_empty() { cause } else { Self::Several { cause: Box::new(cause), others } })
+    }
+}
+
+fn also(others: &[Error]) -> String {
+    others.iter().map(|error| format!("; also: {error}")).collect()
 }

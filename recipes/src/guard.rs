@@ -2,11 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
-use crate::claim::{Claim, Removal};
+use crate::claim::{self, Claim, Removal};
 use crate::error::Error;
 use crate::liveness::{ConnectionState, LostReason};
+use crate::revoke::Revocation;
 use crate::token::FencingToken;
 
 /// Whether a hold can be relied on at this moment.
@@ -20,44 +22,35 @@ pub enum HoldState {
     Lost(LostReason),
 }
 
-/// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
-/// neither task nor thread matters.
-///
-/// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
-/// returns. Use [`release`](Self::release) when the order matters.
-///
-/// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
-/// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
-/// storage checks does that.
+/// What the guards of one hold share. The node goes with the last of them.
 #[derive(Debug)]
-#[must_use = "if unused the lock is released immediately"]
-pub struct LockGuard {
+pub(crate) struct Hold {
     claim: Claim,
     token: FencingToken,
     /// The session's count of losses before the grant was decided.
     losses: u64,
 }
 
-impl LockGuard {
+impl Hold {
     pub(crate) fn new(claim: Claim, token: FencingToken, losses: u64) -> Self {
         Self { claim, token, losses }
     }
 
-    /// The fencing token: greater than that of every earlier grant of this lock.
-    #[must_use]
-    pub fn token(&self) -> FencingToken {
-        self.token
+    /// Another hold that is as old as this one: whatever loses the one loses the other.
+    pub(crate) fn derive(&self, claim: Claim) -> Self {
+        Self { claim, token: self.token, losses: self.losses }
     }
 
-    /// The path of the node that stands for this hold.
-    #[must_use]
-    pub fn path(&self) -> &str {
+    /// What is to be deleted, by whoever sees to that himself.
+    pub(crate) fn into_claim(self) -> Claim {
+        self.claim
+    }
+
+    pub(crate) fn path(&self) -> &str {
         self.claim.path()
     }
 
-    /// Whether the hold can be relied on now.
-    #[must_use]
-    pub fn state(&self) -> HoldState {
+    pub(crate) fn state(&self) -> HoldState {
         let live = self.claim.session().liveness();
         match (live.lost_since(self.losses), live.state()) {
             (Some(reason), _) => HoldState::Lost(reason),
@@ -66,12 +59,104 @@ impl LockGuard {
         }
     }
 
+    async fn lost(&self) -> LostReason {
+        self.claim.session().lost_since(self.losses).await
+    }
+
+    /// Waits while the hold is suspect.
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] when it is not held then.
+    pub(crate) async fn settled(&self) -> Result<(), Error> {
+        let mut states = self.claim.session().states();
+        loop {
+            match self.state() {
+                HoldState::Held => return Ok(()),
+                HoldState::Lost(reason) => return Err(self.lost_error(reason)),
+                // When no other state will come the session has ended, and the hold with it.
+                HoldState::Suspect => drop(states.changed().await),
+            }
+        }
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
+        Error::HoldLost { path: self.path().to_owned(), reason }
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        let Self { mut claim, losses, .. } = self;
+        let session = claim.session().clone();
+        let path = claim.path().to_owned();
+        let reason = match claim.remove().await {
+            // It was deleted, possibly by an attempt whose reply was lost.
+            Ok(removal) => session.liveness().lost_since(losses).or(match removal {
+                Removal::Deleted => None,
+                Removal::NothingThere => Some(LostReason::NodeDeleted),
+            }),
+            Err(Error::SessionEnded { reason }) => Some(reason),
+            Err(error) => return Err(error),
+        };
+        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+    }
+}
+
+/// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
+/// neither task nor thread matters.
+///
+/// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
+/// returns. Use [`release`](Self::release) when the order matters. The guards by which one [`Owner`](crate::Owner) holds
+/// a lock several times share the hold, which ends with the last of them.
+///
+/// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
+/// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
+/// storage checks does that.
+#[derive(Debug)]
+#[must_use = "if unused the lock is released immediately"]
+pub struct LockGuard {
+    hold: Arc<Hold>,
+}
+
+impl LockGuard {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self::sharing(Arc::new(hold))
+    }
+
+    /// One more guard of a hold.
+    pub(crate) fn sharing(hold: Arc<Hold>) -> Self {
+        Self { hold }
+    }
+
+    /// The fencing token: greater than that of every earlier grant of this lock.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.hold.token
+    }
+
+    /// The path of the node that stands for this hold.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.hold.path()
+    }
+
+    /// Whether the hold can be relied on now.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.hold.state()
+    }
+
     /// Waits until the hold is lost.
     ///
     /// # Cancel safety
     /// Nothing is lost; call it again.
     pub async fn lost(&self) -> LostReason {
-        self.claim.session().lost_since(self.losses).await
+        self.hold.lost().await
+    }
+
+    /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
+    #[doc(alias = "makeRevocable")]
+    #[must_use]
+    pub fn revocation(&self) -> Revocation {
+        Revocation::new(self.hold.claim.session(), self.path())
     }
 
     /// Runs a critical section and stops it, by dropping it, when the hold is lost.
@@ -90,21 +175,11 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        let mut section = pin!(section);
-        let mut lost = pin!(self.lost());
-        poll_fn(|cx| {
-            // Asked before every step of the section, and not left to the waker: after a pause of the process the
-            // section may be polled before anybody has noted the loss.
-            let reason = match (self.state(), lost.as_mut().poll(cx)) {
-                (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
-                _ => return section.as_mut().poll(cx).map(Ok),
-            };
-            Poll::Ready(Err(Error::HoldLost { path: self.path().to_owned(), reason }))
-        })
-        .await
+        run_while_held(section, || self.state(), self.lost(), || self.path()).await
     }
 
-    /// Gives the lock back and waits for the server's confirmation.
+    /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
+    /// nothing is sent.
     ///
     /// # Errors
     /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
@@ -113,18 +188,42 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the reaper releases the lock.
     pub async fn release(self) -> Result<(), Error> {
-        let Self { claim, losses, .. } = self;
-        let session = claim.session().clone();
-        let path = claim.path().to_owned();
-        let reason = match claim.remove().await {
-            // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => session.liveness().lost_since(losses).or(match removal {
-                Removal::Deleted => None,
-                Removal::NothingThere => Some(LostReason::NodeDeleted),
-            }),
-            Err(Error::SessionEnded { reason }) => Some(reason),
-            Err(error) => return Err(error),
-        };
-        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+        if let HoldState::Lost(reason) = self.state()
+            && Arc::strong_count(&self.hold) > 1
+        {
+            return Err(self.hold.lost_error(reason));
+        }
+        match Arc::into_inner(self.hold) {
+            Some(hold) => hold.release().await,
+            None => Ok(()),
+        }
     }
+
+    /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
+    /// [`withdrawal`](claim::withdrawal).
+    pub(crate) async fn withdraw(self) -> Result<(), Error> {
+        let (session, path) = (self.hold.claim.session().clone(), self.path().to_owned());
+        claim::withdrawal(&session, &path, self.release()).await
+    }
+}
+
+/// Polls a section for as long as `state` says that it is not lost.
+pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
+    section: F,
+    state: impl Fn() -> HoldState,
+    lost: impl Future<Output = LostReason>,
+    path: impl Fn() -> P,
+) -> Result<F::Output, Error> {
+    let mut section = pin!(section);
+    let mut lost = pin!(lost);
+    poll_fn(|cx| {
+        // Asked before every step of the section, and not left to the waker: after a pause of the process the section
+        // may be polled before anybody has noted the loss.
+        let reason = match (state(), lost.as_mut().poll(cx)) {
+            (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
+            _ => return section.as_mut().poll(cx).map(Ok),
+        };
+        Poll::Ready(Err(Error::HoldLost { path: path().as_ref().to_owned(), reason }))
+    })
+    .await
 }

@@ -2,10 +2,38 @@
 //!
 //! # Which recipe should I use?
 //!
-//! | You want | Use |
-//! |---|---|
-//! | one holder at a time, in order of arrival | [`Mutex`] |
-//! | to see what a herd costs | [`NaiveLock`], in a comparison only |
+//! | You want | Use | Requests, uncontended |
+//! |---|---|---|
+//! | one holder at a time, in order of arrival | [`Mutex`] | 3 |
+//! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
+//! | at most N holders at a time | [`Semaphore`] | 6 |
+//! | N to be changed while others wait | [`Semaphore`] with a [`SharedCount`] | 7 |
+//! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6 |
+//! | several locks, all or none | [`MultiLock`] | those of its locks |
+//! | to choose the recipe while the program runs | [`AnyLock`] | those of the recipe |
+//! | to see what a herd costs | [`NaiveLock`], in a comparison only | 2 |
+//!
+//! To take a lock again that one holds already, acquire it for an [`Owner`]. To ask a holder for its lock, [`revoke()`];
+//! to see the queue, [`participants()`].
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use zk_recipes::{Mutex, Session, SessionConfig};
+//!
+//! # async fn sell(token: i64) {}
+//! # async fn example() -> Result<(), zk_recipes::Error> {
+//! let session = Session::connect("127.0.0.1:2181", SessionConfig::default()).await?;
+//! let mutex = Mutex::new(&session, "/locks/goods-1")?;
+//! match mutex.acquire_within(Duration::from_secs(2)).await? {
+//!     Some(held) => {
+//!         held.run(sell(held.token().get())).await?; // stopped when the hold is lost
+//!         held.release().await?; // confirmed
+//!     }
+//!     None => println!("others were ahead for two seconds"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Guarantees
 //!
@@ -14,16 +42,18 @@
 //! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the server could
 //!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request that a
 //!   server answered had been sent. A paused process, a blocked thread or a half-open connection therefore cannot make
-//!   a hold look alive. A lost hold never turns back.
+//!   a hold look alive. A lost hold never turns back, and no [`Owner`] enters by it.
 //! * **Fencing tokens** that only grow in grant order ([`LockGuard::token`]).
 //! * **Nothing is left behind.** Any future here may be dropped at any `await`: whatever it created, or may have
-//!   created, is deleted by the session's reaper.
-//! * **One deadline** over everything that `acquire_within` does; after a `None` our node is gone.
+//!   created, is deleted by the session's reaper, and its watches are taken back.
+//! * **One deadline** over everything that `acquire_within` does, however many requests and locks that is; after a
+//!   `None` our node is gone.
+//! * **Order.** Every recipe but [`NaiveLock`] grants in the order of arrival; nobody who may hold sleeps on.
 //!
 //! # Non-guarantees
 //!
 //! * A holder that is paused *between* a check and a write can write after it was overtaken. Let the storage check the
-//!   [token](LockGuard::token).
+//!   [token](LockGuard::token); `examples/fenced_off.rs` shows it.
 //! * A hold whose node somebody deletes by hand is not noticed until it is released; the release of a [`NaiveLock`]
 //!   may then delete the next holder's node, which has the same path.
 //! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
@@ -32,7 +62,37 @@
 //!   five ticks.
 //! * The client library cannot restore more than 128 KiB of watched paths on one session after a reconnect, some 1900
 //!   waiters: it loses the session then. Spread more waiters over several sessions.
+//! * Clients of one semaphore that disagree on the number of permits, or take their permits one by one as Curator's do,
+//!   can wait for each other for ever. Ours take all permits of an acquire in one turn.
 //! * A session lives on the Tokio runtime that it was connected in, and ends with it.
+//!
+//! # Coming from Curator
+//!
+//! Nodes, names and order are Curator's, so that both sides exclude each other on one path. What is named differently:
+//!
+//! | Curator | Here | What differs |
+//! |---|---|---|
+//! | `CuratorFramework` | [`Session`] | one session, never replaced behind a holder's back; when it has ended, connect another |
+//! | `InterProcessMutex` | [`Mutex`] | re-entrant for an [`Owner`], not for a thread; a hold that was lost is never entered again |
+//! | `InterProcessReadWriteLock` | [`RwLock`] | an upgrade is refused at once instead of waiting for itself; a waiting reader is woken by the writer directly ahead only |
+//! | `InterProcessSemaphoreV2` | [`Semaphore`] | several permits at once without a deadlock among our clients |
+//! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | |
+//! | `InterProcessMultiLock` | [`MultiLock`] | one deadline for all; stops at the first failure; canonical order on request; all errors told |
+//! | `Lease`, `Locker` | [`LockGuard`] | one guard type for all; [`MultiGuard`] for several |
+//! | `acquire(time, unit)` | `acquire_within(wait)` | `None` instead of `false`; the deadline bounds every request, a server that does not answer included |
+//! | `acquire(0, unit)` | `try_acquire()` | reads first, writes nothing when somebody is ahead |
+//! | `isAcquiredInThisProcess()` | [`LockGuard::state`] | knows of a lost session |
+//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`Session::states`] | tied to the hold |
+//! | `makeRevocable`, `RevocationListener` | [`LockGuard::revocation`], [`Waiter::revocation`] | a future; before or after the acquire, for every hold |
+//! | `Revoker.attemptRevoke` | [`revoke()`] | |
+//! | `getParticipantNodes()` | `participants()` of each recipe, [`participants()`] | contenders only, with session, token and data |
+//! | `getLockPath()` | [`LockGuard::path`] | |
+//! | `ACLProvider`, `authorization` | [`SessionConfig::acl`], [`acl_of`](SessionConfig::acl_of), [`auth`](SessionConfig::auth) | |
+//! | `creatingParentContainersIfNeeded` | [`SessionConfig::parents`] | containers unless you ask for persistent ones |
+//! | `SharedCount` | [`SharedCount`] | |
+//! | `usingNamespace` | a chroot in the connect string | |
+//! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |
+//! | none | [`FencingToken`] | the `czxid` of the node |
 //!
 //! # Names
 //!
@@ -42,15 +102,29 @@
 // In reading order.
 mod session;
 
+mod multi;
 mod mutex;
 mod naive;
+mod read_write;
+mod semaphore;
+mod semaphore_mutex;
+mod shared_count;
 
+mod any_lock;
 mod guard;
+mod multi_guard;
+mod owner;
+mod participants;
+mod revoke;
 mod token;
+mod waiter;
 
 mod acquire;
+mod forms;
+mod leases;
 mod queue;
 
+mod acl;
 mod claim;
 mod liveness;
 mod node;
@@ -61,11 +135,27 @@ mod error;
 mod traffic;
 mod wire;
 
+#[cfg(test)]
+mod model;
+
+pub use acl::{Acl, Auth, Parents, Permissions};
+pub use acquire::LockOptions;
+pub use any_lock::AnyLock;
 pub use error::{Error, Source};
 pub use guard::{HoldState, LockGuard};
 pub use liveness::{ConnectionState, LostReason};
+pub use multi::MultiLock;
+pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
 pub use naive::NaiveLock;
+pub use owner::Owner;
+pub use participants::{Participant, ParticipantKind, participants};
+pub use read_write::{ReadLock, RwLock, WriteLock};
+pub use revoke::{Revocation, revoke};
+pub use semaphore::Semaphore;
+pub use semaphore_mutex::SemaphoreMutex;
 pub use session::{ConnectionStates, Session, SessionConfig};
+pub use shared_count::{SharedCount, VersionedCount};
 pub use token::FencingToken;
 pub use traffic::Traffic;
+pub use waiter::Waiter;

@@ -28,7 +28,7 @@ pub enum ConnectionState {
 }
 
 /// Why a hold is no longer ours to rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The server has expired the session and deleted its nodes.
@@ -79,7 +79,7 @@ fn lost_after(session_timeout: Duration) -> Duration {
 }
 
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Liveness {
     session_timeout: Duration,
     /// The time for which all of this holds.
@@ -126,12 +126,18 @@ impl Liveness {
 
     /// Notes that a request that was sent at `sent` has been answered.
     pub(crate) fn on_answer(&mut self, now: Duration, sent: Duration) {
+        let was_lost = self.lost;
         *self = self.at(now);
         if self.ended.is_some() {
             return;
         }
         self.heard = self.heard.max(sent);
         self.lost = self.age() >= lost_after(self.session_timeout);
+        if was_lost && self.lost {
+            // It was read too late to prove anything. What it grants, to somebody who knew of the loss when the request
+            // was sent, is lost already.
+            self.count_loss(LostReason::Silence);
+        }
         if self.disconnected.is_some_and(|disconnected| sent >= disconnected) {
             self.disconnected = None;
         }
@@ -293,6 +299,16 @@ mod tests {
         granted.on_answer(ms(11_200), ms(11_100));
         assert_eq!(granted.lost_since(losses), None);
         assert_eq!(granted.at(ms(20_100)).lost_since(losses), Some(LostReason::Silence));
+    }
+
+    #[test]
+    fn a_hold_that_is_granted_to_a_lost_session_by_an_answer_that_is_read_too_late_is_lost_at_once() {
+        let mut live = heard_at(1_000).at(ms(11_000));
+        let losses = live.losses();
+        // Sent at 11.1 s and answered soon after, but read only when the server may have expired the session again.
+        live.on_answer(ms(20_100), ms(11_100));
+        assert_eq!(state(live, 20_100), ConnectionState::Lost);
+        assert_eq!(live.lost_since(losses), Some(LostReason::Silence));
     }
 
     #[test]

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Deadline, LockQueue};
+use crate::acquire::{Deadline, LockOptions, LockQueue};
 use crate::error::Error;
+use crate::forms::{granted, queue_lock_forms};
 use crate::guard::LockGuard;
+use crate::node::{Mode, Names};
+use crate::owner::Owner;
+use crate::participants::{self, Participant};
 use crate::session::Session;
-
-/// What Curator calls the nodes of its `InterProcessMutex`.
-const LOCK_NAME: &str = "lock-";
+use crate::waiter::Waiter;
 
 /// A fair lock: first come, first served, and one waiter woken a release.
 ///
@@ -18,7 +20,7 @@ const LOCK_NAME: &str = "lock-";
 /// `InterProcessMutex`, so both exclude each other on one path.
 ///
 /// Cheap to clone. Every acquire is a contender of its own: a second `acquire` while a guard is held waits for that
-/// guard.
+/// guard, unless both are made for one [`Owner`].
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -41,52 +43,35 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created as
-    /// containers at the first acquire, and the server removes them once they have been empty for a while.
+    /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
+    /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        Ok(Self { queue: Arc::new(LockQueue::new(session, path, LOCK_NAME)?) })
+        Self::with_options(session, path, LockOptions::default())
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// The lock at `path`, with options.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue, or
-    /// [`Error::Refused`].
-    ///
-    /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation had
-    /// not been answered yet.
-    pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        match self.queue.acquire(Deadline::never()).await? {
-            Some(held) => Ok(held),
-            None => unreachable!("BUG: a deadline that never comes has come"),
-        }
+    /// [`Error::InvalidPath`]; nothing is sent.
+    pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
+        let names = if options.kazoo { Names::MUTEX_AND_KAZOO } else { Names::MUTEX };
+        Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
     }
 
-    /// Takes the lock if nobody holds it or waits for it. When somebody does, it has only read.
+    /// Who holds the lock and who waits for it, in the order of the queue.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our node is gone.
+    /// As [`participants`](crate::participants()).
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
-    pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        self.queue.try_acquire().await
-    }
-
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is gone.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our node
-    /// is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        self.queue.acquire(Deadline::after(wait)).await
+    /// It only reads.
+    #[doc(alias = "getParticipantNodes")]
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
     }
 }
+
+queue_lock_forms!(Mutex, Mode::Exclusive);

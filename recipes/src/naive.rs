@@ -7,9 +7,9 @@ use uuid::Uuid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::acquire::Deadline;
-use crate::claim::{self, Claim, Remains};
+use crate::claim::{self, Claim, Remains, Sign};
 use crate::error::Error;
-use crate::guard::LockGuard;
+use crate::guard::{Hold, LockGuard};
 use crate::node;
 use crate::session::Session;
 use crate::token::FencingToken;
@@ -48,7 +48,7 @@ enum Attempt {
 }
 
 impl NaiveLock {
-    /// The lock whose node is `path`. Missing parents are created as containers at the first acquire.
+    /// The lock whose node is `path`. Missing parents are created at the first acquire.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
@@ -115,6 +115,16 @@ impl NaiveLock {
         self.acquire_until(Deadline::after(wait)).await
     }
 
+    /// The path of the lock's node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.inner.path
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.inner.session
+    }
+
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let (mut claim, mark) = self.claim();
         let grant = async {
@@ -138,7 +148,7 @@ impl NaiveLock {
 
     fn claim(&self) -> (Claim, Vec<u8>) {
         let mark = Uuid::new_v4().to_string().into_bytes();
-        let remains = Remains::Shared { path: self.inner.path.clone(), mark: mark.clone(), certain: false };
+        let remains = Remains::Shared { path: self.inner.path.clone(), sign: Sign::Data(mark.clone()), certain: false };
         (Claim::new(&self.inner.session, remains), mark)
     }
 
@@ -168,7 +178,7 @@ impl NaiveLock {
                     let Some(parent) = node::parent(path) else {
                         return Err(session.explain("create", path, ClientError::NoNode));
                     };
-                    wire.create_containers(parent).await.map_err(|error| session.explain("create", parent, error))?;
+                    wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
                 }
                 Err(ClientError::ConnectionLoss) => doubtful = true,
                 Err(error) => return Err(session.explain("create", path, error)),
@@ -188,6 +198,6 @@ impl NaiveLock {
 }
 
 fn granted(mut claim: Claim, stat: &Stat, losses: u64) -> LockGuard {
-    claim.make_certain();
-    LockGuard::new(claim, FencingToken::new(stat.czxid), losses)
+    claim.make_certain(stat.czxid);
+    LockGuard::new(Hold::new(claim, FencingToken::new(stat.czxid), losses))
 }

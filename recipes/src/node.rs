@@ -1,10 +1,11 @@
 //! Names of lock nodes: build, parse, sort. Pure.
 //!
 //! A contender's node is named as Apache Curator names it, `_c_<uuid>-lock-0000000042`: a protection prefix by which
-//! its creator finds it again when the reply to `create` was lost, the recipe's lock name, and the sequence number
-//! that the server appends.
+//! its creator finds it again when the reply to `create` was lost, a marker that says what it wants, and the sequence
+//! number that the server appends.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use uuid::Uuid;
 
@@ -14,8 +15,13 @@ use crate::error::Error;
 const SEQUENCE_WIDTH: usize = 10;
 
 /// The part of a contender's name that is known before the server appends the sequence number: `_c_<uuid>-lock-`.
-pub(crate) fn protected_prefix(lock_name: &str) -> String {
-    format!("_c_{}-{lock_name}", Uuid::new_v4())
+pub(crate) fn protected_prefix(marker: &str) -> String {
+    format!("_c_{}-{marker}", Uuid::new_v4())
+}
+
+/// The node that a `create` with this protected prefix has made, if it is there.
+pub(crate) fn find_protected<'a>(children: &'a [String], prefix: &str) -> Option<&'a str> {
+    children.iter().map(String::as_str).find(|name| name.starts_with(prefix))
 }
 
 /// The last component of a path.
@@ -51,6 +57,66 @@ pub(crate) fn validate(path: &str) -> Result<(), Error> {
     Err(Error::InvalidPath { path: path.to_owned(), reason })
 }
 
+/// How a contender wants the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    /// Alone.
+    Exclusive,
+    /// Together with others that share it.
+    Shared,
+}
+
+/// Which children of a lock's parent are contenders, and how each wants the lock.
+///
+/// The markers of all of them are numbered by the same counter, that of the parent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    markers: &'static [(&'static str, Mode)],
+}
+
+impl Names {
+    /// Curator's `InterProcessMutex`.
+    pub(crate) const MUTEX: Self = Self { markers: &[("lock-", Mode::Exclusive)] };
+    /// Curator's `InterProcessReadWriteLock`.
+    pub(crate) const READ_WRITE: Self = Self { markers: &[("__READ__", Mode::Shared), ("__WRIT__", Mode::Exclusive)] };
+    /// Curator's `InterProcessMutex`, and the locks of kazoo.
+    pub(crate) const MUTEX_AND_KAZOO: Self =
+        Self { markers: &[("lock-", Mode::Exclusive), ("__lock__", Mode::Exclusive), ("__rlock__", Mode::Shared)] };
+    /// Curator's `InterProcessReadWriteLock`, and the locks of kazoo.
+    pub(crate) const READ_WRITE_AND_KAZOO: Self = Self {
+        markers: &[
+            ("__READ__", Mode::Shared),
+            ("__WRIT__", Mode::Exclusive),
+            ("__lock__", Mode::Exclusive),
+            ("__rlock__", Mode::Shared),
+        ],
+    };
+    /// The leases of Curator's `InterProcessSemaphoreV2`.
+    pub(crate) const LEASES: Self = Self { markers: &[("lease-", Mode::Shared)] };
+    /// Whatever queues in one parent.
+    pub(crate) const ANY: Self = Self {
+        markers: &[
+            ("lock-", Mode::Exclusive),
+            ("__READ__", Mode::Shared),
+            ("__WRIT__", Mode::Exclusive),
+            ("__lock__", Mode::Exclusive),
+            ("__rlock__", Mode::Shared),
+        ],
+    };
+
+    /// The marker that we write for a contender of this mode.
+    pub(crate) fn marker(self, mode: Mode) -> &'static str {
+        let (marker, _) =
+            self.markers.iter().find(|(_, of)| *of == mode).expect("BUG: a contender in a mode that the lock lacks");
+        marker
+    }
+
+    /// What the name of a child says, or `None` for a child that is no contender: another recipe's, or a foreign one.
+    pub(crate) fn parse(self, name: &str) -> Option<(Mode, Sequence)> {
+        self.markers.iter().find_map(|&(marker, mode)| Some((mode, Sequence::parse(name, marker)?)))
+    }
+}
+
 /// The number that the server appended to a contender's name.
 ///
 /// The server counts in a signed 32-bit number that wraps round after 2³¹ nodes in one parent. The order is therefore
@@ -66,14 +132,19 @@ impl Sequence {
         0.cmp(&other.0.wrapping_sub(self.0))
     }
 
-    /// Parses the sequence number of a contender: what follows the last `lock_name` in its name.
-    ///
-    /// `None` for a child that is no contender: another recipe's, or a foreign one.
-    pub(crate) fn parse(name: &str, lock_name: &str) -> Option<Self> {
-        let (_, digits) = name.rsplit_once(lock_name)?;
+    /// Parses what follows the last `marker` in a name.
+    fn parse(name: &str, marker: &str) -> Option<Self> {
+        let (_, digits) = name.rsplit_once(marker)?;
         let unsigned = digits.strip_prefix('-').unwrap_or(digits);
         let well_formed = digits.len() >= SEQUENCE_WIDTH && unsigned.bytes().all(|b| b.is_ascii_digit());
         if well_formed { digits.parse().ok().map(Self) } else { None }
+    }
+}
+
+impl fmt::Display for Sequence {
+    /// As the server writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0width$}", self.0, width = SEQUENCE_WIDTH)
     }
 }
 
@@ -118,6 +189,32 @@ mod tests {
     }
 
     #[test]
+    fn the_markers_of_all_clients_are_told_apart() {
+        let kazoo = ["4e2a2c1bb2a94a0f9d5f0a3f7d6a1c11__lock__0000000003", "4e2a2c1bb2a94a0f__rlock__0000000004"];
+        let modes = |names: Names, name: &str| names.parse(name).map(|(mode, sequence)| (mode, sequence.0));
+        assert_eq!(modes(Names::MUTEX, "_c_x-lock-0000000001"), Some((Mode::Exclusive, 1)));
+        assert_eq!(modes(Names::MUTEX, kazoo[0]), None);
+        assert_eq!(modes(Names::MUTEX_AND_KAZOO, kazoo[0]), Some((Mode::Exclusive, 3)));
+        assert_eq!(modes(Names::MUTEX_AND_KAZOO, kazoo[1]), Some((Mode::Shared, 4)));
+        assert_eq!(modes(Names::READ_WRITE, "_c_x-__READ__0000000001"), Some((Mode::Shared, 1)));
+        assert_eq!(modes(Names::READ_WRITE, "_c_x-__WRIT__0000000002"), Some((Mode::Exclusive, 2)));
+        assert_eq!(modes(Names::READ_WRITE_AND_KAZOO, kazoo[1]), Some((Mode::Shared, 4)));
+        assert_eq!(modes(Names::LEASES, "_c_x-lease-0000000009"), Some((Mode::Shared, 9)));
+        assert_eq!(modes(Names::LEASES, "_c_x-lock-0000000009"), None);
+        assert_eq!(
+            (Names::MUTEX.marker(Mode::Exclusive), Names::READ_WRITE.marker(Mode::Shared)),
+            ("lock-", "__READ__")
+        );
+    }
+
+    #[test]
+    fn a_protected_node_is_found_by_its_prefix_alone() {
+        let children = ["_c_a-lock-0000000001".to_owned(), "_c_b-lock-0000000002".to_owned()];
+        assert_eq!(find_protected(&children, "_c_b-lock-"), Some("_c_b-lock-0000000002"));
+        assert_eq!(find_protected(&children, "_c_c-lock-"), None);
+    }
+
+    #[test]
     fn the_order_goes_on_over_the_wrap() {
         let before = Sequence(i32::MAX);
         let after = Sequence(i32::MIN);
@@ -149,6 +246,7 @@ mod tests {
         fn every_number_that_the_server_can_append_is_read_back(number in any::<i32>()) {
             // The server formats with Java's "%010d", whose width counts the sign.
             prop_assert_eq!(parse(&format!("lock-{number:010}")), Some(number));
+            prop_assert_eq!(Sequence(number).to_string(), format!("{number:010}"));
         }
 
         #[test]

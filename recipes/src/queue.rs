@@ -1,14 +1,16 @@
 //! Who holds, who waits, and for whom: the decision, from one listing. Pure.
 //!
-//! The rule is Curator's `StandardLockInternalsDriver`: the contender with the lowest sequence number holds, and every
-//! other watches the one directly ahead of it, so that a release wakes one waiter instead of all of them.
+//! The rule is Curator's: a contender that wants the lock alone holds it when nobody is ahead, one that shares it when
+//! nobody who wants it alone is ahead. Whoever waits watches the nearest node that bars its way, so that a release
+//! wakes only those whom it may let in: one contender that wants the lock alone, or all that share it up to the next.
 
-use crate::node::Sequence;
+use crate::node::{Mode, Names, Sequence};
 
 /// A child of the lock's parent that takes part in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contender<'a> {
-    name: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) mode: Mode,
     sequence: Sequence,
 }
 
@@ -23,33 +25,45 @@ pub(crate) struct Queue<'a> {
 /// The answer to "do I hold?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
-    /// Our own node is in the listing and nobody is ahead of it.
+    /// Our own node is in the listing and nobody bars its way.
     Granted,
-    /// Somebody is ahead; the nearest of them is the one to watch.
+    /// Somebody does; the nearest of them is the one to watch.
     Behind { predecessor: &'a str },
     /// Our own node is not in the listing. Never a grant: whoever deleted it may have let another in.
     Missing,
 }
 
+impl Contender<'_> {
+    /// Whether `other`, ahead of this one, keeps it from holding.
+    fn is_barred_by(&self, other: &Self) -> bool {
+        let ahead = other.sequence.queue_cmp(self.sequence).is_lt();
+        ahead && (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
+    }
+}
+
 impl<'a> Queue<'a> {
     /// Reads a listing, in whatever order the server gave it.
-    pub(crate) fn from_children<S: AsRef<str>>(children: &'a [S], lock_name: &str) -> Self {
+    pub(crate) fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
         let mut queue = Self { contenders: Vec::with_capacity(children.len()), foreign: None };
         for name in children.iter().map(AsRef::as_ref) {
-            match Sequence::parse(name, lock_name) {
-                Some(sequence) => queue.contenders.push(Contender { name, sequence }),
+            match names.parse(name) {
+                Some((mode, sequence)) => queue.contenders.push(Contender { name, mode, sequence }),
                 None => queue.foreign = Some(name),
             }
         }
         queue
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.contenders.is_empty()
-    }
-
     pub(crate) fn foreign(&self) -> Option<&'a str> {
         self.foreign
+    }
+
+    /// Whether one more contender, behind all others, would hold at once.
+    pub(crate) fn admits(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Exclusive => self.contenders.is_empty(),
+            Mode::Shared => self.contenders.iter().all(|other| other.mode == Mode::Shared),
+        }
     }
 
     /// Decides for the contender named `own`. One pass: the queue need not be sorted to find a predecessor.
@@ -59,15 +73,37 @@ impl<'a> Queue<'a> {
         };
         self.contenders
             .iter()
-            .filter(|other| other.sequence.queue_cmp(own.sequence).is_lt())
+            .filter(|other| own.is_barred_by(other))
             .max_by(|a, b| a.sequence.queue_cmp(b.sequence))
             .map_or(Verdict::Granted, |nearest| Verdict::Behind { predecessor: nearest.name })
+    }
+
+    /// Decides for the contender named `own` that wants to share the lock with a hold of its owner, the one of the node
+    /// named `beside`, whose number it has. Missing when either is.
+    pub(crate) fn verdict_beside(&self, own: &str, beside: &str) -> Verdict<'a> {
+        let held = self.contenders.iter().any(|contender| contender.name == beside);
+        if held { self.verdict(own) } else { Verdict::Missing }
+    }
+
+    /// The contenders in the order of the queue, each with whether it holds.
+    pub(crate) fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
+        self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));
+        let first_exclusive = self.contenders.iter().find(|contender| contender.mode == Mode::Exclusive).copied();
+        let first = self.contenders.first().copied();
+        let holds = |contender: &Contender<'_>| {
+            let bar = if contender.mode == Mode::Exclusive { &first } else { &first_exclusive };
+            !bar.as_ref().is_some_and(|bar| contender.is_barred_by(bar))
+        };
+        let held: Vec<bool> = self.contenders.iter().map(holds).collect();
+        self.contenders.into_iter().zip(held).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -78,7 +114,7 @@ mod tests {
     #[test]
     fn the_lowest_sequence_holds_whatever_the_order_of_the_listing() {
         let children = names([7, 3, 5]);
-        let queue = Queue::from_children(&children, "lock-");
+        let queue = Queue::from_children(&children, Names::MUTEX);
         assert_eq!(queue.verdict(&children[1]), Verdict::Granted);
         assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
         assert_eq!(queue.verdict(&children[0]), Verdict::Behind { predecessor: &children[2] });
@@ -87,15 +123,15 @@ mod tests {
     #[test]
     fn a_missing_own_node_is_never_a_grant() {
         let children = names([1, 2]);
-        assert_eq!(Queue::from_children(&children, "lock-").verdict("_c_x9-lock-0000000000"), Verdict::Missing);
-        assert_eq!(Queue::from_children::<&str>(&[], "lock-").verdict("_c_x9-lock-0000000000"), Verdict::Missing);
+        assert_eq!(Queue::from_children(&children, Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
+        assert_eq!(Queue::from_children::<&str>(&[], Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
     }
 
     #[test]
     fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
         let mut children = names([4]);
         children.push("0".to_owned());
-        let queue = Queue::from_children(&children, "lock-");
+        let queue = Queue::from_children(&children, Names::MUTEX);
         assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
         assert_eq!(queue.foreign(), Some("0"));
     }
@@ -103,10 +139,70 @@ mod tests {
     #[test]
     fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
         let children = names([i32::MAX, i32::MIN, i32::MIN + 1]);
-        let queue = Queue::from_children(&children, "lock-");
+        let queue = Queue::from_children(&children, Names::MUTEX);
         assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
         assert_eq!(queue.verdict(&children[1]), Verdict::Behind { predecessor: &children[0] });
         assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
+    }
+
+    /// A queue of readers (`r`) and writers (`w`), and a name for each.
+    fn readers_and_writers(kinds: &str) -> Vec<String> {
+        let marker = |kind| if kind == 'r' { "__READ__" } else { "__WRIT__" };
+        kinds.chars().enumerate().map(|(i, kind)| format!("_c_x{i}-{}{i:010}", marker(kind))).collect()
+    }
+
+    #[test]
+    fn readers_share_until_a_writer_and_wait_for_the_nearest_writer_ahead() {
+        let children = readers_and_writers("rrwrwr");
+        let queue = Queue::from_children(&children, Names::READ_WRITE);
+        let verdicts: Vec<Verdict<'_>> = children.iter().map(|own| queue.verdict(own)).collect();
+        let behind = |i: usize| Verdict::Behind { predecessor: &children[i] };
+        assert_eq!(verdicts, [Verdict::Granted, Verdict::Granted, behind(1), behind(2), behind(3), behind(4)]);
+        assert!(!queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
+        let held: Vec<bool> = queue.into_order().into_iter().map(|(_, holds)| holds).collect();
+        assert_eq!(held, [true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn a_newcomer_may_share_with_readers_and_wants_an_empty_queue_otherwise() {
+        let readers = readers_and_writers("rr");
+        let queue = Queue::from_children(&readers, Names::READ_WRITE);
+        assert!(queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
+        let empty = Queue::from_children::<&str>(&[], Names::READ_WRITE);
+        assert!(empty.admits(Mode::Shared) && empty.admits(Mode::Exclusive));
+    }
+
+    #[test]
+    fn a_downgraded_reader_stands_where_its_writer_stands() {
+        let children = ["_c_a-__WRIT__0000000003", "_c_b-__READ__0000000003", "_c_c-__WRIT__0000000004"];
+        let queue = Queue::from_children(&children, Names::READ_WRITE);
+        assert_eq!(queue.verdict(children[0]), Verdict::Granted);
+        assert_eq!(queue.verdict(children[1]), Verdict::Granted);
+        assert!(matches!(queue.verdict(children[2]), Verdict::Behind { .. }));
+        assert_eq!(queue.verdict_beside(children[1], children[0]), Verdict::Granted);
+        let queue = Queue::from_children(&children[1..], Names::READ_WRITE);
+        assert_eq!(queue.verdict(children[2]), Verdict::Behind { predecessor: children[1] });
+        assert_eq!(queue.verdict_beside(children[1], children[0]), Verdict::Missing);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_says_of_everybody_what_its_own_verdict_says(kinds in "[rw]{0,8}") {
+            let children = readers_and_writers(&kinds);
+            for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
+                let verdict = Queue::from_children(&children, Names::READ_WRITE).verdict(contender.name);
+                prop_assert_eq!(holds, verdict == Verdict::Granted);
+            }
+        }
+
+        #[test]
+        fn a_newcomer_is_admitted_just_when_it_would_be_granted_behind_all(kinds in "[rw]{0,8}", newcomer in "[rw]") {
+            let before = readers_and_writers(&kinds);
+            let after = readers_and_writers(&format!("{kinds}{newcomer}"));
+            let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };
+            let granted = Queue::from_children(&after, Names::READ_WRITE).verdict(&after[kinds.len()]);
+            prop_assert_eq!(Queue::from_children(&before, Names::READ_WRITE).admits(mode), granted == Verdict::Granted);
+        }
     }
 
     /// Removes contenders in every order and, after each removal, re-decides only for those whose watched node went,
@@ -119,7 +215,7 @@ mod tests {
                 let mut present: BTreeSet<usize> = (0..children.len()).collect();
                 let decide = |present: &BTreeSet<usize>, own: usize| {
                     let listing: Vec<&String> = present.iter().map(|&i| &children[i]).collect();
-                    match Queue::from_children(&listing, "lock-").verdict(&children[own]) {
+                    match Queue::from_children(&listing, Names::MUTEX).verdict(&children[own]) {
                         Verdict::Granted => None,
                         Verdict::Behind { predecessor } => children.iter().position(|name| name == predecessor),
                         Verdict::Missing => panic!("a present contender was not found"),

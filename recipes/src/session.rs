@@ -1,5 +1,6 @@
 //! One ZooKeeper session: connection, state, clean-up and traffic.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -9,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
 use zookeeper_client::{Client, Error as ClientError, SessionState, StateWatcher};
 
+use crate::acl::{Acl, Auth, NodePolicy, Parents};
 use crate::claim::Remains;
 use crate::error::Error;
 use crate::liveness::{self, ConnectionState, Event, Liveness, LostReason};
@@ -25,19 +27,35 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How to open a [`Session`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
     /// After how much silence the server expires the session and deletes its nodes. The server may grant another
     /// value, see [`Session::timeout`]. A holder that dies blocks the others for this long.
     pub timeout: Duration,
     /// How long to go on trying to connect.
     pub connect_within: Duration,
+    /// Who the session is; nobody in particular when empty.
+    pub auth: Vec<Auth>,
+    /// Who may do what with the nodes that the session creates: those of its locks and their missing parents.
+    pub acl: Acl,
+    /// Other ACLs for the nodes of these paths, such as that of a parent under which others may create locks but not
+    /// delete them.
+    pub acl_of: BTreeMap<String, Acl>,
+    /// How missing parents of locks are created.
+    pub parents: Parents,
 }
 
 impl Default for SessionConfig {
-    /// A timeout of 10 s, and 15 s to connect.
+    /// A timeout of 10 s, 15 s to connect, no credentials, nodes that are open to anyone, containers as parents.
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(10), connect_within: Duration::from_secs(15) }
+        Self {
+            timeout: Duration::from_secs(10),
+            connect_within: Duration::from_secs(15),
+            auth: Vec::new(),
+            acl: Acl::open(),
+            acl_of: BTreeMap::new(),
+            parents: Parents::default(),
+        }
     }
 }
 
@@ -88,10 +106,13 @@ impl Session {
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
                 let connecting = Instant::now();
-                let connector = Client::connector()
+                let mut connector = Client::connector()
                     .with_session_timeout(timeout)
                     .with_connection_timeout(liveness::connection_timeout(timeout))
                     .with_fail_eagerly();
+                for Auth { scheme, credentials } in &config.auth {
+                    connector = connector.with_auth(scheme, credentials);
+                }
                 match connector.connect(connect_string).await {
                     // The server grants less than was asked for. A dead connection must then be noticed sooner, for
                     // there to be time to reconnect.
@@ -100,8 +121,8 @@ impl Session {
                         continue;
                     }
                     Ok(client) => return Ok((client, connecting)),
-                    // A malformed connect string will not get better.
-                    Err(error @ ClientError::BadArguments(_)) => return Err(error),
+                    // A malformed connect string or refused credentials will not get better.
+                    Err(error @ (ClientError::BadArguments(_) | ClientError::AuthFailed)) => return Err(error),
                     Err(error) => {
                         debug!(connect_string, %error, "could not connect, trying again");
                         last_error = error;
@@ -117,16 +138,19 @@ impl Session {
             source: source.into(),
         };
         match tokio::time::timeout(config.connect_within, attempts).await {
-            Ok(Ok((client, connecting))) => Ok(Self::start(client, connecting)),
+            Ok(Ok((client, connecting))) => {
+                let SessionConfig { acl, acl_of, parents, .. } = config;
+                Ok(Self::start(client, connecting, NodePolicy { acl, acl_of, parents }))
+            }
             Ok(Err(error)) => Err(failed(error)),
             Err(_) => Err(failed(last_error)),
         }
     }
 
-    fn start(client: Client, connecting: Instant) -> Self {
+    fn start(client: Client, connecting: Instant, policy: NodePolicy) -> Self {
         let (id, timeout, states) = (client.session_id().0, client.session_timeout(), client.state_watcher());
         let pulse = Arc::new(Pulse::new(timeout, connecting));
-        let wire = Arc::new(Wire::new(client, Arc::clone(&pulse)));
+        let wire = Arc::new(Wire::new(client, Arc::clone(&pulse), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
         tokio::spawn(monitor(states, Arc::clone(&pulse), Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));

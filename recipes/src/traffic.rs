@@ -7,15 +7,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zookeeper_client::Acl;
+
 /// The length field before every packet.
 const LENGTH: usize = 4;
 /// xid and operation code.
 const REQUEST_HEADER: usize = LENGTH + 8;
 /// xid, zxid and error code. A reply that reports an error is nothing else.
 const REPLY_HEADER: usize = LENGTH + 16;
-const STAT: usize = 68;
-/// One entry for world:anyone: count, permissions, scheme, identity.
-const ACL_OPEN: usize = 4 + 4 + string_len("world".len()) + string_len("anyone".len());
+pub(crate) const STAT: usize = 68;
 /// Kind and state of a notification; its path follows.
 const NOTIFICATION: usize = 8;
 
@@ -82,8 +82,15 @@ pub(crate) const fn string_len(len: usize) -> usize {
 }
 
 /// `create`: path, data, ACL, flags.
-pub(crate) const fn create_request_len(path: usize, data: usize) -> usize {
-    string_len(path) + string_len(data) + ACL_OPEN + 4
+pub(crate) fn create_request_len(path: usize, data: usize, acl: &[Acl]) -> usize {
+    // An entry is permissions, scheme and identity; the vector of them begins with its length.
+    let entry = |entry: &Acl| 4 + string_len(entry.scheme().len()) + string_len(entry.id().len());
+    string_len(path) + string_len(data) + 4 + acl.iter().map(entry).sum::<usize>() + 4
+}
+
+/// `setData`: path, data, version.
+pub(crate) const fn set_data_request_len(path: usize, data: usize) -> usize {
+    string_len(path) + string_len(data) + 4
 }
 
 /// The reply to `create`: the path as created, its stat.

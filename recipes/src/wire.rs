@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat, StateWatcher};
 
+use crate::acl::{NodePolicy, Parents};
 use crate::pulse::Pulse;
 use crate::traffic::{self, Counters};
 
@@ -18,6 +19,7 @@ pub(crate) struct Wire {
     chroot_len: usize,
     counters: Counters,
     pulse: Arc<Pulse>,
+    policy: NodePolicy,
 }
 
 /// A watch that was set; dropping it takes it back.
@@ -39,10 +41,10 @@ impl Watch {
 }
 
 impl Wire {
-    pub(crate) fn new(client: Client, pulse: Arc<Pulse>) -> Self {
+    pub(crate) fn new(client: Client, pulse: Arc<Pulse>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
-        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default(), pulse }
+        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default(), pulse, policy }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -72,8 +74,9 @@ impl Wire {
         mode: CreateMode,
     ) -> Result<(String, Stat), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
-        self.counters.sent(traffic::create_request_len(self.path_len(path), data.len()));
-        let options = mode.with_acls(Acls::anyone_all());
+        let acl = self.policy.acl(path).entries();
+        self.counters.sent(traffic::create_request_len(self.path_len(path), data.len(), acl));
+        let options = mode.with_acls(Acls::new(acl));
         let created = answer(client.create(path, data, &options).await);
         let created = created.map(|(stat, sequence)| match mode {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
@@ -117,6 +120,25 @@ impl Wire {
         Ok((data, stat, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
     }
 
+    /// Lists the children of a node and watches for one to come or go.
+    pub(crate) async fn watch_children(self: &Arc<Self>, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let watched = answer(client.list_and_watch_children(path).await);
+        self.replied(sent, &watched, |(names, _)| traffic::children_reply_len(names));
+        let (names, watcher) = watched?;
+        Ok((names, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
+    }
+
+    /// Sets the data of a node, if it still has that `version`.
+    pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::set_data_request_len(self.path_len(path), data.len()));
+        let set = answer(client.set_data(path, data, version).await);
+        self.replied(sent, &set, |_| traffic::STAT);
+        set
+    }
+
     /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
@@ -126,12 +148,15 @@ impl Wire {
         synced
     }
 
-    /// Creates a node and its missing ancestors as containers, which the server removes once they have been empty for
-    /// a while. Those that exist are left as they are.
-    pub(crate) async fn create_containers(&self, path: &str) -> Result<(), ClientError> {
+    /// Creates a node and its missing ancestors as [`Parents`] of locks. Those that exist are left as they are.
+    pub(crate) async fn create_parents(&self, path: &str) -> Result<(), ClientError> {
+        let mode = match self.policy.parents {
+            Parents::Container => CreateMode::Container,
+            Parents::Persistent => CreateMode::Persistent,
+        };
         let mut missing = vec![path];
         while let Some(&deepest) = missing.last() {
-            match self.create(deepest, &[], CreateMode::Container).await {
+            match self.create(deepest, &[], mode).await {
                 Ok(_) | Err(ClientError::NodeExists) => {
                     missing.pop();
                 }
@@ -161,7 +186,9 @@ impl Wire {
         match reply {
             Ok(value) => self.counters.received(record_len(value)),
             // These errors are the server's word; any other may mean that no reply came.
-            Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty) => self.counters.received(0),
+            Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty | ClientError::BadVersion) => {
+                self.counters.received(0)
+            }
             Err(_) => return,
         }
         self.pulse.answered(sent);

@@ -1,0 +1,232 @@
+//! The protocol of the queue, model-checked: whatever the order of requests, notifications, faults and users, for a few
+//! contenders every order there is.
+//!
+//! Contenders are the state machines of `acquire.rs`, `claim.rs`, `reaper.rs` and `semaphore.rs`, one request a step, and
+//! decide by the library's own code: how nodes are named, parsed and found again, who holds and who waits for whom,
+//! who is let in by a `try`, how leases are counted, when a hold is lost. [`Rules`] names the decisions. The second half
+//! of the tests swaps one of them for a mistake that others have made, and expects the same checker to find it.
+//!
+//! # What is modelled
+//!
+//! * One server: the children of the lock's parents, with number and session, and watches that fire once.
+//! * A request that is applied or not, and whose reply comes or not; the search for a node of unknown name; `acquire`,
+//!   `try_acquire`, a downgrade, permits one by one and several at once.
+//! * At any moment: a cancel or a deadline that passes (one and the same here: either way the claim is deleted, by
+//!   name or after a search, until it is gone), the death of a process, a silence that costs the hold, the expiry of a
+//!   session, the deletion of a waiter's node by hand, a notification without a deletion.
+//! * Time, only as an order: a session expires after its client has taken its holds for lost. That this is so is
+//!   checked in [`clocks`], with time.
+//!
+//! # What is not
+//!
+//! * Servers that lag behind. A reader that sees the past of the queue sees at least what was ahead of its own node when
+//!   that was created, so it waits too long, until its server has caught up, but is never granted too early. The search
+//!   for a node begins with a `sync` for that reason and is one step here.
+//! * The client library's own work: that requests of a session keep their order, that a watch survives a reconnect, that
+//!   a write which was lost on a broken connection is not applied after the next `sync`.
+//! * Missing parents, refused requests, a count of permits that changes, several contenders on one session, numbers that
+//!   wrap, revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
+//! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
+//!   add leases because the place in the queue of one was deleted by hand.
+//! * More contenders than here. A contender that comes again is one more contender.
+
+mod clocks;
+mod properties;
+mod protocol;
+mod server;
+mod steps;
+
+use std::collections::BTreeSet;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use self::properties::{AWAKE, CLEAN, EXCLUSION, ORDER, SERVED, find_endless_run};
+use self::protocol::{Faults, Protocol, Rules};
+use self::server::Program::{self, Downgrade, FlatPermit, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write};
+use crate::node::Names;
+use crate::queue::{Queue, Verdict};
+
+/// Follows every run, and wants at least so many states, lest the model become empty without anybody noticing.
+fn check(model: Protocol, states_min: usize) {
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    let states = checker.unique_state_count();
+    assert!(states >= states_min, "only {states} states");
+}
+
+#[test]
+fn three_contenders_of_a_mutex_stand_every_fault() {
+    check(Protocol::new(&[Lock, Lock, Lock], Faults::ALL), 10_000);
+}
+
+#[test]
+fn four_contenders_of_a_mutex_stand_every_fault() {
+    check(Protocol::new(&[Lock, Lock, Lock, Lock], Faults::ALL), 180_000);
+}
+
+#[test]
+fn who_only_tries_disturbs_nobody_who_waits() {
+    check(Protocol::new(&[Lock, Lock, TryLock], Faults::ALL), 25_000);
+}
+
+#[test]
+fn readers_share_and_exclude_writers() {
+    check(Protocol::new(&[Write, Read, Read], Faults::ALL), 25_000);
+    check(Protocol::new(&[Write, Write, Read], Faults::ALL), 25_000);
+    check(Protocol::new(&[Write, Write, Read, Read], Faults::FEW), 70_000);
+}
+
+#[test]
+fn a_downgrade_lets_no_writer_in_between() {
+    check(Protocol::new(&[Downgrade, Write, Read], Faults::ALL), 150_000);
+    check(Protocol::new(&[Downgrade, Downgrade, Write, Read], Faults::FEW), 350_000);
+}
+
+#[test]
+fn of_a_semaphore_no_more_hold_than_there_are_permits() {
+    check(Protocol::new(&[Permit, Permit, Permit], Faults::ALL), 400_000);
+    check(Protocol::new(&[Permit, Permit, Permit, Permit], Faults::FEW), 100_000);
+}
+
+#[test]
+fn a_semaphore_of_one_permit_is_a_mutex() {
+    check(Protocol::new(&[Permit, Permit, Permit], Faults::FEW).with_permits(1), 9_000);
+}
+
+#[test]
+fn who_only_tries_for_a_permit_disturbs_nobody_who_waits() {
+    check(Protocol::new(&[Permit, Permit, TryPermit], Faults::FEW), 30_000);
+    check(Protocol::new(&[Permit, TryPermit], Faults::ALL).with_permits(1), 10_000);
+}
+
+#[test]
+fn several_permits_at_once_are_had_without_deadlock() {
+    check(Protocol::new(&[Permit, TwoPermits], Faults::ALL), 50_000);
+    check(Protocol::new(&[Permit, TwoPermits, TwoPermits], Faults::FEW), 75_000);
+}
+
+/// A client that keeps what it does over a change of its session, as the library does not, still must not take the node
+/// of its earlier session for its own.
+#[test]
+fn a_node_of_an_earlier_session_is_not_adopted() {
+    check(Protocol::new(&[Lock, Lock, Lock], RENEWED), 2_000);
+}
+
+const RENEWED: Faults = Faults { renewals: true, ..Faults::FEW };
+
+/// That in a state where nothing happens any more nobody is forgotten says little when something may happen for ever.
+#[test]
+fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
+    for (programs, faults) in [
+        ([Lock, Lock, TryLock], Faults::ALL),
+        ([Downgrade, Write, Read], Faults::FEW),
+        ([Permit, Permit, TryPermit], Faults::FEW),
+        ([Permit, TwoPermits, TwoPermits], Faults::FEW),
+    ] {
+        let model = Protocol::new(&programs, faults);
+        assert_eq!(find_endless_run(&model, |state, actions| model.work(state, actions)), None, "{programs:?}");
+    }
+    let model = Protocol::new(&[Lock, Lock], Faults { touches: true, ..Faults::NONE });
+    let disturbed = find_endless_run(&model, |state, actions| model.actions(state, actions));
+    assert!(disturbed.is_some(), "a waiter that is woken for nothing again and again was not noticed");
+}
+
+/// Expects a run in which the property fails by these rules.
+fn expect_failure(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
+    let model = Protocol::new(programs, faults).with_rules(rules);
+    let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
+    model.checker().finish_when(found).spawn_bfs().join().assert_any_discovery(property);
+}
+
+/// Expects the property to fail by these rules, and to hold by those of the library.
+fn expect_failure_of_these_rules_only(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
+    expect_failure(programs, faults, rules, property);
+    Protocol::new(programs, faults).checker().spawn_bfs().join().assert_no_discovery(property);
+}
+
+/// The names of all contenders, in the order of the queue.
+fn order(children: &[String], names: Names) -> Vec<&str> {
+    Queue::from_children(children, names).into_order().into_iter().map(|(contender, _)| contender.name).collect()
+}
+
+fn by_the_library<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
+    Queue::from_children(children, names).verdict(own)
+}
+
+#[test]
+fn planted_a_waiter_that_watches_the_last_in_the_queue_is_found_asleep() {
+    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
+        let verdict = by_the_library(children, names, own);
+        let last = order(children, names).into_iter().rfind(|other| *other != own);
+        match (verdict, last) {
+            (Verdict::Behind { .. }, Some(predecessor)) => Verdict::Behind { predecessor },
+            _ => verdict,
+        }
+    }
+    expect_failure_of_these_rules_only(&[Lock, Lock, Lock], Faults::NONE, Rules { verdict, ..Rules::default() }, AWAKE);
+}
+
+#[test]
+fn planted_a_reader_that_watches_the_reader_directly_ahead_is_found_asleep() {
+    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
+        let ahead = order(children, names).into_iter().take_while(|other| *other != own).last();
+        match (by_the_library(children, names, own), ahead) {
+            (Verdict::Behind { .. }, Some(predecessor)) => Verdict::Behind { predecessor },
+            (verdict, _) => verdict,
+        }
+    }
+    expect_failure_of_these_rules_only(
+        &[Write, Read, Read],
+        Faults::NONE,
+        Rules { verdict, ..Rules::default() },
+        AWAKE,
+    );
+}
+
+#[test]
+fn planted_a_grant_to_who_finds_its_node_missing_is_found() {
+    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
+        match by_the_library(children, names, own) {
+            Verdict::Missing => Verdict::Granted,
+            verdict => verdict,
+        }
+    }
+    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { verdict, ..Rules::default() });
+    expect_failure_of_these_rules_only(&[Lock, Lock], faults, rules, EXCLUSION);
+    expect_failure_of_these_rules_only(&[Lock, Lock], faults, rules, ORDER);
+}
+
+#[test]
+fn planted_a_queue_of_two_permits_with_the_watch_on_whoever_is_directly_ahead_is_found() {
+    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
+        let order = order(children, names);
+        match order.iter().position(|other| *other == own) {
+            Some(0 | 1) => Verdict::Granted,
+            Some(i) => Verdict::Behind { predecessor: order[i - 1] },
+            None => Verdict::Missing,
+        }
+    }
+    let rules = Rules { verdict, ..Rules::default() };
+    // Of three contenders the first gives its permit back, the second keeps it, and the third watches the second.
+    expect_failure(&[FlatPermit, FlatPermit, FlatPermit], Faults::NONE, rules, AWAKE);
+}
+
+#[test]
+fn planted_a_create_that_is_repeated_without_a_search_is_found_waiting_for_itself() {
+    let rules = Rules { finds_before_repeating: false, ..Rules::default() };
+    let faults = Faults { replies_lost_max: Some(1), cancels: true, ..Faults::NONE };
+    expect_failure_of_these_rules_only(&[Lock], faults, rules, SERVED);
+    expect_failure_of_these_rules_only(&[Lock], faults, rules, CLEAN);
+}
+
+#[test]
+fn planted_the_adoption_of_a_node_of_an_earlier_session_is_found() {
+    let rules = Rules { is_ours: |_, _| true, ..Rules::default() };
+    expect_failure_of_these_rules_only(&[Lock, Lock], RENEWED, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_hold_that_outlives_its_session_is_found() {
+    let rules = Rules { loses_before_expiry: false, ..Rules::default() };
+    expect_failure_of_these_rules_only(&[Lock, Lock], Faults { expiries: true, ..Faults::NONE }, rules, EXCLUSION);
+}

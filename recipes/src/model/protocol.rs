@@ -1,0 +1,293 @@
+//! The protocol: who can do what next, and what becomes of it.
+
+use stateright::{Model, Property};
+use zookeeper_client::Stat;
+
+use super::properties;
+use super::server::{Claim, Phase, Program, Slot, State};
+use super::steps::remove_named;
+use crate::claim;
+use crate::node::Names;
+use crate::queue::{Queue, Verdict};
+
+/// The decisions that the contenders make. By default those of the library; a test that plants a mistake swaps one.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    /// Who holds, and for whom to wait.
+    pub(super) verdict: for<'a> fn(&'a [String], Names, &str) -> Verdict<'a>,
+    /// Whether this session, the last argument, created the node that was found by its prefix.
+    pub(super) is_ours: fn(&Stat, i64) -> bool,
+    /// Whether to look for the node at all before `create` is repeated.
+    pub(super) finds_before_repeating: bool,
+    /// Whether a hold is taken for lost before the server can expire its session.
+    pub(super) loses_before_expiry: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            verdict: |children, names, own| Queue::from_children(children, names).verdict(own),
+            is_ours: claim::is_ours,
+            finds_before_repeating: true,
+            loses_before_expiry: true,
+        }
+    }
+}
+
+/// What may go wrong, or may be wished by a user, at any moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    /// Replies to writes that are lost, the write being applied or not. `None` for any number.
+    pub(super) replies_lost_max: Option<u8>,
+    /// Futures and guards are dropped, deadlines pass.
+    pub(super) cancels: bool,
+    /// Processes die, and their sessions expire later.
+    pub(super) crashes: bool,
+    /// Sessions of living processes are silent for so long that they are lost, and may expire.
+    pub(super) expiries: bool,
+    /// Somebody deletes nodes of waiters; of leases, which are created again, at most one.
+    pub(super) deletions: bool,
+    /// Watches fire although nothing was deleted.
+    pub(super) touches: bool,
+    /// A session is replaced by another while a reply is outstanding. The library never does that; clients that
+    /// reconnect by themselves do.
+    pub(super) renewals: bool,
+}
+
+impl Faults {
+    /// Everything that the library must stand, in any number.
+    pub(super) const ALL: Self = Self {
+        replies_lost_max: None,
+        cancels: true,
+        crashes: true,
+        expiries: true,
+        deletions: true,
+        touches: true,
+        renewals: false,
+    };
+    pub(super) const NONE: Self = Self {
+        replies_lost_max: Some(0),
+        cancels: false,
+        crashes: false,
+        expiries: false,
+        deletions: false,
+        touches: false,
+        renewals: false,
+    };
+    /// What the library must stand, with fewer of them so that four contenders can be followed.
+    pub(super) const FEW: Self = Self { replies_lost_max: Some(1), cancels: true, expiries: true, ..Self::NONE };
+}
+
+/// One queue, with those who want it.
+#[derive(Clone)]
+pub(super) struct Protocol {
+    pub(super) programs: Vec<Program>,
+    pub(super) permits: usize,
+    pub(super) faults: Faults,
+    pub(super) rules: Rules,
+}
+
+/// Something that happens. The number is the index of the contender that it happens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// A request is sent, applied and answered, and the contender acts on the answer.
+    Step(usize),
+    /// A write is lost on the way, or its reply is.
+    LoseReply {
+        client: usize,
+        slot: Slot,
+        applied: bool,
+    },
+    /// The notification of a watch arrives.
+    Wake(usize),
+    /// The user has done what it wanted the lock for: it releases, or downgrades.
+    Proceed(usize),
+    /// One deletion, or the search that it needs first.
+    Remove(usize, Slot),
+    /// A future or guard is dropped, or a deadline has passed.
+    GiveUp(usize),
+    Crash(usize),
+    /// The client's clock says that the session may have expired.
+    LoseHold(usize),
+    /// The server's clock says that the session has expired.
+    Expire(usize),
+    /// As `Expire`, of a session that was replaced.
+    ExpireReplaced(usize),
+    Renew(usize),
+    /// Somebody deletes the node by hand.
+    Delete(usize, Slot),
+    /// The watched node changes.
+    Touch(usize),
+}
+
+impl Protocol {
+    pub(super) fn new(programs: &[Program], faults: Faults) -> Self {
+        Self { programs: programs.to_vec(), permits: 2, faults, rules: Rules::default() }
+    }
+
+    pub(super) fn with_permits(self, permits: usize) -> Self {
+        Self { permits, ..self }
+    }
+
+    pub(super) fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// What will happen sooner or later: whoever can take a step takes it, notifications arrive, and the sessions of the
+    /// dead expire.
+    pub(super) fn progress(&self, state: &State, actions: &mut Vec<Action>) {
+        for (i, client) in state.clients.iter().enumerate() {
+            match client.phase {
+                _ if client.ended => actions.push(Action::Step(i)),
+                Phase::Look
+                | Phase::Create(_)
+                | Phase::Find(_)
+                | Phase::List(_)
+                | Phase::Watch(..)
+                | Phase::WatchLeases
+                | Phase::Unlock => actions.push(Action::Step(i)),
+                Phase::Sleep(kind, number) if !state.has(kind, number) => actions.push(Action::Wake(i)),
+                Phase::SleepOnLeases { changed: true } => actions.push(Action::Wake(i)),
+                Phase::Clean => {
+                    let claimed = Slot::ALL.into_iter().filter(|slot| client.claim(*slot) != Claim::Disarmed);
+                    actions.extend(claimed.map(|slot| Action::Remove(i, slot)));
+                }
+                Phase::Dead => actions.push(Action::Expire(i)),
+                _ => {}
+            }
+            if client.nodes.iter().any(|node| node.session != client.session) {
+                actions.push(Action::ExpireReplaced(i));
+            }
+        }
+    }
+
+    /// What users do who hold, if they do anything.
+    fn proceeding(state: &State, actions: &mut Vec<Action>) {
+        for (i, client) in state.clients.iter().enumerate() {
+            let holds = matches!(client.phase, Phase::Hold | Phase::HoldBoth | Phase::Unlock | Phase::HoldSecond);
+            if holds && !client.ended {
+                actions.push(Action::Proceed(i));
+            }
+        }
+    }
+
+    /// All that happens when nothing goes wrong any more.
+    pub(super) fn work(&self, state: &State, actions: &mut Vec<Action>) {
+        self.progress(state, actions);
+        Self::proceeding(state, actions);
+    }
+
+    /// What may go wrong.
+    fn faults(&self, state: &State, actions: &mut Vec<Action>) {
+        let faults = &self.faults;
+        let losing = faults.replies_lost_max.is_none_or(|max| state.replies_lost < max);
+        for (i, client) in state.clients.iter().enumerate() {
+            let phase = client.phase;
+            if matches!(phase, Phase::Done | Phase::Dead) || client.ended {
+                continue;
+            }
+            for slot in Slot::ALL.into_iter().filter(|_| losing) {
+                let deletes = matches!(client.claim(slot), Claim::Named(_) | Claim::Found(_));
+                let writes = match phase {
+                    Phase::Create(of) => of == slot,
+                    Phase::Unlock => slot == Slot::First,
+                    Phase::Clean => deletes,
+                    _ => false,
+                };
+                if writes {
+                    actions.extend([true, false].map(|applied| Action::LoseReply { client: i, slot, applied }));
+                }
+            }
+            if faults.cancels && phase != Phase::Clean {
+                actions.push(Action::GiveUp(i));
+            }
+            if faults.crashes {
+                actions.push(Action::Crash(i));
+            }
+            if faults.expiries && client.hold().is_some() {
+                actions.push(Action::LoseHold(i));
+            }
+            if faults.expiries && (client.hold().is_none() || !self.rules.loses_before_expiry) {
+                actions.push(Action::Expire(i));
+            }
+            let waits = matches!(phase, Phase::List(_) | Phase::Watch(..) | Phase::WatchLeases) || client.is_asleep();
+            if faults.deletions && waits && client.hold().is_none() {
+                let deletable = |slot: &Slot| *slot == Slot::First || state.leases_deleted == 0;
+                let there = Slot::ALL.into_iter().filter(|slot| client.node(*slot).is_some());
+                actions.extend(there.filter(deletable).map(|slot| Action::Delete(i, slot)));
+            }
+            if faults.touches && matches!(phase, Phase::Sleep(..)) {
+                actions.push(Action::Touch(i));
+            }
+            if faults.renewals && phase == Phase::Find(Slot::First) && client.session == 0 {
+                actions.push(Action::Renew(i));
+            }
+        }
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.programs)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.work(state, actions);
+        self.faults(state, actions);
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut next = last.clone();
+        match action {
+            Action::Step(i) => self.step(&mut next, i),
+            Action::LoseReply { client, slot, applied } => self.lose_reply(&mut next, client, slot, applied),
+            Action::Wake(i) => {
+                let leases = matches!(next.clients[i].phase, Phase::SleepOnLeases { .. });
+                next.clients[i].phase = Phase::List(if leases { Slot::Second } else { Slot::First });
+            }
+            Action::Touch(i) => next.clients[i].phase = Phase::List(Slot::First),
+            Action::Proceed(i) => {
+                let client = &mut next.clients[i];
+                match (client.phase, client.program) {
+                    (Phase::Hold, Program::Downgrade) if !client.lost => client.phase = Phase::Create(Slot::Second),
+                    (Phase::HoldBoth, _) => client.phase = Phase::Unlock,
+                    _ => client.give_up(),
+                }
+            }
+            Action::Remove(i, slot) => self.remove(&mut next, i, slot),
+            Action::GiveUp(i) => next.clients[i].give_up(),
+            Action::Crash(i) => {
+                next.clients[i].end();
+                next.clients[i].phase = Phase::Dead;
+            }
+            Action::LoseHold(i) => next.clients[i].lost = true,
+            Action::Expire(i) => {
+                let session = next.clients[i].session;
+                next.delete(i, |node| node.session == session);
+                // Whoever does not think to hold has no way to do harm before it is told, as its requests are refused.
+                match next.clients[i].hold() {
+                    Some(_) => next.clients[i].ended = true,
+                    None => next.clients[i].end(),
+                }
+            }
+            Action::ExpireReplaced(i) => {
+                let session = next.clients[i].session;
+                next.delete(i, |node| node.session != session);
+            }
+            Action::Renew(i) => next.clients[i].session += 1,
+            Action::Delete(i, slot) => {
+                next.leases_deleted += u8::from(slot != Slot::First);
+                remove_named(&mut next, i, slot);
+            }
+        }
+        next.clients.sort_unstable();
+        (next != *last).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::of(self)
+    }
+}

@@ -1,0 +1,202 @@
+//! What a contender does next, and what becomes of it: its requests, and its decisions on the answers.
+
+use zookeeper_client::Stat;
+
+use super::protocol::Protocol;
+use super::server::{self, Claim, Client, Kind, Phase, Program, Slot, State};
+use crate::leases::{self, Leases};
+use crate::node::{self, Names};
+use crate::queue::{Queue, Verdict};
+
+impl Protocol {
+    pub(super) fn step(&self, state: &mut State, i: usize) {
+        let client = &state.clients[i];
+        let phase = match client.phase {
+            _ if client.ended => return state.clients[i].end(),
+            Phase::Look if self.is_free(state, client.program) => Phase::Create(Slot::First),
+            Phase::Look => Phase::Done,
+            Phase::Create(slot) => {
+                let number = state.create(i, slot);
+                state.clients[i].set_claim(slot, Claim::Named(number));
+                after_create(&state.clients[i], slot)
+            }
+            Phase::Find(slot) => match self.find(state, i, slot) {
+                Some(number) => {
+                    state.clients[i].set_claim(slot, Claim::Named(number));
+                    after_create(&state.clients[i], slot)
+                }
+                None => Phase::Create(slot),
+            },
+            Phase::List(Slot::First) => self.decide(state, i),
+            Phase::List(_) if client.program == Program::Downgrade => decide_on_downgrade(state, i),
+            Phase::List(_) => self.decide_on_leases(state, i),
+            Phase::Watch(kind, number) if state.has(kind, number) => Phase::Sleep(kind, number),
+            Phase::Watch(..) => Phase::List(Slot::First),
+            Phase::WatchLeases if self.verdict_on_leases(state, i) == leases::Verdict::Full => {
+                Phase::SleepOnLeases { changed: false }
+            }
+            Phase::WatchLeases => Phase::List(Slot::Second),
+            Phase::Unlock => {
+                self.remove(state, i, Slot::First);
+                Phase::HoldSecond
+            }
+            _ => unreachable!("BUG: {client:?} takes no step"),
+        };
+        state.clients[i].phase = phase;
+        state.clients[i].finish_cleaning();
+    }
+
+    /// Whether it is worth while to try.
+    fn is_free(&self, state: &State, program: Program) -> bool {
+        let kind = program.kind(Slot::First);
+        let children = state.children(Kind::Lease);
+        let room = Leases::from_children(&children).have_room_for(program.leases().len(), self.permits);
+        let children = state.children(kind);
+        (room || program.leases().is_empty()) && Queue::from_children(&children, kind.names()).admits(kind.mode())
+    }
+
+    /// What a contender does when it sees the queue as it is now.
+    fn decide(&self, state: &mut State, i: usize) -> Phase {
+        let program = state.clients[i].program;
+        let kind = program.kind(Slot::First);
+        let children = state.children(kind);
+        match (self.rules.verdict)(&children, kind.names(), &own_name(state, i, Slot::First)) {
+            Verdict::Granted => {
+                if program != Program::FlatPermit {
+                    state.note_grant(i);
+                }
+                if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
+            }
+            Verdict::Behind { .. } if program.only_tries() => Phase::Clean,
+            Verdict::Behind { predecessor } => {
+                let position = children.iter().position(|child| child == predecessor);
+                let watched = position.and_then(|position| state.nodes(kind).nth(position));
+                let (_, node) = watched.expect("BUG: a predecessor that is not in the listing");
+                Phase::Watch(node.kind, node.number)
+            }
+            // An error, and the claim is dropped.
+            Verdict::Missing => Phase::Clean,
+        }
+    }
+
+    /// What a contender who has the turn does when it sees the leases as they are now.
+    fn decide_on_leases(&self, state: &mut State, i: usize) -> Phase {
+        match self.verdict_on_leases(state, i) {
+            leases::Verdict::Granted => Phase::Unlock,
+            leases::Verdict::Full | leases::Verdict::Missing if state.clients[i].program.only_tries() => Phase::Clean,
+            leases::Verdict::Full => Phase::WatchLeases,
+            // Those that somebody deleted are created again.
+            leases::Verdict::Missing => {
+                let client = &mut state.clients[i];
+                let missing = |slot: &Slot| client.node(*slot).is_none();
+                let missing: Vec<Slot> = client.program.leases().iter().copied().filter(missing).collect();
+                missing.iter().for_each(|slot| client.set_claim(*slot, Claim::Disarmed));
+                after_create(client, Slot::Second)
+            }
+        }
+    }
+
+    fn verdict_on_leases(&self, state: &State, i: usize) -> leases::Verdict {
+        let slots = state.clients[i].program.leases();
+        let own: Vec<String> = slots.iter().map(|slot| own_name(state, i, *slot)).collect();
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        Leases::from_children(&state.children(Kind::Lease)).verdict(&own, self.permits)
+    }
+
+    /// The number of the node of a `create` whose reply was lost.
+    fn find(&self, state: &State, i: usize, slot: Slot) -> Option<u8> {
+        let client = &state.clients[i];
+        let kind = client.program.kind(slot);
+        let children = state.children(kind);
+        let found = node::find_protected(&children, &server::prefix(i, slot, kind))?;
+        let position = children.iter().position(|child| child == found)?;
+        let (_, node) = state.nodes(kind).nth(position)?;
+        (self.rules.is_ours)(&stat_of(node.session), client.session.into()).then_some(node.number)
+    }
+
+    pub(super) fn lose_reply(&self, state: &mut State, i: usize, slot: Slot, applied: bool) {
+        if self.faults.replies_lost_max.is_some() {
+            state.replies_lost += 1;
+        }
+        if let Phase::Create(_) = state.clients[i].phase {
+            if applied {
+                state.create(i, slot);
+            }
+            let client = &mut state.clients[i];
+            client.set_claim(slot, Claim::Unnamed);
+            client.phase = if self.rules.finds_before_repeating { Phase::Find(slot) } else { Phase::Create(slot) };
+            return;
+        }
+        if applied {
+            remove_named(state, i, slot);
+        }
+        // A node that was found is looked for again, one whose name is known is deleted again.
+        if let Claim::Found(_) = state.clients[i].claim(slot) {
+            state.clients[i].set_claim(slot, Claim::Unnamed);
+        }
+    }
+
+    pub(super) fn remove(&self, state: &mut State, i: usize, slot: Slot) {
+        let claim = match state.clients[i].claim(slot) {
+            Claim::Unnamed => self.find(state, i, slot).map_or(Claim::Disarmed, Claim::Found),
+            _ => {
+                remove_named(state, i, slot);
+                Claim::Disarmed
+            }
+        };
+        state.clients[i].set_claim(slot, claim);
+        state.clients[i].finish_cleaning();
+    }
+}
+
+/// Deletes the node that a claim names, if it is there.
+pub(super) fn remove_named(state: &mut State, i: usize, slot: Slot) {
+    if let Claim::Named(number) | Claim::Found(number) = state.clients[i].claim(slot) {
+        state.delete(i, |node| (node.slot, node.number) == (slot, number));
+    }
+}
+
+/// What a contender does that knows the name of the node that it has created.
+fn after_create(client: &Client, slot: Slot) -> Phase {
+    let unnamed = |slot: &Slot| !matches!(client.claim(*slot), Claim::Named(_));
+    match client.program.leases().iter().copied().find(unnamed) {
+        Some(lacking) if slot != Slot::First => Phase::Create(lacking),
+        _ if slot == Slot::First => Phase::List(Slot::First),
+        _ => Phase::List(Slot::Second),
+    }
+}
+
+/// What a contender does that wants to share in the place of its own hold.
+fn decide_on_downgrade(state: &State, i: usize) -> Phase {
+    let children = state.children(Kind::Read);
+    let queue = Queue::from_children(&children, Names::READ_WRITE);
+    match queue.verdict_beside(&own_name(state, i, Slot::Second), &own_name(state, i, Slot::First)) {
+        Verdict::Granted => Phase::HoldBoth,
+        // An error; its user then drops the hold, too.
+        Verdict::Behind { .. } | Verdict::Missing => Phase::Clean,
+    }
+}
+
+fn own_name(state: &State, i: usize, slot: Slot) -> String {
+    let client: &Client = &state.clients[i];
+    match client.claim(slot) {
+        Claim::Named(number) => server::name(i, slot, client.program.kind(slot), number),
+        claim => unreachable!("BUG: {claim:?} has no name"),
+    }
+}
+
+fn stat_of(session: u8) -> Stat {
+    Stat {
+        ephemeral_owner: session.into(),
+        czxid: 0,
+        mzxid: 0,
+        pzxid: 0,
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        data_length: 0,
+        num_children: 0,
+    }
+}

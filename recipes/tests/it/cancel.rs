@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_recipes::Session;
+use zk_recipes::{AnyLock, Owner, RwLock, Session};
 
-use crate::support::{Lab, Lock, RECIPES, Recipe, soon};
+use crate::support::{Lab, RECIPES, Recipe, soon, until};
 
 /// How long a future that waits behind a holder is given to be polled once more. It is not: that is how the last
 /// `await` is known to be reached.
@@ -15,7 +15,7 @@ const IDLE: Duration = Duration::from_millis(300);
 
 /// What became of a future that was to be dropped.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     /// It was done before it had been polled that often.
     Finished,
     /// It was dropped after that many polls.
@@ -24,7 +24,7 @@ enum Outcome {
     Idle,
 }
 
-async fn drop_after(polls: usize, future: impl Future) -> Outcome {
+pub(crate) async fn drop_after(polls: usize, future: impl Future) -> Outcome {
     let mut future = pin!(future);
     let mut polled = 0;
     let dropped = poll_fn(|cx| {
@@ -41,21 +41,72 @@ async fn drop_after(polls: usize, future: impl Future) -> Outcome {
     tokio::time::timeout(IDLE, dropped).await.unwrap_or(Outcome::Idle)
 }
 
+/// A way to get a lock.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Acquire,
     TryAcquire,
     AcquireWithin,
+    AcquireAs,
+    TryAcquireAs,
+    AcquireWithinAs,
+    EnqueueAndGranted,
+    EnqueueAndGrantedWithin,
 }
 
+/// The forms of every recipe.
 const FORMS: [Form; 3] = [Form::Acquire, Form::TryAcquire, Form::AcquireWithin];
 
-async fn attempt(lock: &Lock, form: Form) {
-    // A guard that is had is dropped, too.
-    match form {
-        Form::Acquire => drop(lock.acquire().await.unwrap()),
-        Form::TryAcquire => drop(lock.try_acquire().await.unwrap()),
-        Form::AcquireWithin => drop(lock.acquire_within(Duration::from_secs(60)).await.unwrap()),
+/// The forms of recipes that are a queue and nothing else, in addition.
+const QUEUE_FORMS: [Form; 5] = [
+    Form::AcquireAs,
+    Form::TryAcquireAs,
+    Form::AcquireWithinAs,
+    Form::EnqueueAndGranted,
+    Form::EnqueueAndGrantedWithin,
+];
+
+fn forms(recipe: Recipe) -> Vec<Form> {
+    match recipe {
+        Recipe::Mutex | Recipe::Read | Recipe::Write => [&FORMS[..], &QUEUE_FORMS[..]].concat(),
+        _ => FORMS.to_vec(),
+    }
+}
+
+/// Long enough to be never over.
+const LONG: Duration = Duration::from_secs(60);
+
+macro_rules! attempt_any {
+    ($lock:expr, $form:expr, $($queue_arms:tt)*) => {
+        match $form {
+            Form::Acquire => drop($lock.acquire().await.unwrap()),
+            Form::TryAcquire => drop($lock.try_acquire().await.unwrap()),
+            Form::AcquireWithin => drop($lock.acquire_within(LONG).await.unwrap()),
+            $($queue_arms)*
+        }
+    };
+}
+
+macro_rules! attempt_queue {
+    ($lock:expr, $form:expr) => {{
+        let owner = Owner::new();
+        attempt_any!($lock, $form,
+            Form::AcquireAs => drop($lock.acquire_as(&owner).await.unwrap()),
+            Form::TryAcquireAs => drop($lock.try_acquire_as(&owner).await.unwrap()),
+            Form::AcquireWithinAs => drop($lock.acquire_within_as(&owner, LONG).await.unwrap()),
+            Form::EnqueueAndGranted => drop($lock.enqueue().await.unwrap().granted().await.unwrap()),
+            Form::EnqueueAndGrantedWithin => drop($lock.enqueue().await.unwrap().granted_within(LONG).await.unwrap()),
+        )
+    }};
+}
+
+/// Makes an attempt. A guard that is had is dropped, too.
+async fn attempt(lock: &AnyLock, form: Form) {
+    match lock {
+        AnyLock::Mutex(lock) => attempt_queue!(lock, form),
+        AnyLock::Read(lock) => attempt_queue!(lock, form),
+        AnyLock::Write(lock) => attempt_queue!(lock, form),
+        other => attempt_any!(other, form, _ => unreachable!("{form:?} is no form of {other:?}")),
     }
 }
 
@@ -74,12 +125,12 @@ async fn drop_at_every_poll(lab: &Lab, recipe: Recipe, form: Form, session: &Ses
 #[tokio::test]
 async fn an_uncontended_acquire_dropped_at_any_poll_leaves_the_lock_free() {
     for recipe in RECIPES {
-        for form in FORMS {
+        for form in forms(recipe) {
             let lab = Lab::open().await;
             let (session, next) = (lab.session().await, lab.session().await);
             let dropped = drop_at_every_poll(&lab, recipe, form, &session, 0).await;
             assert!(dropped >= 2, "{recipe:?} {form:?} was dropped in flight only {dropped} times");
-            let held = soon("the next contender", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            let held = soon("the next contender", recipe.barrier(&next, recipe.path()).acquire()).await.unwrap();
             held.release().await.unwrap();
         }
     }
@@ -88,14 +139,14 @@ async fn an_uncontended_acquire_dropped_at_any_poll_leaves_the_lock_free() {
 #[tokio::test]
 async fn a_waiting_acquire_dropped_at_any_poll_leaves_the_queue() {
     for recipe in RECIPES {
-        for form in FORMS {
+        for form in forms(recipe) {
             let lab = Lab::open().await;
             let (holder, session, next) = (lab.session().await, lab.session().await, lab.session().await);
-            let held = recipe.lock(&holder, recipe.path()).acquire().await.unwrap();
+            let held = recipe.barrier(&holder, recipe.path()).acquire().await.unwrap();
             let dropped = drop_at_every_poll(&lab, recipe, form, &session, 1).await;
             assert!(dropped >= 1, "{recipe:?} {form:?} was never dropped in flight");
             held.release().await.unwrap();
-            let held = soon("the next contender", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            let held = soon("the next contender", recipe.barrier(&next, recipe.path()).acquire()).await.unwrap();
             held.release().await.unwrap();
         }
     }
@@ -109,16 +160,36 @@ async fn a_release_dropped_at_any_poll_still_frees_the_lock_and_never_the_next_h
         for polls in 1.. {
             let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
             let outcome = drop_after(polls, held.release()).await;
-            let next_held = soon("the next holder", recipe.lock(&next, recipe.path()).acquire()).await.unwrap();
+            let next_held = soon("the next holder", recipe.barrier(&next, recipe.path()).acquire()).await.unwrap();
             // The reaper works in order: once it has reaped this one, it is done with what was dropped before.
             drop(recipe.lock(&session, "/locks/other/lock").acquire().await.unwrap());
-            lab.until_children("/locks/other/lock", 0).await;
-            lab.until_children("/locks/other", usize::from(recipe == Recipe::Mutex)).await;
+            let other = recipe.barrier(&next, "/locks/other/lock");
+            until("the reaper is done", async || other.try_acquire().await.unwrap().is_some()).await;
             next_held.release().await.expect("the hold of the next holder was left alone");
             if outcome != Outcome::Dropped {
                 assert!(polls > 1, "{recipe:?}: the release was never dropped in flight");
                 break;
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_downgrade_dropped_at_any_poll_leaves_the_writer_alone_with_the_lock() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let queued = RwLock::new(&other, "/locks/rw").unwrap().read();
+    for polls in 1.. {
+        let writing = lock.write().acquire_as(&owner).await.unwrap();
+        let reading = drop_after(polls, lock.read().acquire_as(&owner)).await;
+        lab.until_children("/locks/rw", 1).await;
+        assert!(queued.try_acquire().await.unwrap().is_none(), "the write hold goes on");
+        writing.release().await.unwrap();
+        soon("the next reader", queued.acquire()).await.unwrap().release().await.unwrap();
+        if reading != Outcome::Dropped {
+            assert!(polls > 2, "the downgrade was never dropped in flight");
+            break;
         }
     }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
 
-use crate::support::{Lab, Lock, RECIPES, Recipe, soon, until};
+use crate::support::{Lab, RECIPES, Recipe, soon, until};
+
+/// What somebody who holds alone adds to the count of those inside; one who shares adds 1.
+const ALONE: usize = 1000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_contenders_never_hold_together_and_all_get_their_turn() {
@@ -18,14 +21,20 @@ async fn many_contenders_never_hold_together_and_all_get_their_turn() {
         let turns = Arc::new(AtomicUsize::new(0));
         let contenders: Vec<_> = (0..24)
             .map(|i| {
-                let lock = recipe.lock(&sessions[i % sessions.len()], recipe.path());
+                let session = &sessions[i % sessions.len()];
+                // Two kinds of contenders, where the recipe has two.
+                let shares = recipe.is_shared() && i % 2 == 0;
+                let lock =
+                    if shares { recipe.lock(session, recipe.path()) } else { recipe.barrier(session, recipe.path()) };
+                let weight = if shares { 1 } else { ALONE };
                 let (inside, turns) = (Arc::clone(&inside), Arc::clone(&turns));
                 tokio::spawn(async move {
                     for _ in 0..5 {
                         let held = lock.acquire().await.unwrap();
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders of {recipe:?}");
+                        let others = inside.fetch_add(weight, Ordering::SeqCst);
+                        assert!(others == 0 || shares && others < ALONE, "two holders of {recipe:?}");
                         tokio::task::yield_now().await;
-                        inside.fetch_sub(1, Ordering::SeqCst);
+                        inside.fetch_sub(weight, Ordering::SeqCst);
                         turns.fetch_add(1, Ordering::SeqCst);
                         held.release().await.unwrap();
                     }
@@ -45,21 +54,23 @@ async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
     for recipe in RECIPES.into_iter().filter(|recipe| recipe.is_fair()) {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let lock = recipe.lock(&session, recipe.path());
-        let held = lock.acquire().await.unwrap();
+        let held = recipe.barrier(&session, recipe.path()).acquire().await.unwrap();
         let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
         for i in 0..10 {
-            let (lock, granted) = (lock.clone(), granted.clone());
+            // Those who share alternate with those who do not, so that the order can be seen.
+            let lock =
+                if i % 2 == 0 { recipe.lock(&session, recipe.path()) } else { recipe.barrier(&session, recipe.path()) };
+            let granted = granted.clone();
             tokio::spawn(async move {
                 let held = lock.acquire().await.unwrap();
                 granted.send(i).unwrap();
                 held.release().await.unwrap();
             });
-            lab.until_children(recipe.parent(), i + 2).await;
+            lab.until_children(recipe.queue(), recipe.holders_in_queue() + i + 1).await;
         }
         held.release().await.unwrap();
         for i in 0..10 {
-            assert_eq!(soon("the next grant", grants.recv()).await, Some(i));
+            assert_eq!(soon("the next grant", grants.recv()).await, Some(i), "{recipe:?}");
         }
     }
 }
@@ -70,7 +81,7 @@ async fn a_second_acquire_on_the_same_session_waits_for_the_first_hold() {
         let lab = Lab::open().await;
         let session = lab.session().await;
         let lock = recipe.lock(&session, recipe.path());
-        let held = lock.acquire().await.unwrap();
+        let held = recipe.barrier(&session, recipe.path()).acquire().await.unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none());
         assert!(lock.acquire_within(Duration::from_millis(100)).await.unwrap().is_none());
         held.release().await.unwrap();
@@ -83,10 +94,11 @@ async fn a_try_takes_a_free_lock_and_gives_up_a_taken_one_without_a_write() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
-        let held = recipe.lock(&one, recipe.path()).try_acquire().await.unwrap().expect("the lock is free");
+        let held = recipe.barrier(&one, recipe.path()).try_acquire().await.unwrap().expect("the lock is free");
         let before = other.traffic();
         assert!(recipe.lock(&other, recipe.path()).try_acquire().await.unwrap().is_none());
-        assert_eq!(other.traffic().requests - before.requests, 1, "{recipe:?} must only read");
+        let requests = other.traffic().requests - before.requests;
+        assert_eq!(requests, recipe.reads_of_a_failed_try(), "{recipe:?} must only read");
         assert_eq!(lab.children(recipe.parent()).await.len(), 1);
         held.release().await.unwrap();
         assert!(recipe.lock(&other, recipe.path()).try_acquire().await.unwrap().is_some());
@@ -98,7 +110,7 @@ async fn an_acquire_whose_time_is_up_has_left_the_queue_when_it_returns() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
-        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = recipe.lock(&other, recipe.path());
         assert!(waiter.acquire_within(Duration::from_millis(200)).await.unwrap().is_none());
         assert_eq!(lab.children(recipe.parent()).await.len(), 1, "{recipe:?}: only the holder's node is left");
@@ -112,7 +124,7 @@ async fn a_dropped_guard_frees_the_lock() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
-        drop(recipe.lock(&one, recipe.path()).acquire().await.unwrap());
+        drop(recipe.barrier(&one, recipe.path()).acquire().await.unwrap());
         soon("the lock", recipe.lock(&other, recipe.path()).acquire()).await.unwrap().release().await.unwrap();
         assert_eq!(lab.children(recipe.parent()).await, Vec::<String>::new());
     }
@@ -123,7 +135,7 @@ async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
-        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = tokio::spawn({
             let lock = recipe.lock(&other, recipe.path());
             async move { lock.acquire().await }
@@ -176,20 +188,21 @@ async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
-    let lab = Lab::open().await;
-    let session = lab.session().await;
-    let lock = Recipe::Mutex.lock(&session, Recipe::Mutex.path());
-    let held = lock.acquire().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
-    lab.until_children(Recipe::Mutex.parent(), 2).await;
-    let children = lab.children(Recipe::Mutex.parent()).await;
-    let own = children.iter().map(|name| format!("{}/{name}", Recipe::Mutex.parent())).find(|path| path != held.path());
-    lab.raw.delete(&own.unwrap(), None).await.unwrap();
-    held.release().await.unwrap();
-    assert!(matches!(soon("the waiter", waiter).await.unwrap(), Err(Error::NodeDeleted { .. })));
+    for recipe in [Recipe::Mutex, Recipe::Read, Recipe::Write] {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let held = recipe.barrier(&session, recipe.path()).acquire().await.unwrap();
+        let waiter = tokio::spawn({
+            let lock = recipe.lock(&session, recipe.path());
+            async move { lock.acquire().await }
+        });
+        lab.until_children(recipe.parent(), 2).await;
+        let children = lab.children(recipe.parent()).await;
+        let own = children.iter().map(|name| format!("{}/{name}", recipe.parent())).find(|path| path != held.path());
+        lab.raw.delete(&own.unwrap(), None).await.unwrap();
+        held.release().await.unwrap();
+        assert!(matches!(soon("the waiter", waiter).await.unwrap(), Err(Error::NodeDeleted { .. })), "{recipe:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,15 +224,15 @@ async fn no_watch_is_left_behind_by_grants_timeouts_and_cancelled_waits() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let config = SessionConfig::default();
     let (one, other) = (
-        Session::connect(&server.connect_string(), config).await.unwrap(),
-        Session::connect(&server.connect_string(), config).await.unwrap(),
+        Session::connect(&server.connect_string(), config.clone()).await.unwrap(),
+        Session::connect(&server.connect_string(), config.clone()).await.unwrap(),
     );
     for recipe in RECIPES {
-        let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
+        let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = recipe.lock(&other, recipe.path());
         assert!(waiter.acquire_within(Duration::from_millis(200)).await.unwrap().is_none());
         let cancelled = tokio::spawn({
-            let waiter: Lock = waiter.clone();
+            let waiter = waiter.clone();
             async move { waiter.acquire().await }
         });
         until("the waiter watches", async || server.metric("zk_watch_count").await.unwrap() == 1).await;

@@ -2,10 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod acl;
 mod cancel;
+mod conformance;
 mod contract;
 mod curator_names;
 mod deadline;
+mod example;
+mod interop;
+mod known_faults;
+mod lost_replies;
+mod multi;
+mod owner;
+mod participants;
+mod read_write;
+mod revocation;
+mod semaphore;
 mod session;
 mod support;
 mod traffic;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use testbed::TestChroot;
-use zk_recipes::{Error, LockGuard, Mutex, NaiveLock, Session, SessionConfig};
+use zk_recipes::{AnyLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig};
 use zookeeper_client::Client;
 
 /// How long anything that must happen may take on a busy machine. Never waited for unless the test fails.
@@ -15,67 +15,86 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) enum Recipe {
     Naive,
     Mutex,
+    Read,
+    Write,
+    SemaphoreMutex,
+    /// With one permit.
+    Semaphore,
 }
 
-pub(crate) const RECIPES: [Recipe; 2] = [Recipe::Naive, Recipe::Mutex];
-
-/// A lock made from a [`Recipe`].
-#[derive(Clone, Debug)]
-pub(crate) enum Lock {
-    Naive(NaiveLock),
-    Mutex(Mutex),
-}
+pub(crate) const RECIPES: [Recipe; 6] =
+    [Recipe::Naive, Recipe::Mutex, Recipe::Read, Recipe::Write, Recipe::SemaphoreMutex, Recipe::Semaphore];
 
 impl Recipe {
-    pub(crate) fn lock(self, session: &Session, path: &str) -> Lock {
+    /// A lock of this recipe.
+    pub(crate) fn lock(self, session: &Session, path: &str) -> AnyLock {
         match self {
-            Self::Naive => Lock::Naive(NaiveLock::new(session, path).unwrap()),
-            Self::Mutex => Lock::Mutex(Mutex::new(session, path).unwrap()),
+            Self::Naive => NaiveLock::new(session, path).unwrap().into(),
+            Self::Mutex => Mutex::new(session, path).unwrap().into(),
+            Self::Read => RwLock::new(session, path).unwrap().read().into(),
+            Self::Write => RwLock::new(session, path).unwrap().write().into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path).unwrap().into(),
+            Self::Semaphore => Semaphore::new(session, path, 1).unwrap().into(),
         }
     }
 
-    /// A path of its own below a common parent, so that the nodes of every recipe are children of a known node.
+    /// A path of its own, so that the nodes of every recipe are children of a node of their own.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Naive => "/locks/naive/node",
             Self::Mutex => "/locks/mutex",
+            Self::Read => "/locks/read",
+            Self::Write => "/locks/write",
+            Self::SemaphoreMutex => "/locks/semaphore-mutex",
+            Self::Semaphore => "/locks/semaphore",
         }
     }
 
-    /// The node whose children are the contenders' nodes.
+    /// The node whose children are the holders' nodes.
     pub(crate) fn parent(self) -> &'static str {
         match self {
             Self::Naive => "/locks/naive",
-            Self::Mutex => "/locks/mutex",
+            Self::SemaphoreMutex => "/locks/semaphore-mutex/leases",
+            Self::Semaphore => "/locks/semaphore/leases",
+            _ => self.path(),
         }
+    }
+
+    /// A lock at the same path that this recipe must wait for: of the recipe itself, but for readers a writer's.
+    pub(crate) fn barrier(self, session: &Session, path: &str) -> AnyLock {
+        match self {
+            Self::Read => Self::Write.lock(session, path),
+            _ => self.lock(session, path),
+        }
+    }
+
+    /// How many reads it takes to see that the lock is taken.
+    pub(crate) fn reads_of_a_failed_try(self) -> u64 {
+        1
+    }
+
+    /// The node whose children are the waiters' nodes.
+    pub(crate) fn queue(self) -> &'static str {
+        match self {
+            Self::SemaphoreMutex => "/locks/semaphore-mutex/locks",
+            Self::Semaphore => "/locks/semaphore/locks",
+            _ => self.parent(),
+        }
+    }
+
+    /// How many nodes of holders are among those of the waiters.
+    pub(crate) fn holders_in_queue(self) -> usize {
+        usize::from(self.queue() == self.parent())
+    }
+
+    /// Whether two may hold together.
+    pub(crate) fn is_shared(self) -> bool {
+        self == Self::Read
     }
 
     /// Whether the order of arrival is the order of grants.
     pub(crate) fn is_fair(self) -> bool {
-        self == Self::Mutex
-    }
-}
-
-impl Lock {
-    pub(crate) async fn acquire(&self) -> Result<LockGuard, Error> {
-        match self {
-            Self::Naive(lock) => lock.acquire().await,
-            Self::Mutex(lock) => lock.acquire().await,
-        }
-    }
-
-    pub(crate) async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        match self {
-            Self::Naive(lock) => lock.try_acquire().await,
-            Self::Mutex(lock) => lock.try_acquire().await,
-        }
-    }
-
-    pub(crate) async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        match self {
-            Self::Naive(lock) => lock.acquire_within(wait).await,
-            Self::Mutex(lock) => lock.acquire_within(wait).await,
-        }
+        self != Self::Naive
     }
 }
 
@@ -90,6 +109,11 @@ impl Lab {
         let chroot = TestChroot::create().await.unwrap();
         let raw = Client::connect(chroot.connect_string()).await.unwrap();
         Self { chroot, raw }
+    }
+
+    /// `host:port/chroot`, for clients that a test makes itself.
+    pub(crate) fn connect_string(&self) -> &str {
+        self.chroot.connect_string()
     }
 
     pub(crate) async fn session(&self) -> Session {

@@ -1,0 +1,133 @@
+//! Who may touch the nodes of a lock, and what they are made of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Acl, Auth, Error, Mutex, Parents, Permissions, RwLock, Session, SessionConfig};
+use zookeeper_client::{Acl as RawAcl, AuthId, Client, Permission};
+
+use crate::support::{Lab, RECIPES, Recipe, soon, until};
+
+async fn connect(lab: &Lab, config: SessionConfig) -> Session {
+    Session::connect(lab.connect_string(), config).await.unwrap()
+}
+
+fn shop() -> SessionConfig {
+    SessionConfig { auth: vec![Auth::digest("shop", "secret")], acl: Acl::creator(), ..SessionConfig::default() }
+}
+
+async fn acl_of(lab: &Lab, path: &str) -> Vec<(Permission, String, String)> {
+    let entries = lab.raw.get_acl(path).await.unwrap().0;
+    entries.iter().map(|entry| (entry.permission(), entry.scheme().to_owned(), entry.id().to_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_s_acl_is_given_to_the_nodes_of_every_recipe_and_their_parents() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        let acl = Acl::of("ip", "127.0.0.1", Permissions::ALL);
+        let session = connect(&lab, SessionConfig { acl, ..SessionConfig::default() }).await;
+        let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
+        let expected = vec![(Permission::ALL, "ip".to_owned(), "127.0.0.1".to_owned())];
+        for path in ["/locks", recipe.parent(), held.path()] {
+            assert_eq!(acl_of(&lab, path).await, expected, "{path}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_and_a_leaf_get_each_their_own_acl() {
+    let lab = Lab::open().await;
+    let narrow = Acl::of("world", "anyone", Permissions::CREATE | Permissions::READ);
+    let acl_of_paths = BTreeMap::from([("/parent".to_owned(), narrow)]);
+    let session = connect(&lab, SessionConfig { acl_of: acl_of_paths, ..SessionConfig::default() }).await;
+    let held = RwLock::new(&session, "/parent/lock").unwrap().write().acquire().await.unwrap();
+    let anyone = |permission| vec![(permission, "world".to_owned(), "anyone".to_owned())];
+    assert_eq!(acl_of(&lab, "/parent").await, anyone(Permission::CREATE | Permission::READ));
+    assert_eq!(acl_of(&lab, "/parent/lock").await, anyone(Permission::ALL));
+    assert_eq!(acl_of(&lab, held.path()).await, anyone(Permission::ALL));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_one_user_is_closed_to_others_and_open_to_the_same_user() {
+    let lab = Lab::open().await;
+    let (mine, same, stranger) = (connect(&lab, shop()).await, connect(&lab, shop()).await, lab.session().await);
+    let held = Mutex::new(&mine, "/locks/mutex").unwrap().acquire().await.unwrap();
+    let refused = Mutex::new(&stranger, "/locks/mutex").unwrap().try_acquire().await;
+    let Err(Error::Refused { path, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(path, "/locks/mutex");
+    assert!(matches!(zk_recipes::revoke(&stranger, held.path()).await, Err(Error::Refused { .. })));
+    assert!(Mutex::new(&same, "/locks/mutex").unwrap().try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    let held = soon("the same user", Mutex::new(&same, "/locks/mutex").unwrap().acquire()).await.unwrap();
+    let owners = lab_as_shop(&lab).await.get_acl(held.path()).await.unwrap().0;
+    assert!(matches!(&owners[..], [acl] if acl.scheme() == "digest" && acl.id().starts_with("shop:")));
+}
+
+async fn lab_as_shop(lab: &Lab) -> Client {
+    Client::connector().with_auth("digest", b"shop:secret").connect(lab.connect_string()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_and_an_acl_needs_some() {
+    let lab = Lab::open().await;
+    let config = SessionConfig { auth: vec![Auth::new("no-such-scheme", "x")], ..SessionConfig::default() };
+    let refused = soon("the refusal", Session::connect(lab.connect_string(), config)).await;
+    assert!(matches!(refused, Err(Error::Connect { .. })), "{refused:?}");
+    let session = connect(&lab, SessionConfig { acl: Acl::creator(), ..SessionConfig::default() }).await;
+    let refused = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await;
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_queue_cannot_be_listed_the_cause_is_told_and_no_node_stays() {
+    let lab = Lab::open().await;
+    hidden_parent(&lab, Permission::CREATE | Permission::DELETE).await;
+    let session = lab.session().await;
+    let refused = Mutex::new(&session, "/hidden").unwrap().acquire().await;
+    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    open(&lab).await;
+    lab.until_children("/hidden", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_clean_up_is_refused_as_well_the_first_cause_is_told_and_the_node_goes_with_the_session() {
+    let lab = Lab::open().await;
+    hidden_parent(&lab, Permission::CREATE).await;
+    let session = lab.session().await;
+    let refused = Mutex::new(&session, "/hidden").unwrap().acquire().await;
+    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    session.close().await.unwrap();
+    open(&lab).await;
+    lab.until_children("/hidden", 0).await;
+}
+
+/// A parent that anyone may do only so much with; one user may change that.
+async fn hidden_parent(lab: &Lab, permission: Permission) {
+    let acls =
+        [RawAcl::new(permission, AuthId::anyone()), RawAcl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];
+    let options = zookeeper_client::CreateMode::Persistent.with_acls(zookeeper_client::Acls::new(&acls));
+    lab.raw.create("/hidden", &[], &options).await.unwrap();
+}
+
+async fn open(lab: &Lab) {
+    lab.raw.set_acl("/hidden", &zookeeper_client::Acls::anyone_all(), None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parents_are_persistent_when_asked_for() {
+    let quick = ZooKeeperConfig { container_check_interval: Duration::from_millis(50), ..ZooKeeperConfig::default() };
+    let server = ZooKeeper::start(quick).await.unwrap();
+    let connect = async |parents| {
+        let config = SessionConfig { parents, ..SessionConfig::default() };
+        Session::connect(&server.connect_string(), config).await.unwrap()
+    };
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    for (parents, path) in [(Parents::Persistent, "/persistent/mutex"), (Parents::Container, "/container/mutex")] {
+        let session = connect(parents).await;
+        Recipe::Mutex.lock(&session, path).acquire().await.unwrap().release().await.unwrap();
+    }
+    until("the containers are gone", async || raw.check_stat("/container").await.unwrap().is_none()).await;
+    assert!(raw.check_stat("/persistent/mutex").await.unwrap().is_some(), "the persistent parents stay");
+}

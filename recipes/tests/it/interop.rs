@@ -1,0 +1,22 @@
+//! Our locks and those of Apache Curator and kazoo contend for the same paths on a real ZooKeeper.
+//!
+//! The peers are programs of `tests/interop`, where a README says how they are driven.
+
+use zk_recipes::{Parents, Session, SessionConfig};
+
+use crate::support::Lab;
+
+mod counter;
+mod exclusion;
+mod mutex;
+mod participants;
+mod peer;
+mod read_write;
+mod revocation;
+mod semaphore;
+
+/// A session whose locks have parents that stay, as kazoo makes them once an object and fails when they are gone.
+async fn kazoo_session(lab: &Lab) -> Session {
+    let config = SessionConfig { parents: Parents::Persistent, ..SessionConfig::default() };
+    Session::connect(lab.connect_string(), config).await.unwrap()
+}

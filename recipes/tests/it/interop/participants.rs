@@ -1,0 +1,74 @@
+//! Both sides list one queue alike.
+
+use zk_recipes::{Mutex, Participant, RwLock, participants};
+
+use super::kazoo_session;
+use super::peer::Peer;
+use crate::support::Lab;
+
+fn paths(queue: &[Participant]) -> Vec<&str> {
+    queue.iter().map(|participant| participant.path.as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_lists_a_mixed_queue_of_a_mutex_as_we_do() {
+    const PATH: &str = "/locks/mutex";
+    let lab = Lab::open().await;
+    let session = kazoo_session(&lab).await;
+    let lock = Mutex::new(&session, PATH).unwrap();
+    let mut lister = Peer::curator(&lab).await;
+    assert_eq!(lister.ask(&format!("participants mutex {PATH}"), "participants").await, "", "there is no such node");
+    assert_eq!(lock.participants().await.unwrap(), []);
+
+    let mut queued = [Peer::curator(&lab).await, Peer::kazoo(&lab).await, Peer::curator(&lab).await];
+    let mut waiters = Vec::new();
+    for (index, peer) in queued.iter_mut().enumerate() {
+        peer.queue("mutex", PATH).await;
+        lab.until_children(PATH, 2 * index + 1).await;
+        waiters.push(lock.enqueue().await.unwrap());
+    }
+    queued[0].says("acquired").await;
+    let ours = lock.participants().await.unwrap();
+    assert_eq!(lister.ask(&format!("participants mutex {PATH}"), "participants").await, paths(&ours).join(" "));
+    assert_eq!(ours, participants(&session, PATH).await.unwrap());
+    let ours_alone: Vec<_> = ours.iter().skip(1).step_by(2).map(|participant| participant.path.as_str()).collect();
+    assert_eq!(ours_alone, waiters.iter().map(|waiter| waiter.path()).collect::<Vec<_>>());
+    assert_eq!(
+        ours.iter().map(|participant| participant.is_holder).collect::<Vec<_>>(),
+        [true, false, false, false, false, false]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_lists_the_readers_and_the_writers_of_a_mixed_queue_as_we_do() {
+    const PATH: &str = "/locks/rw";
+    let lab = Lab::open().await;
+    let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
+    let mut lister = Peer::curator(&lab).await;
+
+    let mut peers = Vec::new();
+    let mut waiters = Vec::new();
+    for (round, recipe) in ["read", "write", "read"].into_iter().enumerate() {
+        let mut pair = [Peer::curator(&lab).await, Peer::kazoo(&lab).await];
+        for (index, peer) in pair.iter_mut().enumerate() {
+            peer.queue(recipe, PATH).await;
+            lab.until_children(PATH, 4 * round + index + 1).await;
+        }
+        waiters.push(lock.read().enqueue().await.unwrap());
+        waiters.push(lock.write().enqueue().await.unwrap());
+        peers.push(pair);
+    }
+    for peer in &mut peers[0] {
+        peer.says("acquired").await;
+    }
+    let reading = lister.ask(&format!("participants read {PATH}"), "participants").await;
+    let writing = lister.ask(&format!("participants write {PATH}"), "participants").await;
+    assert_eq!(reading, paths(&lock.read().participants().await.unwrap()).join(" "));
+    assert_eq!(writing, paths(&lock.write().participants().await.unwrap()).join(" "));
+    let ours = lock.participants().await.unwrap();
+    assert_eq!(
+        ours.iter().filter(|participant| participant.is_holder).count(),
+        3,
+        "the readers before the first writer"
+    );
+}

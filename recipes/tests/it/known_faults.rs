@@ -1,0 +1,120 @@
+//! Faults that were seen in Apache Curator's locks, shown absent from ours.
+
+use std::time::Duration;
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Error, HoldState, LostReason, Mutex, Owner, RwLock, Session, SessionConfig};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::support::{Lab, soon, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_whose_session_expired_enters_neither_the_write_nor_the_read_lock_by_its_stale_hold() {
+    let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
+    let server = ZooKeeper::start(quick).await.unwrap();
+    let proxy = testbed::Proxy::start(&server.connect_string()).await.unwrap();
+    let config = || SessionConfig { timeout: Duration::from_secs(1), ..SessionConfig::default() };
+    let stale = Session::connect(&proxy.connect_string(), config()).await.unwrap();
+    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let (mine, owner) = (RwLock::new(&stale, "/locks/rw").unwrap(), Owner::new());
+    let held = mine.write().acquire_as(&owner).await.unwrap();
+    proxy.blackhole();
+    let next = soon("the next writer", RwLock::new(&other, "/locks/rw").unwrap().write().acquire()).await.unwrap();
+    assert!(matches!(held.state(), HoldState::Lost(_)), "lost before another was granted");
+    proxy.deliver();
+    for lock in [mine.write().acquire_as(&owner).await, mine.read().acquire_as(&owner).await] {
+        assert!(matches!(lock, Err(Error::HoldLost { .. })), "{lock:?}");
+    }
+    assert_eq!(next.state(), HoldState::Held);
+    next.release().await.unwrap();
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    assert_eq!(raw.list_children("/locks/rw").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_child_that_sorts_first_does_not_block_the_lock() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = RwLock::new(&session, "/locks/rw").unwrap();
+    lock.read().acquire().await.unwrap().release().await.unwrap();
+    for name in ["0", "zzz", "_c_nested-lock-1"] {
+        let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        lab.raw.create(&format!("/locks/rw/{name}"), &[], &persistent).await.unwrap();
+    }
+    lock.write().try_acquire().await.unwrap().expect("not blocked").release().await.unwrap();
+    lock.read().acquire_within(Duration::from_secs(20)).await.unwrap().expect("not blocked").release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_waiters_that_share_one_lock_object_are_woken_one_at_a_time() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let waiters: Vec<_> = (0..100)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    lab.until_children("/locks/mutex", 101).await;
+    held.release().await.unwrap();
+    for waiter in waiters {
+        soon("a waiter", waiter).await.unwrap();
+    }
+    let traffic = session.traffic();
+    assert!(traffic.notifications <= 100, "{} notifications for 100 hand-offs", traffic.notifications);
+    // Create, list, watch, list again, delete; and a list more for those whose predecessor went before they watched it.
+    assert!(traffic.requests <= 6 * 101, "{} requests for 101 turns", traffic.requests);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eighteen_thousand_waiters_ahead_do_not_break_an_acquire() {
+    const WAITERS: usize = 18_000;
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
+    let holder = mutex.acquire().await.unwrap();
+    // Contenders as Curator's clients make them; their listing is larger than the 1 MiB that a Java client accepts.
+    let crowd = Client::connect(&server.connect_string()).await.unwrap();
+    let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let prefix = "/locks/mutex/_c_adbe3469-d9d1-4cf4-af5a-06f4a4e8ea5a-lock-";
+    let made: Vec<_> = (0..WAITERS).map(|_| crowd.create(prefix, &[], &sequential)).collect();
+    soon("the crowd", futures_util::future::try_join_all(made)).await.unwrap();
+    let last = soon("a place behind the crowd", mutex.enqueue()).await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert!(mutex.acquire_within(Duration::from_secs(2)).await.unwrap().is_none());
+    let waiting = tokio::spawn(last.granted());
+    until("the last waiter watches", async || server.metric("zk_watch_count").await.unwrap() == 1).await;
+    holder.release().await.unwrap();
+    // The crowd leaves, its session with it.
+    drop(crowd);
+    let held = soon("the grant", waiting).await.unwrap().unwrap();
+    assert_eq!(held.state(), HoldState::Held);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_vanishes_between_two_requests_is_made_again() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
+    for _ in 0..50 {
+        // As the server does with empty containers, at any moment.
+        let (acquired, _) = tokio::join!(mutex.acquire(), async {
+            let _ = lab.raw.delete("/locks/mutex", None).await;
+            let _ = lab.raw.delete("/locks", None).await;
+        });
+        acquired.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_deleted_by_hand_is_not_given_back_as_if_it_had_been_held() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await.unwrap();
+    lab.raw.delete(held.path(), None).await.unwrap();
+    let released = held.release().await;
+    assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
+}

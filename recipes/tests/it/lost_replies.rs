@@ -1,0 +1,144 @@
+//! Replies that never come: the request was applied, and whoever sent it does not know.
+
+use std::time::Duration;
+
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{HoldState, Session, SessionConfig};
+use zookeeper_client::Client;
+
+use crate::support::{RECIPES, Recipe, soon, until};
+
+/// A server whose replies can be lost for one session, and a client that sees all.
+struct Line {
+    server: ZooKeeper,
+    proxy: Proxy,
+    raw: Client,
+}
+
+impl Line {
+    async fn open() -> Self {
+        let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+        let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+        let raw = Client::connect(&server.connect_string()).await.unwrap();
+        Self { server, proxy, raw }
+    }
+
+    async fn session(&self) -> Session {
+        let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        Session::connect(&self.proxy.connect_string(), config).await.unwrap()
+    }
+
+    async fn direct(&self) -> Session {
+        Session::connect(&self.server.connect_string(), SessionConfig::default()).await.unwrap()
+    }
+
+    async fn until_children(&self, path: &str, count: usize) {
+        let children = async || self.raw.list_children(path).await.unwrap_or_default().len();
+        until(&format!("{path} has {count} children"), async || children().await == count).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_reply_is_lost_is_found_again_and_leaves_no_second_node() {
+    for recipe in RECIPES {
+        let line = Line::open().await;
+        let session = line.session().await;
+        let lock = recipe.lock(&session, recipe.path());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        line.proxy.swallow_replies();
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        line.until_children(recipe.queue(), 1).await;
+        line.proxy.cut();
+        let held = soon("the grant", acquiring).await.unwrap().unwrap();
+        assert_eq!(held.state(), HoldState::Held);
+        line.until_children(recipe.parent(), 1).await;
+        let next = recipe.barrier(&line.direct().await, recipe.path());
+        assert!(next.try_acquire().await.unwrap().is_none(), "{recipe:?}");
+        held.release().await.unwrap();
+        soon("the next holder", next.acquire()).await.unwrap().release().await.unwrap();
+        line.until_children(recipe.parent(), 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_cancelled_while_the_reply_to_its_create_is_lost_leaves_no_node() {
+    for recipe in RECIPES {
+        let line = Line::open().await;
+        let session = line.session().await;
+        let lock = recipe.lock(&session, recipe.path());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        line.proxy.swallow_replies();
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        line.until_children(recipe.queue(), 1).await;
+        acquiring.abort();
+        assert!(acquiring.await.unwrap_err().is_cancelled());
+        line.proxy.cut();
+        line.until_children(recipe.queue(), 0).await;
+        let next = recipe.barrier(&line.direct().await, recipe.path());
+        soon("the next holder", next.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_reply_is_lost_frees_the_lock_and_is_confirmed() {
+    for recipe in RECIPES {
+        let line = Line::open().await;
+        let session = line.session().await;
+        let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
+        line.proxy.swallow_replies();
+        let releasing = tokio::spawn(held.release());
+        line.until_children(recipe.parent(), 0).await;
+        // The next holder is in before the release is sent again, and must not be thrown out by it.
+        let next = recipe.barrier(&line.direct().await, recipe.path());
+        let next_held = soon("the next holder", next.acquire()).await.unwrap();
+        line.proxy.cut();
+        soon("the release", releasing).await.unwrap().unwrap();
+        next_held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_survives_a_cut_connection_and_is_granted_in_its_turn() {
+    for recipe in RECIPES {
+        let line = Line::open().await;
+        let (session, direct) = (line.session().await, line.direct().await);
+        let held = recipe.barrier(&direct, recipe.path()).acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let lock = recipe.lock(&session, recipe.path());
+            async move { lock.acquire().await }
+        });
+        let watches = async || line.server.metric("zk_watch_count").await.unwrap();
+        until("the waiter watches", async || watches().await == 1).await;
+        line.proxy.cut();
+        held.release().await.unwrap();
+        soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_whose_session_expires_during_a_lost_create_adopts_nothing_and_leaves_nothing() {
+    let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
+    let server = ZooKeeper::start(quick).await.unwrap();
+    let (proxy, raw) = (
+        Proxy::start(&server.connect_string()).await.unwrap(),
+        Client::connect(&server.connect_string()).await.unwrap(),
+    );
+    let config = SessionConfig { timeout: Duration::from_secs(1), ..SessionConfig::default() };
+    let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
+    let lock = Recipe::Mutex.lock(&session, "/locks/mutex");
+    lock.acquire().await.unwrap().release().await.unwrap();
+    proxy.swallow_replies();
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    let children = async || raw.list_children("/locks/mutex").await.unwrap_or_default().len();
+    until("the node is made", async || children().await == 1).await;
+    proxy.blackhole();
+    until("the server expires the session", async || children().await == 0).await;
+    proxy.deliver();
+    let ended = soon("the answer", acquiring).await.unwrap();
+    assert!(matches!(ended, Err(zk_recipes::Error::SessionEnded { .. })), "{ended:?}");
+    assert_eq!(children().await, 0);
+    let fresh = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
+    let held = Recipe::Mutex.lock(&fresh, "/locks/mutex").acquire().await.unwrap();
+    assert_eq!(children().await, 1, "exactly the new one");
+    held.release().await.unwrap();
+}

@@ -1,0 +1,170 @@
+//! What is reported when some of the locks fail or are lost, and what becomes of the others.
+
+use std::error::Error as _;
+use std::time::{Duration, Instant};
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{AnyLock, Error, HoldState, LostReason, MultiLock, RwLock, Session, SessionConfig};
+
+use super::{
+    A, B, C, FORMS, PATHS, acquiring, acquiring_within, assert_no_nodes_but, attempt, make_lasting, mutex, mutexes,
+};
+use crate::support::{Lab, soon, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_every_failure() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = mutexes(&session, PATHS);
+
+    let held = lock.acquire().await.unwrap();
+    let gone = held.guards()[1].path().to_owned();
+    lab.raw.delete(&gone, None).await.unwrap();
+    let released = held.release().await;
+    assert!(
+        matches!(&released, Err(Error::HoldLost { path, reason: LostReason::NodeDeleted }) if *path == gone),
+        "{released:?}"
+    );
+    assert_no_nodes_but(&lab, None).await;
+
+    let held = lock.acquire().await.unwrap();
+    let gone: Vec<_> = held.guards().iter().map(|guard| guard.path().to_owned()).collect();
+    for path in [&gone[0], &gone[2]] {
+        lab.raw.delete(path, None).await.unwrap();
+    }
+    let error = held.release().await.unwrap_err();
+    let Error::Several { cause, others } = &error else { panic!("{error:?}") };
+    assert!(matches!(&**cause, Error::HoldLost { path, .. } if *path == gone[2]), "{cause:?}");
+    assert!(matches!(&others[..], [Error::HoldLost { path, .. }] if *path == gone[0]), "{others:?}");
+    assert_eq!(error.to_string(), format!("{cause}; also: {}", others[0]));
+    assert_eq!(error.source().unwrap().to_string(), cause.to_string());
+    assert_no_nodes_but(&lab, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_fails_ends_the_acquire_at_once_and_frees_those_before_it() {
+    let lab = Lab::open().await;
+    let (session, closed) = (lab.session().await, lab.session().await);
+    closed.close().await.unwrap();
+    let lock = MultiLock::new([mutex(&session, A), mutex(&closed, B), mutex(&session, C)]).unwrap();
+    make_lasting(&lab, A).await;
+    for form in FORMS {
+        let changes_before = lab.raw.check_stat(A).await.unwrap().unwrap().cversion;
+        let refused = attempt(&lock, form).await;
+        assert!(matches!(refused, Err(Error::SessionEnded { reason: LostReason::Closed })), "{refused:?}");
+        assert_eq!(lab.children(A).await, Vec::<String>::new());
+        let changes = lab.raw.check_stat(A).await.unwrap().unwrap().cversion;
+        assert!(changes > changes_before, "the lock before it was held");
+        assert!(lab.raw.check_stat(C).await.unwrap().is_none(), "the lock after it was never tried");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cause_is_reported_first_and_then_what_went_wrong_with_the_others() {
+    let lab = Lab::open().await;
+    let (holder, session, closed) = (lab.session().await, lab.session().await, lab.session().await);
+    let blocked = mutex(&holder, C).acquire().await.unwrap();
+    let acquired = acquiring(&MultiLock::new([mutex(&session, A), mutex(&session, B), mutex(&closed, C)]).unwrap());
+    lab.until_children(C, 2).await;
+    let node = format!("{A}/{}", lab.children(A).await[0]);
+    lab.raw.delete(&node, None).await.unwrap();
+    closed.close().await.unwrap();
+    let error = soon("the end of the wait", acquired).await.unwrap().unwrap_err();
+    let Error::Several { cause, others } = &error else { panic!("{error:?}") };
+    assert!(matches!(**cause, Error::SessionEnded { reason: LostReason::Closed }), "{cause:?}");
+    assert!(
+        matches!(&others[..], [Error::HoldLost { path, reason: LostReason::NodeDeleted }] if *path == node),
+        "{others:?}"
+    );
+    blocked.release().await.unwrap();
+    assert_no_nodes_but(&lab, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_would_wait_for_itself_and_a_lock_of_nothing_are_refused() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let twice = MultiLock::from_paths(&session, [A, B, A]).unwrap_err();
+    assert!(matches!(&twice, Error::DuplicateLock { path } if path == A), "{twice:?}");
+    assert!(twice.to_string().contains(A));
+    // A writer that came between the two reads would make the second wait for it, and it waits for the first.
+    let shared = RwLock::new(&session, B).unwrap().read();
+    let clone = shared.clone();
+    assert!(matches!(MultiLock::new([shared, clone]), Err(Error::DuplicateLock { path }) if path == B));
+    assert!(matches!(MultiLock::new(Vec::<AnyLock>::new()), Err(Error::NoLocks)));
+    assert!(matches!(MultiLock::from_paths(&session, [""; 0]), Err(Error::NoLocks)));
+    assert!(matches!(MultiLock::from_paths(&session, ["locks"]), Err(Error::InvalidPath { .. })));
+    // They may be sessions of different servers.
+    assert!(MultiLock::new([mutex(&session, A), mutex(&other, A)]).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
+    let lab = Lab::open().await;
+    let (one, other) = (lab.session().await, lab.session().await);
+    let held = MultiLock::new([mutex(&one, A), mutex(&other, B)]).unwrap().acquire().await.unwrap();
+    let node = held.guards()[1].path().to_owned();
+    let (started, running) = tokio::sync::oneshot::channel();
+    let section = held.run(async {
+        started.send(()).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let closing = async {
+        running.await.unwrap();
+        other.close().await.unwrap();
+    };
+    let (stopped, ()) = soon("the loss", async { tokio::join!(section, closing) }).await;
+    assert!(
+        matches!(&stopped, Err(Error::HoldLost { path, reason: LostReason::Closed }) if *path == node),
+        "{stopped:?}"
+    );
+    assert_eq!(held.state(), HoldState::Lost(LostReason::Closed));
+    assert_eq!(soon("the loss", held.lost()).await, LostReason::Closed);
+    assert_eq!(held.guards()[0].state(), HoldState::Held);
+    assert!(mutex(&one, A).try_acquire().await.unwrap().is_none());
+    let released = held.release().await;
+    assert!(matches!(&released, Err(Error::HoldLost { path, .. }) if *path == node), "{released:?}");
+    assert!(mutex(&one, A).try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
+    let lab = Lab::open().await;
+    let (holder, one, other) = (lab.session().await, lab.session().await, lab.session().await);
+    let blocked = mutex(&holder, B).acquire().await.unwrap();
+    let acquired = acquiring(&MultiLock::new([mutex(&one, A), mutex(&other, B)]).unwrap());
+    lab.until_children(B, 2).await;
+    one.close().await.unwrap();
+    let refused = soon("the end of the wait", acquired).await.unwrap();
+    assert!(
+        matches!(&refused, Err(Error::HoldLost { path, reason: LostReason::Closed }) if path.starts_with(A)),
+        "{refused:?}"
+    );
+    lab.until_children(B, 1).await;
+    blocked.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let connect = async || Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let (holder, session) = (connect().await, connect().await);
+    let held = mutex(&holder, C).acquire().await.unwrap();
+    let lock = mutexes(&session, PATHS);
+    let (begun, wait) = (Instant::now(), Duration::from_secs(2));
+    let acquired = acquiring_within(&lock, wait);
+    let waits = async || mutex(&holder, C).participants().await.unwrap().len() == 2;
+    until("the last lock is waited for", waits).await;
+    server.pause().unwrap();
+    let answer = acquired.await.unwrap();
+    let took = begun.elapsed();
+    server.resume().unwrap();
+    // The rest is for a busy machine.
+    assert!(took >= wait && took < wait + session.timeout() / 2 + Duration::from_secs(2), "{took:?}");
+    let Err(Error::Several { cause, others }) = &answer else { panic!("{answer:?}") };
+    assert!(matches!(&**cause, Error::Unconfirmed { path, .. } if path.starts_with(C)), "{cause:?}");
+    let unconfirmed = |error: &Error, lock| matches!(error, Error::Unconfirmed { path, .. } if path.starts_with(lock));
+    assert!(others.len() == 2 && unconfirmed(&others[0], B) && unconfirmed(&others[1], A), "{others:?}");
+    held.release().await.unwrap();
+    soon("the locks after the freeze", lock.acquire()).await.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,63 @@
+//! Who holds and who waits, as the nodes tell.
+
+use zk_recipes::{Error, LockOptions, Mutex, Participant, ParticipantKind, participants};
+use zookeeper_client::{Acls, CreateMode};
+
+use crate::support::Lab;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
+    let lab = Lab::open().await;
+    let sessions = [lab.session().await, lab.session().await];
+    let lock = |i: usize| {
+        let options = LockOptions { node_data: format!("instance-{i}").into_bytes(), ..LockOptions::default() };
+        Mutex::with_options(&sessions[i], "/locks/mutex", options).unwrap()
+    };
+    assert_eq!(lock(0).participants().await.unwrap(), [], "nobody has ever queued");
+    let held = lock(0).acquire().await.unwrap();
+    let waiters = [lock(1).enqueue().await.unwrap(), lock(0).enqueue().await.unwrap()];
+    // Not a contender, and not listed.
+    lab.raw.create("/locks/mutex/0", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let one = |path: &str, is_holder: bool, i: usize, token| Participant {
+        path: path.to_owned(),
+        kind: ParticipantKind::Exclusive,
+        is_holder,
+        session: sessions[i].id(),
+        token,
+        data: format!("instance-{i}").into_bytes(),
+    };
+    let expected = [
+        one(held.path(), true, 0, held.token()),
+        one(waiters[0].path(), false, 1, waiters[0].token()),
+        one(waiters[1].path(), false, 0, waiters[1].token()),
+    ];
+    assert_eq!(lock(1).participants().await.unwrap(), expected);
+    assert_eq!(participants(&sessions[0], "/locks/mutex").await.unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_cannot_be_a_lock_is_refused_and_one_that_is_none_has_no_queue() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    assert!(matches!(participants(&session, "locks").await, Err(Error::InvalidPath { .. })));
+    assert_eq!(participants(&session, "/no/lock").await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoo_s_nodes_are_contenders_when_asked_for_and_foreign_otherwise() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let plain = Mutex::new(&session, "/locks/mutex").unwrap();
+    plain.acquire().await.unwrap().release().await.unwrap();
+    let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let kazoo = "/locks/mutex/5f0c8a7b9d1e4c3fa2b6d8e0f1a3c5e7__lock__";
+    let (_, sequence) = lab.raw.create(kazoo, b"python", &sequential).await.unwrap();
+    let with_kazoo =
+        Mutex::with_options(&session, "/locks/mutex", LockOptions { kazoo: true, ..LockOptions::default() }).unwrap();
+    assert!(with_kazoo.try_acquire().await.unwrap().is_none(), "a kazoo client holds");
+    plain.try_acquire().await.unwrap().expect("a plain mutex does not know it").release().await.unwrap();
+    let listed = with_kazoo.participants().await.unwrap();
+    assert!(matches!(&listed[..], [one] if one.is_holder && one.data == b"python"), "{listed:?}");
+    lab.raw.delete(&format!("{kazoo}{sequence}"), None).await.unwrap();
+    with_kazoo.try_acquire().await.unwrap().expect("free").release().await.unwrap();
+}

@@ -1,0 +1,139 @@
+//! The number that clients share.
+
+use std::time::Duration;
+
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinSet;
+use zk_recipes::{Error, Semaphore, Session, SessionConfig, SharedCount};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use super::{COUNT, PATH};
+use crate::support::{Lab, soon};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_count_is_created_with_the_seed_of_whoever_comes_first() {
+    let lab = Lab::open().await;
+    let (one, other) = (lab.session().await, lab.session().await);
+    let count = SharedCount::new(&one, COUNT, -2).unwrap();
+    let seen = count.get().await.unwrap();
+    assert_eq!((seen.value, seen.version), (-2, 0));
+    assert_eq!(SharedCount::new(&other, COUNT, 7).unwrap().get().await.unwrap(), seen);
+    let (data, stat) = lab.raw.get_data(COUNT).await.unwrap();
+    assert_eq!(data, [0xff, 0xff, 0xff, 0xfe], "four bytes, the highest first");
+    assert_eq!(stat.ephemeral_owner, 0, "it stays when its clients are gone");
+    let fresh = SharedCount::new(&one, "/counts/fresh", 1).unwrap();
+    fresh.set(9).await.unwrap();
+    assert_eq!((fresh.get().await.unwrap().value, fresh.path()), (9, "/counts/fresh"));
+    assert!(matches!(SharedCount::new(&one, "counts", 1), Err(Error::InvalidPath { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_that_somebody_set_since_it_was_read_is_left_alone() {
+    let lab = Lab::open().await;
+    let count = SharedCount::new(&lab.session().await, COUNT, 1).unwrap();
+    let stale = count.get().await.unwrap();
+    count.set(5).await.unwrap();
+    assert!(!count.try_set(stale, 9).await.unwrap());
+    let seen = count.get().await.unwrap();
+    assert_eq!((seen.value, seen.version), (5, 1));
+    assert!(count.try_set(seen, 6).await.unwrap());
+    assert_eq!(count.get().await.unwrap().value, 6);
+    lab.raw.delete(COUNT, None).await.unwrap();
+    assert!(!count.try_set(seen, 7).await.unwrap(), "what was read is gone");
+    assert_eq!(count.get().await.unwrap().value, 1, "the seed again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_increment_of_many_at_a_time_is_lost() {
+    let lab = Lab::open().await;
+    let mut clients = JoinSet::new();
+    for _ in 0..5 {
+        let count = SharedCount::new(&lab.session().await, COUNT, 0).unwrap();
+        clients.spawn(async move {
+            for _ in 0..20 {
+                let mut seen = count.get().await.unwrap();
+                while !count.try_set(seen, seen.value + 1).await.unwrap() {
+                    seen = count.get().await.unwrap();
+                }
+            }
+        });
+    }
+    soon("every client", clients.join_all()).await;
+    let count = SharedCount::new(&lab.session().await, COUNT, 0).unwrap();
+    let seen = count.get().await.unwrap();
+    assert_eq!((seen.value, seen.version), (100, 100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_hears_of_every_change_that_lasts() {
+    let lab = Lab::open().await;
+    let (one, other) = (lab.session().await, lab.session().await);
+    let (ours, theirs) = (SharedCount::new(&one, COUNT, 1).unwrap(), SharedCount::new(&other, COUNT, 1).unwrap());
+    let mut seen = ours.get().await.unwrap();
+    for value in [2, 2, 3] {
+        let following = tokio::spawn({
+            let (ours, seen) = (ours.clone(), seen);
+            async move { ours.changed(seen).await }
+        });
+        theirs.set(value).await.unwrap();
+        let changed = soon("the change", following).await.unwrap().unwrap();
+        assert_eq!((changed.value, changed.version), (value, seen.version + 1), "also of one to the same value");
+        seen = changed;
+    }
+    theirs.set(8).await.unwrap();
+    theirs.set(9).await.unwrap();
+    assert_eq!(soon("the change", ours.changed(seen)).await.unwrap().value, 9, "at once");
+    let seen = ours.get().await.unwrap();
+    lab.raw.delete(COUNT, None).await.unwrap();
+    assert_eq!(soon("the change", ours.changed(seen)).await.unwrap().value, 1, "the seed again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    lab.raw.create("/count", b"three", &options).await.unwrap();
+    let count = SharedCount::new(&session, "/count", 3).unwrap();
+    let message = count.get().await.unwrap_err().to_string();
+    assert!(message.starts_with("the data of /count is no count: it has 5 bytes instead of 4"), "{message}");
+    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    assert!(matches!(semaphore.acquire().await, Err(Error::NotACount { length: 5, .. })));
+    assert!(matches!(semaphore.try_acquire().await, Err(Error::NotACount { length: 5, .. })));
+    count.set(1).await.unwrap();
+    soon("the permit", semaphore.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_to_set_whose_reply_is_lost_never_says_yes_or_no_when_it_cannot_know() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    let count = SharedCount::new(&session, COUNT, 1).unwrap();
+    let losing = |previous, value: i32| {
+        proxy.swallow_replies();
+        let count = count.clone();
+        tokio::spawn(async move { count.try_set(previous, value).await })
+    };
+    let swallowed = async |before| {
+        soon("the lost reply", proxy.until(|traffic| traffic.bytes_from_server > before)).await;
+        proxy.cut();
+    };
+
+    let (before, received) = (count.get().await.unwrap(), proxy.bytes_from_server());
+    let setting = losing(before, 2);
+    swallowed(received).await;
+    let answer = soon("the answer", setting).await.unwrap();
+    assert!(matches!(answer, Err(Error::Indeterminate { .. })), "{answer:?}");
+
+    // Somebody else's count in the very next version: ours was refused.
+    let (before, received) = (count.get().await.unwrap(), proxy.bytes_from_server());
+    assert_eq!((before.value, before.version), (2, 1), "it was applied");
+    raw.set_data(COUNT, &7_i32.to_be_bytes(), None).await.unwrap();
+    let setting = losing(before, 3);
+    swallowed(received).await;
+    assert!(!soon("the answer", setting).await.unwrap().unwrap());
+    assert_eq!(count.get().await.unwrap().value, 7);
+}

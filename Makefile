@@ -5,13 +5,16 @@ SQLX_CLI_VERSION := 0.9.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo up test check sqlx bench cargo-deny sqlx-cli
+.PHONY: help deps deps-test demo up test check sqlx bench cargo-deny sqlx-cli
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler
 	@./scripts/deps.sh
+
+deps-test: ## install what the tests need beyond that: a Java compiler, Apache Curator, Python with kazoo
+	@./scripts/deps.sh test
 
 demo: deps ## compare the strategies on throwaway servers and write report/
 	cargo build --release --locked
@@ -21,7 +24,7 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 	cargo build --release --locked
 	./target/release/loadgen up $(ARGS)
 
-test: deps ## run every test
+test: deps-test ## run every test
 	cargo test --locked --workspace --all-targets $(ARGS)
 	cargo test --locked --workspace --doc
 

@@ -1,10 +1,18 @@
 #!/bin/sh
 # Installs what building and running need beside Rust, and only what is missing. Every command is printed before it runs.
 #
+#   scripts/deps.sh         for building and running
+#   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks
+#
 # Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
-# missing any more, 3 when something has to be installed by hand.
+# missing any more, 3 when something has to be installed by hand, 64 for a usage error.
 set -eu
+cd "$(dirname "$0")/.."
 
+kazoo_requirements=recipes/tests/interop/requirements.txt
+# The tests look for kazoo there.
+kazoo_venv=target/interop-python
+curator_version=5.4.0
 brew_opts='/opt/homebrew/opt /usr/local/opt /home/linuxbrew/.linuxbrew/opt'
 
 say() {
@@ -43,19 +51,31 @@ has_postgres() {
     return 1
 }
 
-has_java() {
+# Prints the Java launcher.
+find_java() {
     if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ]; then
+        printf '%s\n' "$JAVA_HOME/bin/java"
         return 0
     fi
     for opt in $brew_opts; do
         for keg in "$opt"/openjdk*; do
             if [ -x "$keg/bin/java" ]; then
+                printf '%s\n' "$keg/bin/java"
                 return 0
             fi
         done
     done
     # It is run, as macOS has a stub of that name that only says how to get the real one.
-    java -version >/dev/null 2>&1
+    java -version >/dev/null 2>&1 && echo java
+}
+
+has_java() {
+    find_java >/dev/null
+}
+
+# Whether the launcher can run a source file. Not every JRE lacks the compiler, and a javac elsewhere would not help.
+has_jdk() {
+    java=$(find_java) && "$java" --list-modules 2>/dev/null | grep -q '^jdk\.compiler'
 }
 
 has_zookeeper() {
@@ -76,12 +96,40 @@ has_zookeeper() {
     return 1
 }
 
-# The names of what is missing, one a line: postgres, zookeeper, java, cc.
+has_curator() {
+    if [ -n "${CURATOR_CLASSPATH:-}" ]; then
+        return 0
+    fi
+    for part in client framework recipes; do
+        [ -f "/usr/share/java/curator-$part.jar" ] || return 1
+    done
+}
+
+# Debian keeps what makes environments with pip in them in a package of its own.
+has_python() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null
+}
+
+# The copy of the requirements in the environment is written last: without it, or with another one, it is made anew.
+has_kazoo() {
+    cmp -s "$kazoo_requirements" "$kazoo_venv/requirements.txt" && "$kazoo_venv/bin/python" -c 'import kazoo' 2>/dev/null
+}
+
+# The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python
+# and curator beside.
 missing() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
-    has_java || echo java
+    if [ "$for_tests" = yes ]; then
+        has_jdk || echo jdk
+        has_kazoo || has_python || echo python
+    else
+        has_java || echo java
+    fi
     has cc || echo cc
+    if [ "$for_tests" = yes ]; then
+        has_curator || echo curator
+    fi
 }
 
 apt_package() {
@@ -89,6 +137,9 @@ apt_package() {
         postgres) echo postgresql ;;
         zookeeper) echo zookeeper ;;
         java) echo default-jre-headless ;;
+        jdk) echo default-jdk-headless ;;
+        python) echo python3 python3-venv ;;
+        curator) echo libcurator-client-java libcurator-framework-java libcurator-recipes-java ;;
         cc) echo build-essential ;;
     esac
 }
@@ -97,8 +148,15 @@ brew_formula() {
     case $1 in
         postgres) echo postgresql@17 ;;
         zookeeper) echo zookeeper ;;
-        java) echo openjdk ;;
+        java | jdk) echo openjdk ;;
+        python) echo python3 ;;
     esac
+}
+
+curator_by_hand() {
+    echo "the jars curator-client, curator-framework and curator-recipes $curator_version" \
+        "(https://repo1.maven.org/maven2/org/apache/curator/), in a folder with those of ZooKeeper's lib folder;" \
+        "set CURATOR_CLASSPATH='FOLDER/*'"
 }
 
 apt_get() {
@@ -129,9 +187,46 @@ install_with_brew() {
             say "no C compiler; install it with: xcode-select --install"
             exit 3
         fi
+        if [ "$need" = curator ]; then
+            say "Homebrew has no Apache Curator; the tests need $(curator_by_hand)"
+            exit 3
+        fi
         run brew install "$(brew_formula "$need")"
     done
 }
+
+install_packages() {
+    if has apt-get; then
+        install_with_apt "$@"
+    elif has brew; then
+        install_with_brew "$@"
+    else
+        say "missing: $*; install with this system's package manager:" \
+            "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
+            "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
+            "python = Python 3 with venv and pip, curator = $(curator_by_hand)"
+        exit 3
+    fi
+}
+
+install_kazoo() {
+    run python3 -m venv --clear "$kazoo_venv"
+    if ! run "$kazoo_venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+        --requirement "$kazoo_requirements"; then
+        say "kazoo could not be installed; see the lines above"
+        exit 3
+    fi
+    run cp "$kazoo_requirements" "$kazoo_venv/requirements.txt"
+}
+
+case $* in
+    '') for_tests=no ;;
+    test) for_tests=yes ;;
+    *)
+        say "usage: scripts/deps.sh [test]"
+        exit 64
+        ;;
+esac
 
 if ! has cargo; then
     say "cargo not found; install Rust from https://rustup.rs"
@@ -139,22 +234,10 @@ if ! has cargo; then
 fi
 
 needs=$(missing)
-if [ -z "$needs" ]; then
-    exit 0
-fi
-
-# One word a need.
-# shellcheck disable=SC2086
-if has apt-get; then
-    install_with_apt $needs
-elif has brew; then
-    install_with_brew $needs
-else
-    # shellcheck disable=SC2116
-    say "missing: $(echo $needs); install with this system's package manager:" \
-        "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
-        "java = a Java runtime 11 or newer, cc = a C compiler"
-    exit 3
+if [ -n "$needs" ]; then
+    # One word a need.
+    # shellcheck disable=SC2086
+    install_packages $needs
 fi
 
 needs=$(missing)
@@ -162,4 +245,8 @@ if [ -n "$needs" ]; then
     # shellcheck disable=SC2086,SC2116
     say "installed, but still not found: $(echo $needs)"
     exit 3
+fi
+
+if [ "$for_tests" = yes ] && ! has_kazoo; then
+    install_kazoo
 fi

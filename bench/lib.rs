@@ -1,7 +1,15 @@
 //! What the benches share: every recipe behind one face, over sessions of a throwaway server.
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, LockGuard, Mutex, NaiveLock, Session, SessionConfig};
+use zk_recipes::{
+    AnyLock, Error, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
+};
+
+/// How many may hold the semaphore.
+const PERMITS: u32 = 3;
+
+/// The paths of the lock of several.
+const SEVERAL: [&str; 3] = ["/bench/multi/1", "/bench/multi/2", "/bench/multi/3"];
 
 /// A recipe to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,11 +18,22 @@ pub enum Recipe {
     Naive,
     /// [`Mutex`].
     Mutex,
+    /// The shared side of [`RwLock`].
+    Read,
+    /// The exclusive side of [`RwLock`].
+    Write,
+    /// [`SemaphoreMutex`].
+    SemaphoreMutex,
+    /// [`Semaphore`] with three permits, of which each contender takes one.
+    Semaphore,
+    /// [`MultiLock`] of three mutexes.
+    Multi,
 }
 
 impl Recipe {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 2] = [Self::Naive, Self::Mutex];
+    pub const ALL: [Self; 7] =
+        [Self::Naive, Self::Mutex, Self::Read, Self::Write, Self::SemaphoreMutex, Self::Semaphore, Self::Multi];
 
     /// The name in the reports.
     #[must_use]
@@ -22,6 +41,11 @@ impl Recipe {
         match self {
             Self::Naive => "naive",
             Self::Mutex => "mutex",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::SemaphoreMutex => "semaphore-mutex",
+            Self::Semaphore => "semaphore of 3",
+            Self::Multi => "multi of 3",
         }
     }
 
@@ -30,34 +54,40 @@ impl Recipe {
     /// # Errors
     /// As the recipe's constructor.
     pub fn lock(self, session: &Session) -> Result<Lock, Error> {
-        Ok(match self {
-            Self::Naive => Lock::Naive(NaiveLock::new(session, "/bench/naive")?),
-            Self::Mutex => Lock::Mutex(Mutex::new(session, "/bench/mutex")?),
-        })
+        let lock = match self {
+            Self::Naive => NaiveLock::new(session, "/bench/naive")?.into(),
+            Self::Mutex => Mutex::new(session, "/bench/mutex")?.into(),
+            Self::Read => RwLock::new(session, "/bench/read")?.read().into(),
+            Self::Write => RwLock::new(session, "/bench/write")?.write().into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, "/bench/semaphore-mutex")?.into(),
+            Self::Semaphore => Semaphore::new(session, "/bench/semaphore", PERMITS)?.into(),
+            Self::Multi => return MultiLock::from_paths(session, SEVERAL).map(Lock::Several),
+        };
+        Ok(Lock::One(lock))
     }
 }
 
-/// A lock made from a [`Recipe`].
+/// What a [`Recipe`] makes.
 #[derive(Clone, Debug)]
 pub enum Lock {
-    /// See [`Recipe::Naive`].
-    Naive(NaiveLock),
-    /// See [`Recipe::Mutex`].
-    Mutex(Mutex),
+    /// One lock.
+    One(AnyLock),
+    /// Several locks as one.
+    Several(MultiLock),
 }
 
 impl Lock {
-    /// Waits for the lock.
+    /// Acquires the lock and releases it.
     ///
     /// # Errors
-    /// As the recipe's `acquire`.
+    /// As the recipe's `acquire` and the guard's `release`.
     ///
     /// # Cancel safety
-    /// As the recipe's `acquire`.
-    pub async fn acquire(&self) -> Result<LockGuard, Error> {
+    /// As those: nothing is left behind.
+    pub async fn cycle(&self) -> Result<(), Error> {
         match self {
-            Self::Naive(lock) => lock.acquire().await,
-            Self::Mutex(lock) => lock.acquire().await,
+            Self::One(lock) => lock.acquire().await?.release().await,
+            Self::Several(lock) => lock.acquire().await?.release().await,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::{Lock, Recipe, Stage};
+use bench::{Recipe, Stage};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
 use zk_recipes::Session;
@@ -31,13 +31,13 @@ fn uncontended(c: &mut Criterion) {
     for recipe in Recipe::ALL {
         let lock = recipe.lock(&stage.sessions[0]).expect("a valid path");
         group.bench_function(recipe.name(), |b| {
-            b.to_async(&runtime).iter(async || cycle(&lock).await);
+            b.to_async(&runtime).iter(async || lock.cycle().await.expect("the lock is acquired and released"));
         });
     }
     group.finish();
 }
 
-/// The time of one hand-over while many wait.
+/// The time of one cycle while many contend: that of a hand-over, but for readers and permits, which share the lock.
 fn handover(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let stage = runtime.block_on(Stage::set(SESSIONS)).expect("a ZooKeeper server");
@@ -53,11 +53,6 @@ fn handover(c: &mut Criterion) {
     group.finish();
 }
 
-async fn cycle(lock: &Lock) {
-    let held = lock.acquire().await.expect("the lock is acquired");
-    held.release().await.expect("the lock is released");
-}
-
 /// How long `contenders` take for `rounds` cycles in all.
 async fn contend(recipe: Recipe, sessions: &[Session], contenders: usize, rounds: u64) -> Duration {
     let begun = Arc::new(AtomicU64::new(0));
@@ -68,7 +63,7 @@ async fn contend(recipe: Recipe, sessions: &[Session], contenders: usize, rounds
             let begun = Arc::clone(&begun);
             tokio::spawn(async move {
                 while begun.fetch_add(1, Ordering::Relaxed) < rounds {
-                    cycle(&lock).await;
+                    lock.cycle().await.expect("the lock is acquired and released");
                 }
             })
         })

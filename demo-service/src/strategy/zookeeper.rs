@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
-use zk_recipes::{LockGuard, Mutex, NaiveLock, Session};
+use zk_recipes::{AnyLock, LockGuard, Mutex, NaiveLock, Session};
 
 use super::section::{Progression, read_modify_write, settle};
 use super::{Context, Deducting, Deduction, DeductionStrategy, Ended, registry::Entry};
@@ -35,42 +35,25 @@ pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
     }
 }
 
-/// The recipes that guard a deduction.
-#[derive(Debug, Clone, Copy)]
-enum Recipe {
-    Naive,
-    Mutex,
-}
+/// Makes the lock of a strategy at a path: the very node of a naive lock, the parent of a mutex's queue.
+type NewLock = fn(&Session, &str) -> Result<AnyLock, zk_recipes::Error>;
 
 struct ZooKeeperLock {
     entry: &'static Entry,
     context: Context,
-    recipe: Recipe,
+    new_lock: NewLock,
 }
 
 /// Makes the strategy whose waiters all watch the same node.
 pub(super) fn build_naive(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
-    Box::new(ZooKeeperLock { entry, context, recipe: Recipe::Naive })
+    let new_lock: NewLock = |session, path| NaiveLock::new(session, path).map(AnyLock::from);
+    Box::new(ZooKeeperLock { entry, context, new_lock })
 }
 
 /// Makes the strategy whose waiters queue.
 pub(super) fn build_mutex(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
-    Box::new(ZooKeeperLock { entry, context, recipe: Recipe::Mutex })
-}
-
-impl Recipe {
-    /// Waits up to `wait` for the lock at `path`: the very node of a naive lock, the parent of a mutex's queue.
-    async fn acquire(
-        self,
-        session: &Session,
-        path: &str,
-        wait: Duration,
-    ) -> Result<Option<LockGuard>, zk_recipes::Error> {
-        match self {
-            Self::Naive => NaiveLock::new(session, path)?.acquire_within(wait).await,
-            Self::Mutex => Mutex::new(session, path)?.acquire_within(wait).await,
-        }
-    }
+    let new_lock: NewLock = |session, path| Mutex::new(session, path).map(AnyLock::from);
+    Box::new(ZooKeeperLock { entry, context, new_lock })
 }
 
 impl ZooKeeperLock {
@@ -81,7 +64,8 @@ impl ZooKeeperLock {
         let session = session.ok_or_else(|| unavailable("no ZooKeeper session is connected".to_owned()))?;
         let path = format!("{ROOT}/{}/{goods_no}", self.entry.name);
         let wait = self.context.lock_wait_left(began);
-        let acquired = self.context.timed(self.recipe.acquire(&session, &path, wait)).await;
+        let acquired = async { (self.new_lock)(&session, &path)?.acquire_within(wait).await };
+        let acquired = self.context.timed(acquired).await;
         let timeout = Failure::LockTimeout { waited: self.context.lock_wait };
         acquired.map_err(|error| unavailable(error.to_string()))?.ok_or(timeout)
     }

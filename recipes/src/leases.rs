@@ -3,8 +3,10 @@
 //! The rule is Curator's, made a little stronger. Curator's clients hold when there are no more leases than permits; ours
 //! when their own leases are among the oldest, as many as there are permits. While only who has the turn adds a lease,
 //! the newest lease is that of who decides, and the two rules are one. When somebody's turn was deleted by hand, two
-//! may wait with a lease each: Curator's would then wait for each other for ever, of ours the elder goes first. Neither
-//! rule grants more than the permits, whoever else is there, as every lease that was there at a grant was counted.
+//! may wait with leases: Curator's would then wait for each other for ever, of ours with a lease each the elder goes
+//! first. (With several leases each, created alternately, neither's may all be among the oldest, and ours wait, too.)
+//! Neither rule grants more than the permits, whoever else is there, as every lease that was there at a grant was
+//! counted.
 
 use crate::node::Names;
 use crate::queue::Queue;

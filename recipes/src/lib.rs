@@ -63,7 +63,8 @@
 //! * The client library cannot restore more than 128 KiB of watched paths on one session after a reconnect, some 1900
 //!   waiters: it loses the session then. Spread more waiters over several sessions.
 //! * Clients of one semaphore that disagree on the number of permits, or take their permits one by one as Curator's do,
-//!   can wait for each other for ever. Ours take all permits of an acquire in one turn.
+//!   can wait for each other for ever. Ours take all permits of an acquire in one turn, and may wait for each other only
+//!   if somebody deletes the node of a turn by hand.
 //! * A session lives on the Tokio runtime that it was connected in, and ends with it.
 //!
 //! # Coming from Curator

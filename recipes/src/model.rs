@@ -24,6 +24,7 @@
 //!   for a node begins with a `sync` for that reason and is one step here.
 //! * The client library's own work: that requests of a session keep their order, that a watch survives a reconnect, that
 //!   a write which was lost on a broken connection is not applied after the next `sync`.
+//! * That the leases of one `acquire_many` are created in one flight: here it is one after the other.
 //! * Missing parents, refused requests, a count of permits that changes, several contenders on one session, numbers that
 //!   wrap, revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
@@ -84,7 +85,7 @@ fn a_downgrade_lets_no_writer_in_between() {
 
 #[test]
 fn of_a_semaphore_no_more_hold_than_there_are_permits() {
-    check(Protocol::new(&[Permit, Permit, Permit], Faults::ALL), 400_000);
+    check(Protocol::new(&[Permit, Permit, Permit], Faults::ALL), 450_000);
     check(Protocol::new(&[Permit, Permit, Permit, Permit], Faults::FEW), 100_000);
 }
 
@@ -96,7 +97,7 @@ fn a_semaphore_of_one_permit_is_a_mutex() {
 #[test]
 fn who_only_tries_for_a_permit_disturbs_nobody_who_waits() {
     check(Protocol::new(&[Permit, Permit, TryPermit], Faults::FEW), 30_000);
-    check(Protocol::new(&[Permit, TryPermit], Faults::ALL).with_permits(1), 10_000);
+    check(Protocol::new(&[Permit, TryPermit], Faults::ALL).with_permits(1), 12_000);
 }
 
 #[test]
@@ -109,9 +110,11 @@ fn several_permits_at_once_are_had_without_deadlock() {
 /// of its earlier session for its own.
 #[test]
 fn a_node_of_an_earlier_session_is_not_adopted() {
-    check(Protocol::new(&[Lock, Lock, Lock], RENEWED), 2_000);
+    check(Protocol::new(&[Lock, Lock, Lock], RENEWED), 8_000);
 }
 
+/// One reply is lost, and no more: a second search would come upon the node of the earlier session first and look no
+/// further. As the library never replaces a session, nothing of its own can be there.
 const RENEWED: Faults = Faults { renewals: true, ..Faults::FEW };
 
 /// That in a state where nothing happens any more nobody is forgotten says little when something may happen for ever.

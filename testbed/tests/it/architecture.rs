@@ -55,11 +55,12 @@ fn code(text: &str) -> String {
 #[test]
 fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     let of_the_workspace = |package: &str| -> Vec<String> {
-        let members = ["zk-recipes", "demo-service", "loadgen", "bench", "testbed"];
+        let members = ["zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"];
         dependencies(package).into_iter().filter(|name| members.contains(&name.as_str())).collect()
     };
     assert_eq!(of_the_workspace("zk-recipes"), Vec::<String>::new());
     assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("loadgen"), ["testbed"]);
 }
@@ -73,14 +74,17 @@ fn the_lock_library_knows_nothing_of_sql_or_http() {
 }
 
 #[test]
-fn the_service_reaches_zookeeper_only_through_the_recipes() {
-    assert!(!dependencies("demo-service").iter().any(|name| name == "zookeeper-client"));
+fn the_service_and_the_command_reach_zookeeper_only_through_the_recipes() {
+    for package in ["demo-service", "zk-lock"] {
+        assert!(!dependencies(package).iter().any(|name| name == "zookeeper-client"), "{package}");
+    }
 }
 
 #[test]
 fn the_deciding_code_has_no_async_no_clock_and_no_io() {
     let deciding = [
         "recipes/src/queue.rs",
+        "recipes/src/leases.rs",
         "recipes/src/node.rs",
         "recipes/src/liveness.rs",
         "demo-service/src/stock.rs",
@@ -110,7 +114,8 @@ fn only_one_file_of_the_lock_library_sends_requests() {
 
 #[test]
 fn nothing_is_spawned_inside_a_drop() {
-    for (path, text) in ["recipes/src", "demo-service/src", "loadgen/src"].into_iter().flat_map(sources) {
+    for (path, text) in ["recipes/src", "zk-lock/src", "demo-service/src", "loadgen/src"].into_iter().flat_map(sources)
+    {
         for drop in code(&text).split("fn drop(&mut self)").skip(1) {
             let body = drop.split("\n    }\n").next().unwrap();
             assert!(!body.contains("spawn"), "{} spawns inside a drop", path.display());

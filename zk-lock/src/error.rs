@@ -1,0 +1,169 @@
+//! Why the program could not do what it was asked to do, and its exit statuses.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zk_recipes::Error as LockError;
+
+/// The statuses are those of `sysexits.h`, which commands rarely use themselves: the caller must be able to tell ours
+/// from COMMAND's.
+///
+/// The command line is wrong (`EX_USAGE`).
+pub(crate) const EXIT_USAGE: u8 = 64;
+/// ZooKeeper did not answer, refused, or ended the session (`EX_UNAVAILABLE`).
+pub(crate) const EXIT_UNAVAILABLE: u8 = 69;
+/// The operating system refused something (`EX_OSERR`).
+pub(crate) const EXIT_SYSTEM: u8 = 71;
+/// The lock was not had in time (`EX_TEMPFAIL`).
+pub(crate) const EXIT_NOT_HAD: u8 = 75;
+/// The hold was lost while COMMAND ran (`EX_PROTOCOL`).
+pub(crate) const EXIT_LOST: u8 = 76;
+/// COMMAND cannot be run, as shells say it.
+pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
+/// There is no such COMMAND, as shells say it.
+pub(crate) const EXIT_NOT_FOUND: u8 = 127;
+
+/// Why the program could not do what it was asked to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The environment or a file asks for something impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// The credentials cannot be read.
+    #[error("cannot read the credentials in {file}, make it readable or leave --auth-file out")]
+    Credentials {
+        file: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// No session could be had.
+    #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT)")]
+    Connect(#[source] LockError),
+    /// ZooKeeper answered, but not as it should.
+    #[error(
+        "cannot {action} {path}, check that the chroot of --zookeeper exists and that the credentials (ZK_LOCK_AUTH, \
+         --auth-file) may read, create and delete there"
+    )]
+    Refused {
+        action: &'static str,
+        path: String,
+        #[source]
+        source: LockError,
+    },
+    /// The session ended, or somebody deleted our node, before the grant.
+    #[error("lost the place in the queue of {path}, run it again")]
+    PlaceLost {
+        path: String,
+        #[source]
+        source: LockError,
+    },
+    /// ZooKeeper was too slow.
+    #[error("cannot {action} {path}, try again when ZooKeeper is less busy")]
+    NoAnswer {
+        action: &'static str,
+        path: String,
+        #[source]
+        source: LockError,
+    },
+    /// Somebody else held the lock all the time.
+    #[error(
+        "did not get {path} within {}, somebody else has it; see `zk-lock --list {path}`",
+        humantime::format_duration(*.within)
+    )]
+    NotHad { path: String, within: Duration },
+    /// Somebody else holds the lock, and we were not to wait.
+    #[error("did not get {path}, somebody else has it; see `zk-lock --list {path}`")]
+    Taken { path: String },
+    /// There is no such program.
+    #[error("there is no command {command:?}, check its name and PATH")]
+    NotFound { command: String },
+    /// The program cannot be run.
+    #[error("cannot run {command:?}")]
+    NotExecutable {
+        command: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action}")]
+    System {
+        action: &'static str,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: an operating-system error while doing `action`.
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+
+    /// For `map_err`: a failure of the library while doing `action` with `path`.
+    pub(crate) fn lock(action: &'static str, path: &str) -> impl FnOnce(LockError) -> Self {
+        let path = path.to_owned();
+        move |source| match source {
+            LockError::InvalidPath { .. } => Self::Usage(source.to_string()),
+            LockError::SessionEnded { .. } | LockError::NodeDeleted { .. } => Self::PlaceLost { path, source },
+            LockError::NoAnswer { .. } | LockError::Unconfirmed { .. } => Self::NoAnswer { action, path, source },
+            source => Self::Refused { action, path, source },
+        }
+    }
+
+    /// What the program exits with because of this error.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Credentials { .. } => EXIT_USAGE,
+            Self::Connect(_) | Self::Refused { .. } | Self::PlaceLost { .. } | Self::NoAnswer { .. } => {
+                EXIT_UNAVAILABLE
+            }
+            Self::NotHad { .. } | Self::Taken { .. } => EXIT_NOT_HAD,
+            Self::NotFound { .. } => EXIT_NOT_FOUND,
+            Self::NotExecutable { .. } => EXIT_NOT_EXECUTABLE,
+            Self::System { .. } => EXIT_SYSTEM,
+        }
+    }
+
+    /// The error and its causes in one line, outermost first; a cause that repeats what was said is left out.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let said = error.to_string();
+            if !text.contains(&said) {
+                // Writing into a String cannot fail.
+                let _ = write!(text, ": {said}");
+            }
+            cause = error.source();
+        }
+        text.replace('\n', " ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_its_causes() {
+        let source = io::Error::other("disk\nfull");
+        assert_eq!(Error::system("start the runtime")(source).chain(), "cannot start the runtime: disk full");
+    }
+
+    #[test]
+    fn a_path_that_can_name_no_lock_is_a_wrong_command_line() {
+        let source = LockError::InvalidPath { path: "locks".to_owned(), reason: "it must start with /" };
+        let error = Error::lock("wait for", "locks")(source);
+        assert_eq!(error.exit_status(), EXIT_USAGE);
+        assert_eq!(error.chain(), "invalid lock path \"locks\": it must start with /");
+    }
+
+    #[test]
+    fn a_lock_that_was_not_had_says_for_how_long_it_was_waited_for() {
+        let error = Error::NotHad { path: "/locks/a".to_owned(), within: Duration::from_millis(1500) };
+        assert!(error.chain().starts_with("did not get /locks/a within 1s 500ms,"), "{}", error.chain());
+        assert_eq!(error.exit_status(), EXIT_NOT_HAD);
+    }
+}

@@ -1,0 +1,200 @@
+//! COMMAND and all that it starts.
+//!
+//! Without a terminal, COMMAND leads a process group of its own. Then whoever signals this process reaches COMMAND
+//! exactly once, passed on from here, even when the signal was meant for our whole group; and a pipeline or a script
+//! can be stopped as a whole.
+//!
+//! With a terminal (standard input, output or error is one) it stays in ours, as with `flock`, `nice` or
+//! `timeout --foreground`. In a group of its own it would be in the terminal's background, and be halted as soon as it
+//! reads from there. So the terminal's signals (Ctrl-C, Ctrl-\, Ctrl-Z, hanging up) reach both of us, and are not
+//! passed on: COMMAND decides what they mean, as with `system(3)`.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::time::{Instant, sleep};
+use zk_recipes::LockGuard;
+
+use crate::cli::AUTH_VARIABLE;
+use crate::error::Error;
+#[cfg(target_os = "linux")]
+use crate::processes;
+
+/// How long a killed process may take to be gone. Only one that hangs inside the kernel takes longer.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether all processes are gone.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Which process group COMMAND is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    /// One that it leads.
+    Own,
+    /// That of this process.
+    Ours,
+}
+
+impl Group {
+    fn choose() -> Self {
+        let at_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
+        if at_terminal { Self::Ours } else { Self::Own }
+    }
+}
+
+/// Whether the signals of job control have to be passed on to COMMAND.
+pub(crate) fn needs_job_control() -> bool {
+    Group::choose() == Group::Own
+}
+
+/// COMMAND, running.
+#[derive(Debug)]
+pub(crate) struct Job {
+    child: Child,
+    pid: Pid,
+    group: Group,
+    /// Tells of the end of any child, adopted ones included.
+    children: unix::Signal,
+}
+
+impl Job {
+    /// Starts COMMAND for a hold. To be called on the main thread, since Linux ends it with the thread that starts it.
+    pub(crate) fn start(command: &[OsString], held: &LockGuard) -> Result<Self, Error> {
+        let (program, arguments) = command.split_first().expect("BUG: clap lets no empty command through");
+        let children = signal(SignalKind::child()).map_err(Error::system("listen for the end of the command"))?;
+        let group = Group::choose();
+        let mut command = std::process::Command::new(program);
+        command
+            .args(arguments)
+            .env("LOCK_TOKEN", held.token().to_string())
+            .env("LOCK_PATH", held.path())
+            // Ours alone: whatever COMMAND starts could read it there.
+            .env_remove(AUTH_VARIABLE);
+        if group == Group::Own {
+            command.process_group(0);
+        }
+        #[cfg(target_os = "linux")]
+        {
+            crate::os::die_with_parent(&mut command);
+            processes::adopt_orphans().map_err(|errno| Error::system("adopt orphans")(errno.into()))?;
+        }
+        let mut command = Command::from(command);
+        // Whatever goes wrong here, it must not go on without a watch over its hold.
+        command.kill_on_drop(true);
+        let child = command.spawn().map_err(|source| not_started(program, source))?;
+        let pid = child.id().expect("BUG: a child that was not waited for has its id");
+        let pid = Pid::from_raw(i32::try_from(pid).expect("BUG: a process id beyond pid_t"));
+        Ok(Self { child, pid, group, children })
+    }
+
+    /// Waits until COMMAND has ended.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            tokio::select! {
+                status = self.child.wait() => return status,
+                _ = self.children.recv() => self.reap_orphans(),
+            }
+        }
+    }
+
+    /// Passes on a signal that this process was sent.
+    pub(crate) fn forward(&self, signal: Signal) {
+        // Once it has been waited for, its number may be somebody else's.
+        if self.child.id().is_none() {
+            return;
+        }
+        // It fails only if COMMAND has just ended, or has taken other credentials.
+        let _ = match (self.group, signal) {
+            // The terminal has sent it to COMMAND as well.
+            (Group::Ours, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP) => Ok(()),
+            // Their meaning is COMMAND's own. Whatever else runs there would end by them.
+            (_, Signal::SIGUSR1 | Signal::SIGUSR2) | (Group::Ours, _) => kill(self.pid, signal),
+            (Group::Own, Signal::SIGTSTP | Signal::SIGCONT) => killpg(self.pid, signal),
+            // A halted process does nothing about a signal.
+            (Group::Own, _) => killpg(self.pid, signal).and_then(|()| killpg(self.pid, Signal::SIGCONT)),
+        };
+    }
+
+    /// Ends COMMAND and all that it has started: asks by `SIGTERM`, and kills what is still there after the grace.
+    /// Returns whether all of it is gone.
+    pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
+        self.signal_all(Signal::SIGTERM);
+        // For those that are halted.
+        self.signal_all(Signal::SIGCONT);
+        let asked = Instant::now();
+        while !self.is_gone() {
+            let asked_for = asked.elapsed();
+            if asked_for >= grace.saturating_add(GONE_WITHIN) {
+                return false;
+            }
+            if asked_for >= grace {
+                // Again and again, since what is forked at this moment escapes.
+                self.signal_all(Signal::SIGKILL);
+            }
+            sleep(POLL.min(grace.saturating_sub(asked_for)).max(Duration::from_millis(1))).await;
+        }
+        true
+    }
+
+    /// Sends a signal to what is left of COMMAND and of what it has started.
+    #[cfg(target_os = "linux")]
+    fn signal_all(&self, signal: Signal) {
+        // At once, so that no process sees another one go before it is asked itself.
+        let leads = self.group == Group::Own && self.child.id().is_some();
+        if leads {
+            let _ = killpg(self.pid, signal);
+        }
+        for process in processes::descendants() {
+            let has_it = leads && process.group == self.pid.as_raw();
+            if !process.is_zombie && !has_it {
+                let _ = kill(Pid::from_raw(process.pid), signal);
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_gone(&mut self) -> bool {
+        self.reap_orphans();
+        // An error means that there is nothing to wait for.
+        let has_ended = !matches!(self.child.try_wait(), Ok(None));
+        has_ended && processes::descendants().iter().all(|process| process.is_zombie)
+    }
+
+    /// Reaches the process group, or COMMAND alone where there is none: only Linux keeps track of descendants.
+    #[cfg(not(target_os = "linux"))]
+    fn signal_all(&self, signal: Signal) {
+        let _ = match self.group {
+            Group::Own => killpg(self.pid, signal),
+            Group::Ours if self.child.id().is_some() => kill(self.pid, signal),
+            Group::Ours => Ok(()),
+        };
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_gone(&mut self) -> bool {
+        let has_ended = !matches!(self.child.try_wait(), Ok(None));
+        has_ended && (self.group == Group::Ours || killpg(self.pid, None).is_err())
+    }
+
+    fn reap_orphans(&self) {
+        #[cfg(target_os = "linux")]
+        processes::reap_orphans(self.pid);
+    }
+}
+
+fn not_started(program: &OsString, source: io::Error) -> Error {
+    let command = program.to_string_lossy().into_owned();
+    match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { command },
+        _ => Error::NotExecutable { command, source },
+    }
+}

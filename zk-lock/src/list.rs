@@ -1,0 +1,182 @@
+//! Who holds a lock and who waits for it.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use serde::Serialize;
+use zk_recipes::{Error as LockError, Participant, ParticipantKind, Session, participants};
+
+use crate::cli::ListSettings;
+use crate::error::Error;
+use crate::run::{Finish, connect};
+use crate::signals::Signals;
+
+/// One contender, as it is shown.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Row {
+    /// From 1 on, in the order of the queue.
+    position: usize,
+    state: &'static str,
+    kind: &'static str,
+    /// In hexadecimal digits, as ZooKeeper's own tools show it.
+    session: String,
+    token: i64,
+    node: String,
+    data: String,
+}
+
+/// Prints the queue on standard output.
+pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Result<Finish, Error> {
+    let path = &settings.path;
+    let asking = async {
+        let session = connect(&settings.server).await?;
+        let found = queue(&session, path).await.map_err(Error::lock("list the queue of", path))?;
+        // Nothing depends on the answer: the session owns no nodes.
+        let _ = session.close().await;
+        Ok(found)
+    };
+    let found = tokio::select! {
+        found = asking => found?,
+        signal = signals.next_ending() => return Ok(Finish::Signal(signal)),
+    };
+    let rows: Vec<Row> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
+    let text = if settings.json { json(&rows) } else { table(path, &rows) };
+    // A reader that has gone, as `head` does, is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(Finish::Status(0))
+}
+
+/// Whoever queues at the path, by whatever recipe.
+async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockError> {
+    let found = participants(session, path).await?;
+    if found.iter().any(|participant| participant.kind != ParticipantKind::Lease) {
+        return Ok(found);
+    }
+    // A semaphore, or nothing. The turns first: who moves on between the two readings is then found in both, and not in
+    // neither.
+    let turns = participants(session, &format!("{path}/locks")).await?;
+    let leases = participants(session, path).await?;
+    Ok(of_semaphore(turns, leases))
+}
+
+/// The holders of a semaphore's leases, and then those who queue for their turn to get some. Who has the turn creates
+/// leases before there is room for them, so those say nothing of holding yet.
+fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
+    let turn = turns.first().map(|turn| (turn.session, turn.token));
+    let waits =
+        |lease: &Participant| turn.is_some_and(|(session, token)| lease.session == session && lease.token > token);
+    let (mut waiting, mut found): (Vec<_>, Vec<_>) = leases.into_iter().partition(waits);
+    // The leases tell more of who has the turn than the turn itself.
+    let has_leases = usize::from(!waiting.is_empty());
+    waiting.extend(turns.into_iter().skip(has_leases));
+    found.extend(waiting.into_iter().map(|participant| Participant {
+        kind: ParticipantKind::Lease,
+        is_holder: false,
+        ..participant
+    }));
+    found
+}
+
+fn row(position: usize, participant: &Participant) -> Row {
+    let name = participant.path.rsplit('/').next().unwrap_or_default();
+    Row {
+        position,
+        state: if participant.is_holder { "holder" } else { "waiting" },
+        kind: match participant.kind {
+            ParticipantKind::Exclusive => "exclusive",
+            ParticipantKind::Shared => "shared",
+            ParticipantKind::Lease => "lease",
+            _ => "other",
+        },
+        session: format!("{:#x}", participant.session),
+        token: participant.token.get(),
+        node: printable(name.as_bytes()),
+        data: printable(&participant.data),
+    }
+}
+
+/// The bytes as text on one line; what is not printable, and the backslash, is escaped.
+fn printable(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\'' => text.push(character),
+                _ => text.extend(character.escape_debug()),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// One line each, in columns.
+fn table(path: &str, rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return format!("nobody queues at {path} (a naive lock has no queue)\n");
+    }
+    let width = |column: fn(&Row) -> usize| rows.iter().map(column).max().unwrap_or_default();
+    let position = width(|row| row.position.to_string().len());
+    let session = width(|row| row.session.len());
+    let token = width(|row| row.token.to_string().len());
+    let node = width(|row| row.node.len());
+    let mut text = String::new();
+    for row in rows {
+        let line = format!(
+            "{:position$}  {:7}  {:9}  {:session$}  {:token$}  {:node$}  {}",
+            row.position, row.state, row.kind, row.session, row.token, row.node, row.data
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn json(rows: &[Row]) -> String {
+    let text = serde_json::to_string_pretty(rows).expect("BUG: rows are plain text and numbers");
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(position: usize, state: &'static str, session: &str, token: i64, data: &str) -> Row {
+        let node = format!("lock-{position:010}");
+        Row { position, state, kind: "exclusive", session: session.to_owned(), token, node, data: data.to_owned() }
+    }
+
+    #[test]
+    fn what_is_not_printable_is_escaped_and_cannot_be_mistaken() {
+        for (bytes, expected) in [
+            (&b"build-7:4242"[..], "build-7:4242"),
+            (b"it's \"ours\"", "it's \"ours\""),
+            ("käse".as_bytes(), "käse"),
+            (b"a\nb\x1b[2J", "a\\nb\\u{1b}[2J"),
+            (b"\xff\x00\xfe", "\\xff\\0\\xfe"),
+            (b"\\xff", "\\\\xff"),
+            ("\u{202e}".as_bytes(), "\\u{202e}"),
+        ] {
+            assert_eq!(printable(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn a_queue_is_a_line_each_in_columns() {
+        let rows = [row(1, "holder", "0x10", 7, "a:1"), row(2, "waiting", "0x100", 12, "")];
+        assert_eq!(
+            table("/locks/a", &rows),
+            "1  holder   exclusive  0x10    7  lock-0000000001  a:1\n\
+             2  waiting  exclusive  0x100  12  lock-0000000002\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_queue_says_so() {
+        assert_eq!(table("/locks/a", &[]), "nobody queues at /locks/a (a naive lock has no queue)\n");
+        assert_eq!(json(&[]), "[]\n");
+    }
+}

@@ -1,0 +1,71 @@
+//! `zk-lock`: runs a command while it holds a ZooKeeper lock, or shows who holds one.
+//!
+//! [`cli`] and [`recipe`] read the command line, [`run`] waits for the lock and watches over the hold, [`job`] is the
+//! command with all that it starts, and [`list`] shows a queue.
+
+mod cli;
+mod error;
+mod recipe;
+
+mod job;
+mod list;
+mod run;
+
+mod notices;
+mod os;
+#[cfg(target_os = "linux")]
+mod processes;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Task};
+use crate::error::{EXIT_USAGE, Error};
+use crate::notices::Notices;
+use crate::run::Finish;
+use crate::signals::Signals;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(stop) => {
+            // Nothing is left to do when even the usage cannot be written.
+            stop.print().ok();
+            return if stop.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let notices = Notices::start(cli.is_verbose());
+    let finish = start(cli, &notices).unwrap_or_else(|error| {
+        notices.say(error.chain());
+        Finish::Status(error.exit_status())
+    });
+    notices.finish();
+    match finish {
+        Finish::Status(status) => status.into(),
+        Finish::Signal(signal) => signals::end_by(signal),
+    }
+}
+
+fn start(cli: Cli, notices: &Notices) -> Result<Finish, Error> {
+    let task = cli.resolve(|name| std::env::var_os(name))?;
+    // The session lives on a thread of its own, so that a command that is slow to start cannot cost the lock. This
+    // thread is the one that starts it, as it lasts as long as the process: Linux ends a command with the thread that
+    // started it.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(Error::system("start the runtime"))?;
+    let finish = runtime.block_on(async {
+        let signals = Signals::catch()?;
+        match task {
+            Task::Run(settings) => run::run(&settings, signals, notices).await,
+            Task::List(settings) => list::list(&settings, signals).await,
+        }
+    });
+    // Whatever still waits for an answer there has been given up.
+    runtime.shutdown_background();
+    finish
+}

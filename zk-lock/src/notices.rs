@@ -1,0 +1,56 @@
+//! What the program says on standard error while COMMAND may be writing there, too.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+/// How long the end of the program may be delayed by a standard error that takes nothing.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// The way to standard error. It writes on a thread of its own, because a terminal that was halted or a pipe that is
+/// full must not keep the program from noticing that a hold was lost.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    lines: Sender<String>,
+    written: Receiver<()>,
+    is_verbose: bool,
+}
+
+impl Notices {
+    pub(crate) fn start(is_verbose: bool) -> Self {
+        let (lines, received) = mpsc::channel::<String>();
+        let (all_written, written) = mpsc::channel();
+        let write = move || {
+            for line in received {
+                // A closed standard error leaves nobody to tell.
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            }
+            drop(all_written);
+        };
+        // Without the thread nothing is said, but everything is done.
+        let _ = thread::Builder::new().name("zk-lock-notices".to_owned()).spawn(write);
+        Self { lines, written, is_verbose }
+    }
+
+    /// Says something in one line.
+    pub(crate) fn say(&self, text: impl Display) {
+        // It fails only when there is no thread.
+        let _ = self.lines.send(format!("zk-lock: {text}\n"));
+    }
+
+    /// Says something to those who asked for details.
+    pub(crate) fn detail(&self, text: impl Display) {
+        if self.is_verbose {
+            self.say(text);
+        }
+    }
+
+    /// Waits until everything is written, within reason.
+    pub(crate) fn finish(self) {
+        drop(self.lines);
+        // An error either way: it has ended, or it takes too long.
+        let _ = self.written.recv_timeout(WRITTEN_WITHIN);
+    }
+}

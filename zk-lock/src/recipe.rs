@@ -1,0 +1,99 @@
+//! Which lock a command is run under. The parsing is pure.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use zk_recipes::{AnyLock, Error, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session};
+
+/// What `--recipe` may be.
+pub(crate) const KNOWN: &str = "mutex, read, write, semaphore-mutex, semaphore=N, naive";
+
+/// A recipe, as `--recipe` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Mutex,
+    Read,
+    Write,
+    SemaphoreMutex,
+    Semaphore { permits: NonZeroU32 },
+    Naive,
+}
+
+impl FromStr for Recipe {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mutex" => Ok(Self::Mutex),
+            "read" => Ok(Self::Read),
+            "write" => Ok(Self::Write),
+            "semaphore-mutex" => Ok(Self::SemaphoreMutex),
+            "naive" => Ok(Self::Naive),
+            _ => match text.strip_prefix("semaphore=").map(str::parse) {
+                Some(Ok(permits)) => Ok(Self::Semaphore { permits }),
+                Some(Err(_)) => Err("give the number of permits, from 1 on, as in semaphore=4".to_owned()),
+                None => Err(format!("no such recipe; known are {KNOWN}")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mutex => f.write_str("mutex"),
+            Self::Read => f.write_str("read"),
+            Self::Write => f.write_str("write"),
+            Self::SemaphoreMutex => f.write_str("semaphore-mutex"),
+            Self::Semaphore { permits } => write!(f, "semaphore={permits}"),
+            Self::Naive => f.write_str("naive"),
+        }
+    }
+}
+
+impl Recipe {
+    /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
+    pub(crate) fn lock(self, session: &Session, path: &str, node_data: Vec<u8>) -> Result<AnyLock, Error> {
+        let options = |node_data| LockOptions { node_data, ..LockOptions::default() };
+        Ok(match self {
+            Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
+            Self::Read => RwLock::with_options(session, path, options(node_data))?.read().into(),
+            Self::Write => RwLock::with_options(session, path, options(node_data))?.write().into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.into(),
+            Self::Semaphore { permits } => {
+                Semaphore::new(session, path, permits.get())?.with_node_data(node_data).into()
+            }
+            Self::Naive => NaiveLock::new(session, path)?.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_recipe_is_read_and_written_alike() {
+        for name in KNOWN.replace("=N", "=7").split(", ") {
+            assert_eq!(name.parse::<Recipe>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn a_semaphore_has_at_least_one_permit() {
+        assert_eq!("semaphore=1".parse(), Ok(Recipe::Semaphore { permits: NonZeroU32::MIN }));
+        assert_eq!("semaphore=4294967295".parse(), Ok(Recipe::Semaphore { permits: NonZeroU32::MAX }));
+        for text in ["semaphore=0", "semaphore=", "semaphore=-1", "semaphore=4294967296", "semaphore=two"] {
+            let error = text.parse::<Recipe>().unwrap_err();
+            assert_eq!(error, "give the number of permits, from 1 on, as in semaphore=4", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_recipe_is_answered_with_the_known_ones() {
+        for text in ["", "Mutex", "mutex ", "semaphore", "handoff"] {
+            assert_eq!(text.parse::<Recipe>().unwrap_err(), format!("no such recipe; known are {KNOWN}"), "{text:?}");
+        }
+    }
+}

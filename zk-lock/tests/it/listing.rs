@@ -1,0 +1,95 @@
+//! `--list`: who holds a lock and who waits for it.
+
+use std::fs;
+
+use crate::support::{Lab, PATH, Running};
+
+const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.02; done";
+
+/// Lets contenders of these recipes queue in this order.
+async fn queue(lab: &Lab, recipes: &[&str]) -> Vec<Running> {
+    let mut running = Vec::new();
+    for recipe in recipes {
+        running.push(lab.start_script(&["--recipe", recipe], UNTIL_GO));
+        lab.until_listed(running.len()).await;
+    }
+    running
+}
+
+async fn rows(lab: &Lab) -> Vec<Vec<String>> {
+    let finished = lab.start(["--list", PATH]).finish().await;
+    finished.assert_status(0);
+    finished.stdout.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+async fn end(lab: &Lab, queue: Vec<Running>) {
+    fs::write(lab.file("go"), "").unwrap();
+    for running in queue {
+        running.finish().await.assert_status(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mixed_queue_is_printed_in_its_order() {
+    let lab = Lab::new().await;
+    let running = queue(&lab, &["read", "read", "write", "read"]).await;
+    let (rows, found) = (rows(&lab).await, lab.queue(PATH).await);
+    let states: Vec<_> = rows.iter().map(|row| [row[0].as_str(), &row[1], &row[2]]).collect();
+    let expected = [
+        ["1", "holder", "shared"],
+        ["2", "holder", "shared"],
+        ["3", "waiting", "exclusive"],
+        ["4", "waiting", "shared"],
+    ];
+    assert_eq!(states, expected);
+    for (row, participant) in rows.iter().zip(&found) {
+        assert_eq!(row[3], format!("{:#x}", participant.session));
+        assert_eq!(row[4], participant.token.to_string());
+        assert_eq!(format!("{PATH}/{}", row[5]), participant.path);
+        assert_eq!(row[6].as_bytes(), participant.data);
+    }
+    end(&lab, running).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_as_json_says_the_same() {
+    let lab = Lab::new().await;
+    let running = queue(&lab, &["mutex", "mutex"]).await;
+    let finished = lab.start(["--list", PATH, "--json"]).finish().await;
+    finished.assert_status(0);
+    let json: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
+    let rows = rows(&lab).await;
+    assert_eq!(json.as_array().unwrap().len(), 2);
+    for (object, row) in json.as_array().unwrap().iter().zip(rows) {
+        let names = ["position", "state", "kind", "session", "token", "node", "data"];
+        for (name, column) in names.iter().zip(row) {
+            assert_eq!(object[name].as_str().map_or_else(|| object[name].to_string(), str::to_owned), column, "{name}");
+        }
+    }
+    end(&lab, running).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_semaphore_the_leases_come_first_and_then_who_waits_for_one() {
+    let lab = Lab::new().await;
+    let running = queue(&lab, &["semaphore=2"; 4]).await;
+    let rows = rows(&lab).await;
+    let states: Vec<_> = rows.iter().map(|row| [row[0].as_str(), &row[1], &row[2]]).collect();
+    let expected = [["1", "holder"], ["2", "holder"], ["3", "waiting"], ["4", "waiting"]].map(|[n, s]| [n, s, "lease"]);
+    assert_eq!(states, expected);
+    let mut sessions: Vec<_> = rows.iter().map(|row| row[3].clone()).collect();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 4, "each is there once: {rows:#?}");
+    end(&lab, running).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_queue_says_so() {
+    let lab = Lab::new().await;
+    let finished = lab.start(["--list", PATH]).finish().await;
+    finished.assert_status(0);
+    assert_eq!(finished.stdout, "nobody queues at /locks/a (a naive lock has no queue)\n");
+    let finished = lab.start(["--list", PATH, "--json"]).finish().await;
+    finished.assert_status(0);
+    assert_eq!(finished.stdout, "[]\n");
+}

@@ -1,0 +1,149 @@
+//! A hold that is lost, or nearly so, while the command runs.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use testbed::ProcessConfig;
+
+use crate::support::{FaultyLab, PROGRAM, Running, is_gone};
+
+/// Short for the sake of the tests. The kill then has 200 ms until the server may grant to another.
+const TIMEOUT: [&str; 2] = ["--session-timeout", "4s"];
+
+/// Says that it was asked to stop, and goes on.
+const STUBBORN: &str = "trap 'echo asked >asked' TERM; echo $$ >pid; while :; do sleep 0.02; done";
+
+/// Goes on until a file is there.
+const UNTIL_GO: &str = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
+    for recipe in ["mutex", "semaphore=1"] {
+        let faulty = FaultyLab::new().await;
+        let recipe = ["--recipe", recipe];
+        let holder = faulty.start_script(&[recipe, TIMEOUT].concat(), STUBBORN);
+        let command = faulty.lab.pid_in("pid").await;
+        let look = format!("if kill -0 {command}; then echo alive; else echo dead; fi");
+        let next = faulty.lab.start_script(&recipe, &look);
+        faulty.lab.until_queued(2).await;
+        faulty.proxy.blackhole();
+
+        let finished = holder.finish().await;
+        finished.assert_status(76);
+        assert!(is_gone(command));
+        assert_eq!(faulty.lab.read("asked"), "asked", "it was asked first");
+        let expected = "zk-lock: the hold of /locks/a was lost: no server answered for too long\n\
+                        zk-lock: the command was stopped";
+        assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+        let next = next.finish().await;
+        assert_eq!(next.stdout, "dead\n", "{}", next.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_obeys_is_not_killed() {
+    let faulty = FaultyLab::new().await;
+    let script = "trap 'echo cleaned >cleaned; exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done";
+    let holder = faulty.start_script(&[&TIMEOUT[..], &["--kill-after", "1h"]].concat(), script);
+    let command = faulty.lab.pid_in("pid").await;
+    faulty.proxy.blackhole();
+    holder.finish().await.assert_status(76);
+    assert!(is_gone(command));
+    assert_eq!(faulty.lab.read("cleaned"), "cleaned");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halted_command_is_stopped_too() {
+    let faulty = FaultyLab::new().await;
+    let holder = faulty.start_script(&TIMEOUT, "echo $$ >pid; kill -STOP $$");
+    let command = faulty.lab.pid_in("pid").await;
+    faulty.proxy.blackhole();
+    holder.finish().await.assert_status(76);
+    assert!(is_gone(command));
+}
+
+/// Elsewhere a process that has left the process group is not found.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() {
+    let faulty = FaultyLab::new().await;
+    let far = "trap : TERM; echo $$ >far; while :; do sleep 0.02; done";
+    // In a session of its own, and an orphan as soon as the command ends, which it does when it is asked to.
+    let script = format!("setsid sh -c '{far}' & echo $$ >pid; while :; do sleep 0.02; done");
+    let holder = faulty.start_script(&TIMEOUT, &script);
+    let (near, far) = (faulty.lab.pid_in("pid").await, faulty.lab.pid_in("far").await);
+    faulty.proxy.blackhole();
+    holder.finish().await.assert_status(76);
+    assert!(is_gone(near) && is_gone(far));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_only_to_be_warned_goes_on_and_its_success_is_not_believed() {
+    for (status, expected) in [(0, 76), (7, 7)] {
+        let faulty = FaultyLab::new().await;
+        let options = [&TIMEOUT[..], &["--on-lost", "warn"]].concat();
+        let holder = faulty.start_script(&options, &format!("{UNTIL_GO}; exit {status}"));
+        let command = faulty.lab.pid_in("pid").await;
+        faulty.proxy.blackhole();
+        holder.until_says("another may hold it now, and the command goes on").await;
+        // Another does.
+        faulty.lab.start_script(&[], "true").finish().await.assert_status(0);
+        assert!(!is_gone(command));
+        fs::write(faulty.lab.file("go"), "").unwrap();
+        holder.finish().await.assert_status(expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspect_hold_and_its_recovery_are_reported() {
+    let faulty = FaultyLab::new().await;
+    let holder = faulty.start_script(&["--session-timeout", "20s"], UNTIL_GO);
+    faulty.lab.pid_in("pid").await;
+    faulty.proxy.blackhole();
+    holder.until_says("zk-lock: ZooKeeper does not answer, the hold of /locks/a is suspect").await;
+    faulty.proxy.deliver();
+    holder.until_says("zk-lock: ZooKeeper answers again, the hold of /locks/a is certain").await;
+    fs::write(faulty.lab.file("go"), "").unwrap();
+    let finished = holder.finish().await;
+    finished.assert_status(0);
+    assert_eq!(finished.stderr.lines().count(), 2, "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_at_the_end_delays_the_program_by_seconds_only() {
+    let faulty = FaultyLab::new().await;
+    let holder = faulty.start_script(&["--session-timeout", "60s"], UNTIL_GO);
+    faulty.lab.pid_in("pid").await;
+    faulty.proxy.blackhole();
+    fs::write(faulty.lab.file("go"), "").unwrap();
+    let finished = holder.finish().await;
+    finished.assert_status(0);
+    assert!(finished.stderr.contains("did not confirm the end of the session"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("after 1m of silence"), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standard_error_that_takes_nothing_does_not_keep_a_loss_from_being_noticed() {
+    let faulty = FaultyLab::new().await;
+    let pipe = faulty.lab.file("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let options = OpenOptions::new().read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits()).clone();
+    let mut full = options.open(&pipe).unwrap();
+    let refusal = std::iter::repeat_with(|| full.write(&[b'x'; 512])).find_map(Result::err).unwrap();
+    assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
+
+    let address = faulty.proxy.connect_string();
+    let script = faulty.lab.script(&[&["-v", "--zookeeper", &address], &TIMEOUT[..]].concat(), STUBBORN);
+    let config = faulty.lab.config([]);
+    let redirect = ["-c".to_owned(), format!("exec \"$0\" \"$@\" 2>'{}'", pipe.display()), PROGRAM.to_owned()];
+    let args = redirect.into_iter().chain(script).map(Into::into).collect();
+    let holder = Running::start(ProcessConfig { program: "sh".into(), args, ..config });
+    let command = faulty.lab.pid_in("pid").await;
+    faulty.proxy.blackhole();
+    holder.finish().await.assert_status(76);
+    assert!(is_gone(command));
+}

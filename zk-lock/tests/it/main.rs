@@ -1,0 +1,13 @@
+//! `zk-lock` as a process, on a real ZooKeeper.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod holding;
+mod listing;
+mod losing;
+mod signals;
+mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
+mod usage;
+mod waiting;

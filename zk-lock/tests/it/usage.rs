@@ -1,0 +1,77 @@
+//! Wrong command lines and servers that are not there: one line that says what and what to do, and a status.
+
+use crate::support::{Lab, PATH, Running};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_command_line_is_status_64_and_runs_nothing() {
+    let lab = Lab::new().await;
+    for (args, expected) in [
+        (&["--path", PATH][..], "<COMMAND>"),
+        (&["true"], "--path <PATH>"),
+        (&["--path", PATH, "--no-such-option", "true"], "--no-such-option"),
+        (
+            &["--path", PATH, "--recipe", "handoff", "true"],
+            "known are mutex, read, write, semaphore-mutex, semaphore=N, naive",
+        ),
+        (&["--path", PATH, "--recipe", "semaphore=0", "true"], "as in semaphore=4"),
+        (&["--path", PATH, "--timeout", "soon", "true"], "write a time such as"),
+        (&["--path", "locks/a", "true"], "must start with /"),
+        (&["--path", "/", "true"], "the root cannot be a lock"),
+        (&["--list", "locks"], "must start with /"),
+        (&["--auth-file", "/no/such/file", "--path", PATH, "true"], "/no/such/file"),
+    ] {
+        let finished = lab.start(args.iter().copied()).finish().await;
+        finished.assert_status(64);
+        assert_eq!(finished.stdout, "");
+        assert!(finished.stderr.contains(expected), "{args:?}: {}", finished.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_none_are_refused_and_not_shown() {
+    let lab = Lab::new().await;
+    let finished = Running::start(lab.config(["--path", PATH, "true"]).env("ZK_LOCK_AUTH", "sesame")).finish().await;
+    finished.assert_status(64);
+    assert_eq!(
+        finished.stderr,
+        "zk-lock: the credentials in ZK_LOCK_AUTH must be USER:PASSWORD, in UTF-8, on one line"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_named_with_the_option_to_check() {
+    let lab = Lab::new().await;
+    let place = ["--zookeeper", "127.0.0.1:1", "--connect-timeout", "300ms"];
+    for task in [&["--path", PATH, "echo", "ran"][..], &["--list", PATH]] {
+        let finished = lab.start(place.iter().chain(task).copied()).finish().await;
+        finished.assert_status(69);
+        assert_eq!((finished.stdout.as_str(), finished.stderr.lines().count()), ("", 1), "{}", finished.stderr);
+        for part in ["zk-lock: cannot open a ZooKeeper session", "--zookeeper", "127.0.0.1:1", "300ms"] {
+            assert!(finished.stderr.contains(part), "{}", finished.stderr);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_does_not_exist_is_pointed_out() {
+    let lab = Lab::new().await;
+    let nowhere = format!("{}/nowhere", lab.connect_string);
+    let finished = lab.start(["--zookeeper", &nowhere, "--path", PATH, "true"]).finish().await;
+    finished.assert_status(69);
+    assert!(finished.stderr.contains("check that the chroot of --zookeeper exists"), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn help_tells_of_statuses_and_examples_and_version_of_the_version() {
+    let lab = Lab::new().await;
+    let help = lab.start(["--help"]).finish().await;
+    help.assert_status(0);
+    for part in ["Exit status:", "   75  ", "LOCK_TOKEN", "Examples:", "[env: ZOOKEEPER_CONNECT"] {
+        assert!(help.stdout.contains(part), "{part} in {}", help.stdout);
+    }
+    let summary = lab.start(["-h"]).finish().await;
+    assert!(summary.stdout.contains("Exit status:") && summary.stdout.len() < help.stdout.len());
+    let version = lab.start(["--version"]).finish().await;
+    version.assert_status(0);
+    assert_eq!(version.stdout, format!("zk-lock {}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,106 @@
+//! Waiting for the lock, in time, in vain, and until told to stop.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::support::{FaultyLab, Lab, PATH, Running};
+
+/// A holder that ends when the file `go` is there.
+async fn holder(lab: &Lab, recipe: &str) -> Running {
+    let script = "echo held; until [ -e go ]; do sleep 0.02; done";
+    let mut holder = lab.start_script(&["--recipe", recipe], script);
+    assert_eq!(holder.line().await, "held");
+    holder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
+    for (holding, recipe) in [
+        ("mutex", "mutex"),
+        ("read", "write"),
+        ("write", "read"),
+        ("semaphore-mutex", "semaphore=1"),
+        ("naive", "naive"),
+    ] {
+        let lab = Lab::new().await;
+        let _holder = holder(&lab, holding).await;
+        let queued = lab.queue(PATH).await.len();
+        for wait_ms in [0, 300] {
+            let began = Instant::now();
+            let timeout = format!("{wait_ms}ms");
+            let finished = lab.start_script(&["--recipe", recipe, "--timeout", &timeout], "echo ran").finish().await;
+            finished.assert_status(75);
+            assert!(began.elapsed() >= Duration::from_millis(wait_ms));
+            assert_eq!((finished.stdout.as_str(), finished.stderr.lines().count()), ("", 1), "{}", finished.stderr);
+            assert!(finished.stderr.starts_with("zk-lock: did not get /locks/a"), "{}", finished.stderr);
+            assert!(finished.stderr.ends_with("see `zk-lock --list /locks/a`"), "{}", finished.stderr);
+            assert_eq!(lab.queue(PATH).await.len(), queued, "{recipe}: it has left the queue");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_get_the_lock_in_the_order_of_their_arrival() {
+    let lab = Lab::new().await;
+    let holder = holder(&lab, "mutex").await;
+    let mut waiters = Vec::new();
+    for number in 1..=4 {
+        waiters.push(lab.start_script(&["--timeout", "1h"], &format!("echo {number} >>order")));
+        lab.until_queued(1 + number).await;
+    }
+    fs::write(lab.file("go"), "").unwrap();
+    for running in waiters.into_iter().chain([holder]) {
+        running.finish().await.assert_status(0);
+    }
+    assert_eq!(lab.read("order"), "1\n2\n3\n4");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
+    for recipe in ["mutex", "semaphore=1"] {
+        let lab = Lab::new().await;
+        let _holder = holder(&lab, recipe).await;
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+            let waiter = lab.start_script(&["--recipe", recipe], "echo ran");
+            lab.until_queued(2).await;
+            waiter.signal(signal);
+            let finished = waiter.finish().await;
+            finished.assert_status(128 + signal as i32);
+            assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
+            assert_eq!(lab.queue(PATH).await.len(), 1, "it has left before it ended");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_that_is_meant_for_the_command_does_not_end_the_waiting() {
+    let lab = Lab::new().await;
+    let holder = holder(&lab, "mutex").await;
+    let waiter = lab.start_script(&[], "echo ran");
+    lab.until_queued(2).await;
+    waiter.signal(Signal::SIGUSR1);
+    waiter.signal(Signal::SIGUSR2);
+    fs::write(lab.file("go"), "").unwrap();
+    holder.finish().await.assert_status(0);
+    let finished = waiter.finish().await;
+    finished.assert_status(0);
+    assert_eq!(finished.stdout, "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_session_has_expired_says_that_it_has_lost_its_place() {
+    let faulty = FaultyLab::new().await;
+    let _holder = holder(&faulty.lab, "mutex").await;
+    let waiter = faulty.start_script(&["--session-timeout", "4s"], "echo ran");
+    faulty.lab.until_queued(2).await;
+    faulty.proxy.blackhole();
+    faulty.lab.until_queued(1).await;
+    faulty.proxy.deliver();
+    let finished = waiter.finish().await;
+    finished.assert_status(69);
+    assert_eq!(finished.stdout, "");
+    let expected = "zk-lock: lost the place in the queue of /locks/a, run it again: the ZooKeeper session has ended";
+    assert!(finished.stderr.starts_with(expected), "{}", finished.stderr);
+}

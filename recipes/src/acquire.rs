@@ -73,7 +73,7 @@ pub(crate) struct LockQueue {
 
 impl LockQueue {
     pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
-        node::validate(parent)?;
+        node::validate_path(parent)?;
         Ok(Self {
             session: session.clone(),
             parent: parent.to_owned(),

@@ -149,6 +149,7 @@ pub use multi::MultiLock;
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
 pub use naive::NaiveLock;
+pub use node::validate_path;
 pub use owner::Owner;
 pub use participants::{Participant, ParticipantKind, participants};
 pub use read_write::{ReadLock, RwLock, WriteLock};

@@ -53,7 +53,7 @@ impl NaiveLock {
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        node::validate(path)?;
+        node::validate_path(path)?;
         Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned() }) })
     }
 

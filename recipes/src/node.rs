@@ -39,8 +39,18 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }
 
-/// Checks what the server would refuse, or would take for another path than the caller meant.
-pub(crate) fn validate(path: &str) -> Result<(), Error> {
+/// Checks that a path can name a lock, as every recipe does at its construction: for programs that want to know before
+/// they have a session.
+///
+/// ```
+/// assert!(zk_recipes::validate_path("/locks/goods-1").is_ok());
+/// let error = zk_recipes::validate_path("locks").unwrap_err();
+/// assert_eq!(error.to_string(), "invalid lock path \"locks\": it must start with /");
+/// ```
+///
+/// # Errors
+/// [`Error::InvalidPath`] for what a server would refuse, or would take for another path than was meant.
+pub fn validate_path(path: &str) -> Result<(), Error> {
     let reason = if !path.starts_with('/') {
         "it must start with /"
     } else if path == "/" {
@@ -226,10 +236,10 @@ mod tests {
     #[test]
     fn paths_that_the_server_would_refuse_are_named_with_the_reason() {
         for path in ["", "locks", "/", "/locks/", "/a//b", "/a/../b", "/a/./b", "/a\u{0}b"] {
-            assert!(matches!(validate(path), Err(Error::InvalidPath { .. })), "{path:?}");
+            assert!(matches!(validate_path(path), Err(Error::InvalidPath { .. })), "{path:?}");
         }
         for path in ["/a", "/locks/goods-1", "/a.b/..c"] {
-            assert!(validate(path).is_ok(), "{path:?}");
+            assert!(validate_path(path).is_ok(), "{path:?}");
         }
     }
 

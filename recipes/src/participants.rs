@@ -59,7 +59,7 @@ pub enum ParticipantKind {
 /// It only reads.
 #[doc(alias = "getParticipantNodes")]
 pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participant>, Error> {
-    node::validate(path)?;
+    node::validate_path(path)?;
     let contenders = of_queue(session, path, Names::ANY).await?;
     if contenders.is_empty() {
         of_leases(session, &node::child(path, "leases"), usize::MAX).await
@@ -96,7 +96,7 @@ async fn read(
     order: impl Iterator<Item = (&str, ParticipantKind, bool)>,
 ) -> Result<Vec<Participant>, Error> {
     let reads = order.map(|(name, kind, is_holder)| async move {
-        let path = node::child(parent, name);
+        let path = if name.is_empty() { parent.to_owned() } else { node::child(parent, name) };
         match retry_lost_reply(|| session.wire().data(&path)).await {
             Ok((data, stat)) => {
                 let (session, token) = (stat.ephemeral_owner, FencingToken::new(stat.czxid));

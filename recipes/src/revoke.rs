@@ -34,7 +34,7 @@ const REQUEST: &[u8] = b"__REVOKE__";
 #[doc(alias = "Revoker")]
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
-    node::validate(node_path)?;
+    node::validate_path(node_path)?;
     match retry_lost_reply(|| session.wire().set_data(node_path, REQUEST, None)).await {
         Ok(_) | Err(ClientError::NoNode) => Ok(()),
         Err(error) => Err(session.explain("write", node_path, error)),

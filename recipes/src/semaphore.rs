@@ -112,7 +112,7 @@ impl Semaphore {
     }
 
     fn with_permits(session: &Session, path: &str, permits: Permits) -> Result<Self, Error> {
-        node::validate(path)?;
+        node::validate_path(path)?;
         let inner = Inner {
             path: path.to_owned(),
             turns: LockQueue::new(session, &node::child(path, "locks"), Names::MUTEX, Vec::new())?,

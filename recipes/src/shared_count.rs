@@ -65,7 +65,7 @@ impl SharedCount {
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
     pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
-        node::validate(path)?;
+        node::validate_path(path)?;
         Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned(), seed }) })
     }
 

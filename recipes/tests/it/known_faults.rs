@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, HoldState, LostReason, Mutex, Owner, RwLock, Session, SessionConfig};
+use zk_recipes::{Error, HoldState, Mutex, Owner, RwLock, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{Lab, soon, until};
@@ -107,14 +107,4 @@ async fn a_parent_that_vanishes_between_two_requests_is_made_again() {
         });
         acquired.unwrap().release().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_deleted_by_hand_is_not_given_back_as_if_it_had_been_held() {
-    let lab = Lab::open().await;
-    let session = lab.session().await;
-    let held = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await.unwrap();
-    lab.raw.delete(held.path(), None).await.unwrap();
-    let released = held.release().await;
-    assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
 }

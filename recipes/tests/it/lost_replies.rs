@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{HoldState, Session, SessionConfig};
+use zk_recipes::{Error, HoldState, LockGuard, Session, SessionConfig};
 use zookeeper_client::Client;
 
 use crate::support::{RECIPES, Recipe, soon, until};
@@ -32,6 +32,20 @@ impl Line {
         Session::connect(&self.server.connect_string(), SessionConfig::default()).await.unwrap()
     }
 
+    /// An acquire that was sent and applied, and whose reply never comes.
+    async fn unanswered_acquire(
+        &self,
+        recipe: Recipe,
+        session: &Session,
+    ) -> tokio::task::JoinHandle<Result<LockGuard, Error>> {
+        let lock = recipe.lock(session, recipe.path());
+        lock.acquire().await.unwrap().release().await.unwrap();
+        self.proxy.swallow_replies();
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        self.until_children(recipe.queue(), 1).await;
+        acquiring
+    }
+
     async fn until_children(&self, path: &str, count: usize) {
         let children = async || self.raw.list_children(path).await.unwrap_or_default().len();
         until(&format!("{path} has {count} children"), async || children().await == count).await;
@@ -43,11 +57,7 @@ async fn a_create_whose_reply_is_lost_is_found_again_and_leaves_no_second_node()
     for recipe in RECIPES {
         let line = Line::open().await;
         let session = line.session().await;
-        let lock = recipe.lock(&session, recipe.path());
-        lock.acquire().await.unwrap().release().await.unwrap();
-        line.proxy.swallow_replies();
-        let acquiring = tokio::spawn(async move { lock.acquire().await });
-        line.until_children(recipe.queue(), 1).await;
+        let acquiring = line.unanswered_acquire(recipe, &session).await;
         line.proxy.cut();
         let held = soon("the grant", acquiring).await.unwrap().unwrap();
         assert_eq!(held.state(), HoldState::Held);
@@ -65,11 +75,7 @@ async fn an_acquire_cancelled_while_the_reply_to_its_create_is_lost_leaves_no_no
     for recipe in RECIPES {
         let line = Line::open().await;
         let session = line.session().await;
-        let lock = recipe.lock(&session, recipe.path());
-        lock.acquire().await.unwrap().release().await.unwrap();
-        line.proxy.swallow_replies();
-        let acquiring = tokio::spawn(async move { lock.acquire().await });
-        line.until_children(recipe.queue(), 1).await;
+        let acquiring = line.unanswered_acquire(recipe, &session).await;
         acquiring.abort();
         assert!(acquiring.await.unwrap_err().is_cancelled());
         line.proxy.cut();
@@ -135,7 +141,7 @@ async fn an_acquire_whose_session_expires_during_a_lost_create_adopts_nothing_an
     until("the server expires the session", async || children().await == 0).await;
     proxy.deliver();
     let ended = soon("the answer", acquiring).await.unwrap();
-    assert!(matches!(ended, Err(zk_recipes::Error::SessionEnded { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(Error::SessionEnded { .. })), "{ended:?}");
     assert_eq!(children().await, 0);
     let fresh = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
     let held = Recipe::Mutex.lock(&fresh, "/locks/mutex").acquire().await.unwrap();

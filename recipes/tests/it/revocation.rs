@@ -78,11 +78,13 @@ async fn other_data_on_the_node_is_no_request() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
+    lab.raw.set_data(held.path(), b"unlock", None).await.unwrap();
+    let unasked = tokio::time::timeout(Duration::from_millis(100), held.revocation().requested()).await;
+    assert!(unasked.is_err(), "that is what ZooKeeper's own description of the recipe writes, not Curator");
     let listening = tokio::spawn({
         let revocation = held.revocation();
         async move { revocation.requested().await }
     });
-    lab.raw.set_data(held.path(), b"unlock", None).await.unwrap();
     lab.raw.set_data(held.path(), b"__REVOKE__", None).await.unwrap();
     soon("the request", listening).await.unwrap().unwrap();
 }

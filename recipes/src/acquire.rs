@@ -1,7 +1,7 @@
 //! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
 
+use std::collections::HashSet;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use tracing::warn;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
+use crate::backoff::Backoff;
 use crate::claim::{self, Claim, Remains};
 use crate::error::Error;
-use crate::guard::{Hold, LockGuard};
-use crate::liveness::LostReason;
+use crate::guard::Hold;
 use crate::node::{self, Mode, Names};
-use crate::owner::{Entry, Owner};
 use crate::queue::{Queue, Verdict};
+use crate::revoke;
 use crate::session::Session;
 use crate::token::FencingToken;
 use crate::wire::retry_lost_reply;
@@ -46,18 +46,39 @@ impl Deadline {
 /// What a lock's contenders may be given beside the path. The default is what Curator's clients expect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOptions {
-    /// The data of our nodes, for whoever looks at the queue; see [`participants`](crate::participants).
+    /// The data of our nodes, for whoever looks at the queue; see [`participants`](crate::participants). At most
+    /// [`NODE_DATA_MAX`](Self::NODE_DATA_MAX) bytes, and not `__REVOKE__`, by which Curator's clients ask for a lock
+    /// back.
     pub node_data: Vec<u8>,
     /// Whether the locks of kazoo, the Python client, are contenders, too. Its clients must then be told to wait for our
     /// nodes, by `extra_lock_patterns` or a subclass, and Curator's clients must stay away from the path.
     pub kazoo: bool,
 }
 
+impl LockOptions {
+    /// How many bytes of data a lock's node may have. A server closes the connection of whoever sends it more than its
+    /// `jute.maxbuffer` in one request, 1 MiB by default, without saying why; this leaves room for path and ACL. Keep it
+    /// far smaller where many look at the queue.
+    pub const NODE_DATA_MAX: usize = 1_000_000;
+}
+
+/// Checks the data that the nodes of a lock are to have.
+pub(crate) fn validate_node_data(node_data: &[u8]) -> Result<(), Error> {
+    let (length, limit) = (node_data.len(), LockOptions::NODE_DATA_MAX);
+    if length > limit {
+        Err(Error::NodeDataTooLong { length, limit })
+    } else if node_data == revoke::REQUEST {
+        Err(Error::NodeDataReserved)
+    } else {
+        Ok(())
+    }
+}
+
 /// A place that a contender has taken in the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The name of its node, without the parent.
-    name: String,
+    pub(crate) name: String,
     pub(crate) token: FencingToken,
 }
 
@@ -74,6 +95,7 @@ pub(crate) struct LockQueue {
 impl LockQueue {
     pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
         node::validate_path(parent)?;
+        validate_node_data(&node_data)?;
         Ok(Self {
             session: session.clone(),
             parent: parent.to_owned(),
@@ -99,7 +121,7 @@ impl LockQueue {
     pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let (mut claim, prefix) = self.claim(mode);
         let granted = deadline.bound(async {
-            let place = self.enqueue(&mut claim, &prefix, None).await?;
+            let place = self.enqueue(&mut claim, &prefix).await?;
             let losses = self.wait_for_grant(&place).await?;
             Ok((place.token, losses))
         });
@@ -118,7 +140,7 @@ impl LockQueue {
             if !Queue::from_children(&self.list().await?, self.names).admits(mode) {
                 return Ok(None);
             }
-            let place = self.enqueue(&mut claim, &prefix, None).await?;
+            let place = self.enqueue(&mut claim, &prefix).await?;
             let losses = self.session.liveness().losses();
             let children = self.list().await?;
             Ok(self.verdict(&children, &place)?.is_none().then_some((place.token, losses)))
@@ -134,7 +156,7 @@ impl LockQueue {
     /// Takes a place in the queue without waiting for the grant.
     pub(crate) async fn take_place(&self, mode: Mode) -> Result<(Claim, Place), Error> {
         let (mut claim, prefix) = self.claim(mode);
-        let place = self.enqueue(&mut claim, &prefix, None).await?;
+        let place = self.enqueue(&mut claim, &prefix).await?;
         Ok((claim, place))
     }
 
@@ -147,98 +169,31 @@ impl LockQueue {
         }
     }
 
-    /// Gets the lock for an owner, which may have it.
-    pub(crate) async fn acquire_as(
-        &self,
-        owner: &Owner,
-        mode: Mode,
-        deadline: Deadline,
-    ) -> Result<Option<LockGuard>, Error> {
-        let slot = owner.slot(self.session.id(), &self.parent);
-        let Some(mut holds) = deadline.bound(slot.lock()).await else { return Ok(None) };
-        let entry = holds.entry(mode);
-        let hold = match entry {
-            Entry::Queue => self.acquire(mode, deadline).await?.map(Arc::new),
-            entry => self.enter(entry, mode, deadline).await?,
-        };
-        Ok(hold.map(|hold| {
-            holds.note(mode, &hold);
-            LockGuard::sharing(hold)
-        }))
-    }
-
-    /// Gets the lock for an owner if it has it or nobody is in the way.
-    pub(crate) async fn try_acquire_as(&self, owner: &Owner, mode: Mode) -> Result<Option<LockGuard>, Error> {
-        let slot = owner.slot(self.session.id(), &self.parent);
-        // The owner is queueing for it in another task, so it is not to be had at once.
-        let Ok(mut holds) = slot.try_lock() else { return Ok(None) };
-        let within = self.answer_within();
-        let hold = match holds.entry(mode) {
-            Entry::Queue => self.try_acquire(mode).await?.map(Arc::new),
-            entry => match self.enter(entry, mode, Deadline::after(within)).await? {
-                None => return Err(Error::NoAnswer { within }),
-                entered => entered,
-            },
-        };
-        Ok(hold.map(|hold| {
-            holds.note(mode, &hold);
-            LockGuard::sharing(hold)
-        }))
-    }
-
-    /// Gets the lock on the grounds of a hold that the owner has, once that is certain to be held.
-    async fn enter(&self, entry: Entry, mode: Mode, deadline: Deadline) -> Result<Option<Arc<Hold>>, Error> {
-        match entry {
-            Entry::Reenter(hold) => {
-                deadline.bound(hold.settled()).await.transpose().map(|settled| settled.map(|()| hold))
-            }
-            Entry::Downgrade(writer) => Ok(self.downgrade(&writer, mode, deadline).await?.map(Arc::new)),
-            Entry::Upgrade => Err(Error::Upgrade { path: self.parent.clone() }),
-            Entry::Queue => unreachable!("BUG: an owner without a hold has none to enter by"),
-        }
-    }
-
-    /// Shares the lock with the owner's own hold, in the place of that hold: ahead of everybody who queues. The node
-    /// gets the number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the
-    /// other.
-    async fn downgrade(&self, writer: &Hold, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
-        let (mut claim, prefix) = self.claim(mode);
-        let writer_name = node::name(writer.path());
-        let granted = deadline.bound(async {
-            writer.settled().await?;
-            let place = self.enqueue(&mut claim, &prefix, Some(writer_name)).await?;
-            let children = self.list().await?;
-            match Queue::from_children(&children, self.names).verdict_beside(&place.name, writer_name) {
-                Verdict::Granted => Ok(()),
-                // Somebody has deleted the hold's node and may hold the lock by now.
-                Verdict::Behind { .. } | Verdict::Missing => Err(writer.lost_error(LostReason::NodeDeleted)),
-            }
-        });
-        match granted.await {
-            Some(Ok(())) => Ok(Some(writer.derive(claim))),
-            Some(Err(error)) => Err(error),
-            None => claim.withdraw().await.map(|()| None),
-        }
-    }
-
     /// For how long a `try` waits for answers: not longer than a hold would survive without one.
     pub(crate) fn answer_within(&self) -> Duration {
         self.session.timeout() / 2
     }
 
-    fn claim(&self, mode: Mode) -> (Claim, String) {
+    /// A claim on a node that is about to be created, and the prefix of its name.
+    pub(crate) fn claim(&self, mode: Mode) -> (Claim, String) {
         let prefix = node::protected_prefix(self.names.marker(mode));
         let remains = Remains::Unnamed { parent: self.parent.clone(), prefix: prefix.clone() };
         (Claim::new(&self.session, remains), prefix)
     }
 
-    /// Creates our node: with the server's next number, or with that of the node named `beside`.
-    async fn enqueue(&self, claim: &mut Claim, prefix: &str, beside: Option<&str>) -> Result<Place, Error> {
-        let path = node::child(&self.parent, prefix);
-        let (path, mode) = match beside.and_then(|name| self.names.parse(name)) {
-            Some((_, sequence)) => (format!("{path}{sequence}"), CreateMode::Ephemeral),
-            None => (path, CreateMode::EphemeralSequential),
-        };
+    /// Creates our node, with the server's next number.
+    async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<Place, Error> {
+        self.create(claim, prefix, prefix, CreateMode::EphemeralSequential).await
+    }
+
+    /// Creates our node with the number of the node named `neighbour`.
+    pub(crate) async fn create_beside(&self, claim: &mut Claim, prefix: &str, neighbour: &str) -> Result<Place, Error> {
+        let (_, sequence) = self.names.parse(neighbour).expect("BUG: the node of a hold is no contender");
+        self.create(claim, &format!("{prefix}{sequence}"), prefix, CreateMode::Ephemeral).await
+    }
+
+    async fn create(&self, claim: &mut Claim, name: &str, prefix: &str, mode: CreateMode) -> Result<Place, Error> {
+        let path = node::child(&self.parent, name);
         let (path, stat) = create_protected(&self.session, claim, &path, prefix, mode, &self.node_data).await?;
         Ok(Place { name: node::name(&path).to_owned(), token: FencingToken::new(stat.czxid) })
     }
@@ -273,7 +228,7 @@ impl LockQueue {
         }
     }
 
-    async fn list(&self) -> Result<Vec<String>, Error> {
+    pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
         list(&self.session, &self.parent).await
     }
 
@@ -310,20 +265,34 @@ pub(crate) async fn create_protected(
 ) -> Result<(String, Stat), Error> {
     let (wire, parent) = (session.wire(), node::parent(path).unwrap_or("/"));
     claim.arm();
+    let mut is_reply_lost = false;
+    let mut backoff = Backoff::after_lost_reply();
     let (path, stat) = loop {
-        match wire.create(path, data, mode).await {
+        let (error, refused) = match wire.create(path, data, mode).await {
             Ok(created) => break created,
-            Err(ClientError::NoNode) => {
-                wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
-            }
+            Err(ClientError::NoNode) => match wire.create_parents(parent).await {
+                Ok(()) => continue,
+                Err(error) => (session.explain("create", parent, error), true),
+            },
             Err(ClientError::ConnectionLoss) => {
-                let found = claim::find_unnamed(wire, session.id(), parent, prefix).await;
-                if let Some(ours) = found.map_err(|error| session.explain("list", parent, error))? {
-                    break ours;
+                is_reply_lost = true;
+                backoff.pause().await;
+                let found = claim::find_unnamed(wire, session.id(), parent, prefix, &HashSet::new()).await;
+                match found.map(|found| found.into_iter().next()) {
+                    Ok(Some(ours)) => break ours,
+                    Ok(None) => continue,
+                    Err(error) => (session.explain("list", parent, error), false),
                 }
             }
-            Err(error) => return Err(session.explain("create", path, error)),
+            Err(error) => {
+                let refused = claim::is_refusal(&error);
+                (session.explain("create", path, error), refused)
+            }
+        };
+        if refused && !is_reply_lost {
+            claim.disarm();
         }
+        return Err(error);
     };
     claim.name(path.clone());
     if !claim::is_ours(&stat, session.id()) {

@@ -53,7 +53,7 @@ macro_rules! queue_lock_forms {
             /// # Cancel safety
             /// As [`acquire`](Self::acquire).
             pub async fn acquire_as(&self, owner: &Owner) -> Result<LockGuard, Error> {
-                self.queue.acquire_as(owner, $mode, Deadline::never()).await.map(granted)
+                owner.acquire(&self.queue, $mode, Deadline::never()).await.map(granted)
             }
 
             /// As [`try_acquire`](Self::try_acquire), for an [`Owner`] that may hold the lock already.
@@ -64,7 +64,7 @@ macro_rules! queue_lock_forms {
             /// # Cancel safety
             /// As [`try_acquire`](Self::try_acquire).
             pub async fn try_acquire_as(&self, owner: &Owner) -> Result<Option<LockGuard>, Error> {
-                self.queue.try_acquire_as(owner, $mode).await
+                owner.try_acquire(&self.queue, $mode).await
             }
 
             /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
@@ -75,7 +75,7 @@ macro_rules! queue_lock_forms {
             /// # Cancel safety
             /// As [`acquire`](Self::acquire).
             pub async fn acquire_within_as(&self, owner: &Owner, wait: Duration) -> Result<Option<LockGuard>, Error> {
-                self.queue.acquire_as(owner, $mode, Deadline::after(wait)).await
+                owner.acquire(&self.queue, $mode, Deadline::after(wait)).await
             }
 
             /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:

@@ -8,6 +8,7 @@ use std::task::Poll;
 use crate::claim::{self, Claim, Removal};
 use crate::error::Error;
 use crate::liveness::{ConnectionState, LostReason};
+use crate::owner::Slot;
 use crate::revoke::Revocation;
 use crate::token::FencingToken;
 
@@ -29,16 +30,23 @@ pub(crate) struct Hold {
     token: FencingToken,
     /// The session's count of losses before the grant was decided.
     losses: u64,
+    /// Of the owner that it was granted to.
+    slot: Option<Arc<Slot>>,
 }
 
 impl Hold {
     pub(crate) fn new(claim: Claim, token: FencingToken, losses: u64) -> Self {
-        Self { claim, token, losses }
+        Self { claim, token, losses, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, claim: Claim) -> Self {
-        Self { claim, token: self.token, losses: self.losses }
+        Self { claim, token: self.token, losses: self.losses, slot: None }
+    }
+
+    /// The same hold, of an owner.
+    pub(crate) fn owned(self, slot: &Arc<Slot>) -> Self {
+        Self { slot: Some(Arc::clone(slot)), ..self }
     }
 
     /// What is to be deleted, by whoever sees to that himself.
@@ -61,22 +69,6 @@ impl Hold {
 
     async fn lost(&self) -> LostReason {
         self.claim.session().lost_since(self.losses).await
-    }
-
-    /// Waits while the hold is suspect.
-    ///
-    /// # Errors
-    /// [`Error::HoldLost`] when it is not held then.
-    pub(crate) async fn settled(&self) -> Result<(), Error> {
-        let mut states = self.claim.session().states();
-        loop {
-            match self.state() {
-                HoldState::Held => return Ok(()),
-                HoldState::Lost(reason) => return Err(self.lost_error(reason)),
-                // When no other state will come the session has ended, and the hold with it.
-                HoldState::Suspect => drop(states.changed().await),
-            }
-        }
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
@@ -188,14 +180,20 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the reaper releases the lock.
     pub async fn release(self) -> Result<(), Error> {
-        if let HoldState::Lost(reason) = self.state()
-            && Arc::strong_count(&self.hold) > 1
-        {
-            return Err(self.hold.lost_error(reason));
-        }
-        match Arc::into_inner(self.hold) {
+        let Some(slot) = self.hold.slot.clone() else {
+            let hold = Arc::into_inner(self.hold).expect("BUG: a hold of nobody's has several guards");
+            return hold.release().await;
+        };
+        // The owner may just be making another hold of this one, in another task.
+        let _turn = slot.turn().await;
+        let lost = match self.state() {
+            HoldState::Lost(reason) => Err(self.hold.lost_error(reason)),
+            HoldState::Held | HoldState::Suspect => Ok(()),
+        };
+        match slot.take_last(self.hold) {
             Some(hold) => hold.release().await,
-            None => Ok(()),
+            // The owner has other guards.
+            None => lost,
         }
     }
 

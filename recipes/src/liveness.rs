@@ -194,9 +194,10 @@ impl Liveness {
         self.losses
     }
 
-    /// Why a hold that was granted at `losses` is lost, if it is.
+    /// Why a hold that was granted at `losses` is lost, if it is. Of a session that has ended every hold is, also one that
+    /// was granted by an answer that was under way when the session was closed.
     pub(crate) fn lost_since(&self, losses: u64) -> Option<LostReason> {
-        (self.losses > losses).then_some(self.last_loss)
+        self.ended.or((self.losses > losses).then_some(self.last_loss))
     }
 }
 
@@ -221,6 +222,13 @@ mod tests {
 
     fn state(live: Liveness, at_ms: u64) -> ConnectionState {
         live.at(ms(at_ms)).state()
+    }
+
+    #[test]
+    fn of_a_session_that_has_ended_every_hold_is_lost_also_one_that_was_granted_after_the_end() {
+        let mut live = heard_at(1_000);
+        live.end(LostReason::Closed);
+        assert_eq!(live.lost_since(live.losses()), Some(LostReason::Closed));
     }
 
     #[test]

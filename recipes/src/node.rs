@@ -19,9 +19,9 @@ pub(crate) fn protected_prefix(marker: &str) -> String {
     format!("_c_{}-{marker}", Uuid::new_v4())
 }
 
-/// The node that a `create` with this protected prefix has made, if it is there.
-pub(crate) fn find_protected<'a>(children: &'a [String], prefix: &str) -> Option<&'a str> {
-    children.iter().map(String::as_str).find(|name| name.starts_with(prefix))
+/// The nodes that `create`s with this protected prefix have made, of those that are there.
+pub(crate) fn find_protected<'a>(children: &'a [String], prefix: &str) -> impl Iterator<Item = &'a str> {
+    children.iter().map(String::as_str).filter(move |name| name.starts_with(prefix))
 }
 
 /// The last component of a path.
@@ -79,7 +79,7 @@ pub(crate) enum Mode {
 /// Which children of a lock's parent are contenders, and how each wants the lock.
 ///
 /// The markers of all of them are numbered by the same counter, that of the parent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Names {
     markers: &'static [(&'static str, Mode)],
 }
@@ -218,10 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_node_is_found_by_its_prefix_alone() {
-        let children = ["_c_a-lock-0000000001".to_owned(), "_c_b-lock-0000000002".to_owned()];
-        assert_eq!(find_protected(&children, "_c_b-lock-"), Some("_c_b-lock-0000000002"));
-        assert_eq!(find_protected(&children, "_c_c-lock-"), None);
+    fn protected_nodes_are_found_by_their_prefix_alone() {
+        let children = ["_c_a-lock-0000000001", "_c_b-lock-0000000002", "_c_b-lock-0000000003"].map(str::to_owned);
+        let found = |prefix| find_protected(&children, prefix).collect::<Vec<_>>();
+        assert_eq!(found("_c_a-lock-"), [&children[0]]);
+        assert_eq!(found("_c_b-lock-"), [&children[1], &children[2]]);
+        assert_eq!(found("_c_c-lock-"), Vec::<&str>::new());
     }
 
     #[test]

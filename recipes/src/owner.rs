@@ -1,10 +1,14 @@
 //! Who holds a lock, for those who take it more than once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::guard::Hold;
-use crate::node::Mode;
+use crate::acquire::{Deadline, LockQueue};
+use crate::error::Error;
+use crate::guard::{Hold, HoldState, LockGuard};
+use crate::liveness::LostReason;
+use crate::node::{self, Mode, Names};
+use crate::queue::{Queue, Verdict};
 
 /// Who holds, where one holder takes the same lock again: a request, a job, a cart.
 ///
@@ -12,6 +16,9 @@ use crate::node::Mode;
 /// happens to run. Clones are the same owner. What an owner holds it gets again without a request, with the same
 /// [fencing token](crate::FencingToken), as long as the hold has not been lost; the lock is free when the last of its
 /// guards is gone.
+///
+/// An owner is known to the forms of acquire that end in `_as`, and to no others. What it holds through one session is
+/// not held through another.
 ///
 /// ```no_run
 /// use zk_recipes::{Mutex, Owner};
@@ -31,31 +38,56 @@ pub struct Owner {
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
 }
 
-/// One lock: the session and the path of its parent.
-type Key = (i64, String);
+/// One lock: the session, the path of the queue, and who is a contender there.
+type Key = (i64, String, Names);
 
-/// What the owner holds of one lock. Locked while the owner queues for it, so that its acquires of one lock run one
-/// after the other and the second finds what the first was granted.
-pub(crate) type Slot = tokio::sync::Mutex<Holds>;
+/// How many locks an owner may have met before those that it has given back are forgotten.
+const SLOTS_KEPT: usize = 64;
+
+/// What an owner holds of one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Who has it may change what is held. The owner's acquires of one lock queue one after the other, so that the second
+    /// finds what the first was granted; and nothing is given back that another hold is just being made of.
+    turn: tokio::sync::Mutex<()>,
+    holds: Mutex<Holds>,
+}
 
 /// The holds that an owner has of one lock, for as long as it has guards of them.
 #[derive(Debug, Default)]
-pub(crate) struct Holds {
+struct Holds {
     exclusive: Weak<Hold>,
     shared: Weak<Hold>,
 }
 
 /// How an owner comes by a lock.
 #[derive(Debug)]
-pub(crate) enum Entry {
-    /// By queueing, as anybody else.
-    Queue,
+enum Entry {
     /// It has it.
-    Reenter(Arc<Hold>),
-    /// It holds it alone, and may share it with nobody else but itself.
-    Downgrade(Arc<Hold>),
-    /// It shares it and wants it alone: it would wait for itself.
-    Upgrade,
+    Held(LockGuard),
+    /// It has it, if the connection comes back in time.
+    Suspect,
+    /// It has it alone, and may share it with nobody else but itself.
+    Downgrade,
+    /// As anybody else.
+    Queue,
+}
+
+/// Whether to wait for the lock.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Acquire,
+    TryAcquire,
+}
+
+/// What became of an acquire.
+#[derive(Debug)]
+enum Got {
+    Guard(LockGuard),
+    /// Others have it.
+    NotHad,
+    /// The owner has it, or may, and no server confirmed that in time.
+    NoAnswer,
 }
 
 impl Owner {
@@ -65,37 +97,151 @@ impl Owner {
         Self::default()
     }
 
-    pub(crate) fn slot(&self, session_id: i64, parent: &str) -> Arc<Slot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (session_id, parent.to_owned());
-        if !slots.contains_key(&key) {
-            // An owner may live long and meet many locks; those that it has given back are forgotten.
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|holds| !holds.is_empty()));
+    /// Gets the lock, which the owner may have. `None` when the deadline came first.
+    pub(crate) async fn acquire(
+        &self,
+        queue: &LockQueue,
+        mode: Mode,
+        deadline: Deadline,
+    ) -> Result<Option<LockGuard>, Error> {
+        match self.get(queue, mode, deadline, Form::Acquire).await? {
+            Got::Guard(guard) => Ok(Some(guard)),
+            Got::NotHad | Got::NoAnswer => Ok(None),
+        }
+    }
+
+    /// Gets the lock if the owner has it or nobody is in the way.
+    pub(crate) async fn try_acquire(&self, queue: &LockQueue, mode: Mode) -> Result<Option<LockGuard>, Error> {
+        let within = queue.answer_within();
+        match self.get(queue, mode, Deadline::after(within), Form::TryAcquire).await? {
+            Got::Guard(guard) => Ok(Some(guard)),
+            Got::NotHad => Ok(None),
+            Got::NoAnswer => Err(Error::NoAnswer { within }),
+        }
+    }
+
+    async fn get(&self, queue: &LockQueue, mode: Mode, deadline: Deadline, form: Form) -> Result<Got, Error> {
+        let slot = self.slot(queue);
+        loop {
+            let mut states = queue.session().states();
+            let turn = match (slot.entry(queue, mode)?, form) {
+                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
+                (Entry::Suspect, _) => match deadline.bound(states.changed()).await {
+                    Some(_) => continue,
+                    None => return Ok(Got::NoAnswer),
+                },
+                // Another task of the owner may be waiting for it, for however long.
+                (Entry::Queue, Form::TryAcquire) => match slot.turn.try_lock() {
+                    Ok(turn) => Some(turn),
+                    Err(_) => return Ok(Got::NotHad),
+                },
+                (Entry::Queue, Form::Acquire) | (Entry::Downgrade, _) => deadline.bound(slot.turn()).await,
+            };
+            let Some(_turn) = turn else { return Ok(Got::NoAnswer) };
+            let hold = match (slot.entry(queue, mode)?, form) {
+                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
+                (Entry::Suspect, _) => continue,
+                (Entry::Queue, Form::TryAcquire) => queue.try_acquire(mode).await?,
+                (Entry::Queue, Form::Acquire) => queue.acquire(mode, deadline).await?,
+                (Entry::Downgrade, _) => {
+                    let Some(writer) = slot.writer() else { continue };
+                    match downgrade(queue, &writer, mode, deadline).await? {
+                        None => return Ok(Got::NoAnswer),
+                        had => had,
+                    }
+                }
+            };
+            return Ok(hold.map_or(Got::NotHad, |hold| Got::Guard(slot.note(mode, hold))));
+        }
+    }
+
+    fn slot(&self, queue: &LockQueue) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        let key = (queue.session().id(), queue.parent().to_owned(), queue.names());
+        if slots.len() >= SLOTS_KEPT && slots.len() == slots.capacity() && !slots.contains_key(&key) {
+            // Before the table grows. Whoever uses a slot, and every hold, has a reference to it.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(key).or_default())
     }
 }
 
-impl Holds {
+impl Slot {
+    /// Waits until nobody changes what is held.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// How to get the lock in `mode`.
-    pub(crate) fn entry(&self, mode: Mode) -> Entry {
-        match (mode, self.exclusive.upgrade(), self.shared.upgrade()) {
-            (Mode::Exclusive, Some(hold), _) | (Mode::Shared, _, Some(hold)) => Entry::Reenter(hold),
-            (Mode::Shared, Some(writer), None) => Entry::Downgrade(writer),
-            (Mode::Exclusive, None, Some(_)) => Entry::Upgrade,
-            (_, None, None) => Entry::Queue,
-        }
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
+    fn entry(&self, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
+        let holds = lock(&self.holds);
+        let (exclusive, shared) = (holds.exclusive.upgrade(), holds.shared.upgrade());
+        let Some(hold) = (match mode {
+            Mode::Exclusive => exclusive.as_ref().or(shared.as_ref()),
+            Mode::Shared => shared.as_ref().or(exclusive.as_ref()),
+        }) else {
+            return Ok(Entry::Queue);
+        };
+        Ok(match (hold.state(), mode) {
+            (HoldState::Lost(reason), _) => return Err(hold.lost_error(reason)),
+            (_, Mode::Exclusive) if exclusive.is_none() => {
+                return Err(Error::Upgrade { path: queue.parent().to_owned() });
+            }
+            (HoldState::Suspect, _) => Entry::Suspect,
+            (HoldState::Held, Mode::Shared) if shared.is_none() => Entry::Downgrade,
+            (HoldState::Held, _) => Entry::Held(LockGuard::sharing(Arc::clone(hold))),
+        })
+    }
+
+    /// The hold to be made another of, for whoever has the turn.
+    fn writer(&self) -> Option<Arc<Hold>> {
+        lock(&self.holds).exclusive.upgrade()
+    }
+
+    /// The hold, if this was its last guard. To be called in one's turn.
+    pub(crate) fn take_last(&self, guard: Arc<Hold>) -> Option<Hold> {
+        // Who only looks at a hold has a reference to it, too, but only while this is locked.
+        let _holds = lock(&self.holds);
+        Arc::into_inner(guard)
     }
 
     /// Notes a hold that was granted.
-    pub(crate) fn note(&mut self, mode: Mode, hold: &Arc<Hold>) {
+    fn note(self: &Arc<Self>, mode: Mode, hold: Hold) -> LockGuard {
+        let hold = Arc::new(hold.owned(self));
+        let mut holds = lock(&self.holds);
         match mode {
-            Mode::Exclusive => self.exclusive = Arc::downgrade(hold),
-            Mode::Shared => self.shared = Arc::downgrade(hold),
+            Mode::Exclusive => holds.exclusive = Arc::downgrade(&hold),
+            Mode::Shared => holds.shared = Arc::downgrade(&hold),
         }
+        LockGuard::sharing(hold)
     }
+}
 
-    fn is_empty(&self) -> bool {
-        self.exclusive.strong_count() == 0 && self.shared.strong_count() == 0
+/// Shares the lock with the owner's own hold, in the place of that hold: ahead of everybody who queues. The node gets the
+/// number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the other.
+async fn downgrade(queue: &LockQueue, writer: &Hold, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+    let (mut claim, prefix) = queue.claim(mode);
+    let writer_name = node::name(writer.path());
+    let granted = deadline.bound(async {
+        let place = queue.create_beside(&mut claim, &prefix, writer_name).await?;
+        let children = queue.list().await?;
+        match Queue::from_children(&children, queue.names()).verdict_beside(&place.name, writer_name) {
+            Verdict::Granted => Ok(()),
+            // Somebody has deleted the hold's node and may hold the lock by now.
+            Verdict::Behind { .. } | Verdict::Missing => Err(writer.lost_error(LostReason::NodeDeleted)),
+        }
+    });
+    match granted.await {
+        Some(Ok(())) => Ok(Some(writer.derive(claim))),
+        Some(Err(error)) => Err(error),
+        None => claim.withdraw().await.map(|()| None),
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is locked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use zk_recipes::{Error, HoldState, Mutex, Owner, Session};
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Error, HoldState, Mutex, Owner, RwLock, Session, SessionConfig};
 
-use crate::support::{Lab, soon};
+use crate::support::{Lab, soon, until};
 
 fn mutex(session: &Session) -> Mutex {
     Mutex::new(session, "/locks/mutex").unwrap()
@@ -114,4 +115,94 @@ async fn a_guard_of_a_lost_hold_says_so_at_its_release_even_if_it_is_not_the_las
     session.close().await.unwrap();
     assert!(matches!(inner.release().await, Err(Error::HoldLost { .. })));
     assert!(matches!(outer.release().await, Err(Error::HoldLost { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_tasks_of_an_owner_that_holds_always_have_the_lock_at_once() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let (mutex, owner) = (mutex(&session), Owner::new());
+    let held = mutex.acquire_as(&owner).await.unwrap();
+    let tasks: Vec<_> = (0..3)
+        .map(|_| {
+            let (mutex, owner) = (mutex.clone(), owner.clone());
+            tokio::spawn(async move {
+                for _ in 0..2000 {
+                    mutex.try_acquire_as(&owner).await.unwrap().expect("the owner holds").release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        soon("a task", task).await.unwrap();
+    }
+    held.release().await.unwrap();
+    assert_eq!(lab.children("/locks/mutex").await, Vec::<String>::new(), "the last release was confirmed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_hold_released_while_it_becomes_a_read_hold_is_gone_when_the_release_returns() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let next = RwLock::new(&other, "/locks/rw").unwrap().read();
+    for _ in 0..50 {
+        let (read, write) = (lock.read(), lock.write());
+        let writing = write.acquire_as(&owner).await.unwrap();
+        let (reading, released) = tokio::join!(read.acquire_as(&owner), async {
+            let path = writing.path().to_owned();
+            writing.release().await.unwrap();
+            lab.raw.check_stat(&path).await.unwrap()
+        });
+        assert_eq!(released, None, "the writer's node is gone");
+        let shared = next.try_acquire().await.unwrap().expect("readers share");
+        shared.release().await.unwrap();
+        reading.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire_of_the_owner() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
+    let (mutex, owner) = (mutex(&session), Owner::new());
+    let held = mutex.acquire_as(&owner).await.unwrap();
+    proxy.blackhole();
+    until("the hold is suspect", async || held.state() == HoldState::Suspect).await;
+    let again = tokio::spawn({
+        let (mutex, owner) = (mutex.clone(), owner.clone());
+        async move { mutex.acquire_as(&owner).await }
+    });
+    let mut releasing = std::pin::pin!(held.release());
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut releasing).await;
+    assert!(early.is_err(), "no server has confirmed anything: {early:?}");
+    proxy.deliver();
+    let released = soon("the release", releasing).await;
+    let again = soon("the other acquire", again).await.unwrap();
+    // It depends on when the line comes back whether the first hold had been lost by then.
+    assert!(matches!(released, Ok(()) | Err(Error::HoldLost { .. })), "{released:?}");
+    again.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_s_hold_of_one_recipe_is_none_of_another_on_the_same_path() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let (owner, path) = (Owner::new(), "/locks/shared-by-mistake");
+    let held = Mutex::new(&session, path).unwrap().acquire_as(&owner).await.unwrap();
+    let other = RwLock::new(&session, path).unwrap().write().acquire_as(&owner).await.unwrap();
+    assert_ne!(held.path(), other.path());
+    assert!(other.path().contains("__WRIT__"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_of_a_lost_read_hold_says_that_it_was_lost() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let reading = lock.read().acquire_as(&owner).await.unwrap();
+    session.close().await.unwrap();
+    assert!(matches!(lock.write().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
+    assert!(matches!(reading.release().await, Err(Error::HoldLost { .. })));
 }

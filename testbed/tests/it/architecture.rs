@@ -138,7 +138,8 @@ fn every_test_that_the_guarantees_name_exists() {
     let named: Vec<&str> =
         guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
     assert!(named.len() > 20, "the guarantees name their tests");
-    let sources: Vec<_> = ["recipes", "demo-service", "loadgen", "testbed"].into_iter().flat_map(sources).collect();
+    let sources: Vec<_> =
+        ["recipes", "zk-lock", "demo-service", "loadgen", "testbed"].into_iter().flat_map(sources).collect();
     for name in named {
         let defines = |text: &String| text.contains(&format!("fn {name}("));
         assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");
@@ -148,7 +149,9 @@ fn every_test_that_the_guarantees_name_exists() {
 #[test]
 fn no_test_is_ignored() {
     let attribute = concat!("#[", "ignore");
-    for (path, text) in ["recipes", "demo-service", "loadgen", "testbed", "bench"].into_iter().flat_map(sources) {
+    for (path, text) in
+        ["recipes", "zk-lock", "demo-service", "loadgen", "testbed", "bench"].into_iter().flat_map(sources)
+    {
         assert!(!text.contains(attribute), "{} ignores a test", path.display());
     }
 }

@@ -1,17 +1,25 @@
 //! A node that is ours to delete, or may be: armed before `create` is sent, disarmed when its deletion is confirmed.
 
+use std::collections::HashSet;
 use std::future::Future;
 
+use futures_util::future::{join_all, try_join_all};
 use zookeeper_client::{Error as ClientError, Stat};
 
+use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::liveness;
 use crate::node;
 use crate::session::Session;
+use crate::shared_node::Sign;
 use crate::wire::{Wire, retry_lost_reply};
 
+/// How many requests of one kind are under way at a time where there may be thousands to send: enough to hide the round
+/// trips, few enough for a server that others use, too.
+pub(crate) const REQUESTS_MAX: usize = 128;
+
 /// What an acquire may have left on the server, and how to recognise it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Remains {
     /// A node whose name nobody else can have.
     Node { path: String },
@@ -20,24 +28,23 @@ pub(crate) enum Remains {
     /// A node at a path that every contender uses. It is ours for certain only between the grant and the first request
     /// to delete it; otherwise only if it is recognised.
     Shared { path: String, sign: Sign, certain: bool },
+    /// What an attempt to take permits has made.
+    Leases(Leases),
 }
 
-/// By what a node at a shared path is recognised as ours, beside its session.
+/// The leases of one attempt to take permits, and the turn in which they were made. The turn goes last: who has the next
+/// one could do nothing but wait for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
-    /// Its data, which only we wrote. Others may overwrite it later.
-    Data(Vec<u8>),
-    /// The transaction that created it.
-    Czxid(i64),
-}
-
-impl Sign {
-    fn is_of(&self, data: &[u8], stat: &Stat) -> bool {
-        match self {
-            Self::Data(ours) => data == ours,
-            Self::Czxid(ours) => stat.czxid == *ours,
-        }
-    }
+pub(crate) struct Leases {
+    pub(crate) parent: String,
+    /// What all of their names begin with. Only we wrote it.
+    pub(crate) prefix: String,
+    /// The paths of those whose names are known.
+    pub(crate) named: Vec<String>,
+    /// Whether there may be others, because replies have not come.
+    pub(crate) unnamed: bool,
+    /// The path of the turn.
+    pub(crate) turn: Option<String>,
 }
 
 /// Whether there was anything to delete.
@@ -52,50 +59,94 @@ impl Remains {
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Node { path } | Self::Shared { path, .. } => path,
-            Self::Unnamed { parent, .. } => parent,
+            Self::Unnamed { parent, .. } | Self::Leases(Leases { parent, .. }) => parent,
         }
     }
 
-    /// From now on a request to delete may have been applied, so that the node may be somebody else's.
-    fn doubt(&mut self) {
-        if let Self::Shared { certain, .. } = self {
-            *certain = false;
-        }
-    }
-
-    /// Asks once for the deletion of what is there, and never for that of a node that is not ours.
-    async fn remove(&self, wire: &Wire, session_id: i64) -> Result<Removal, ClientError> {
+    /// Asks once for the deletion of what is there, and never for that of a node that is not ours. What was confirmed is
+    /// remembered, so that whoever goes on need not begin again.
+    async fn remove(&mut self, wire: &Wire, session_id: i64) -> Result<Removal, ClientError> {
         let path = match self {
-            Self::Node { path } | Self::Shared { path, certain: true, .. } => path.clone(),
-            Self::Unnamed { parent, prefix } => match find_unnamed(wire, session_id, parent, prefix).await? {
-                Some((path, _)) => path,
-                None => return Ok(Removal::NothingThere),
-            },
-            Self::Shared { path, sign, certain: false } => {
+            Self::Node { path } => path.clone(),
+            Self::Unnamed { parent, prefix } => {
+                let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
+                match found.into_iter().next() {
+                    Some((path, _)) => path,
+                    None => return Ok(Removal::NothingThere),
+                }
+            }
+            Self::Shared { path, certain: certain @ true, .. } => {
+                // Before the request is sent: from then on it may have been applied, and the node be somebody else's.
+                *certain = false;
+                path.clone()
+            }
+            Self::Shared { path, sign, .. } => {
                 retry_lost_reply(|| wire.sync(path)).await?;
                 match retry_lost_reply(|| wire.data(path)).await {
-                    Ok((data, stat)) if is_ours(&stat, session_id) && sign.is_of(&data, &stat) => path.clone(),
+                    Ok((data, stat)) if is_ours(&stat, session_id) && sign.recognise(&data, &stat) => path.clone(),
                     Ok(_) | Err(ClientError::NoNode) => return Ok(Removal::NothingThere),
                     Err(error) => return Err(error),
                 }
             }
+            Self::Leases(leases) => return leases.remove(wire, session_id).await,
         };
-        match wire.delete(&path).await {
-            Ok(()) => Ok(Removal::Deleted),
-            Err(ClientError::NoNode) => Ok(Removal::NothingThere),
-            Err(error) => Err(error),
+        delete(wire, &path).await
+    }
+}
+
+impl Leases {
+    /// As [`Remains::remove`].
+    async fn remove(&mut self, wire: &Wire, session_id: i64) -> Result<Removal, ClientError> {
+        if self.unnamed {
+            let named = self.named.iter().map(|path| node::name(path)).collect();
+            let found = find_unnamed(wire, session_id, &self.parent, &self.prefix, &named).await?;
+            self.named.extend(found.into_iter().map(|(path, _)| path));
+            self.unnamed = false;
         }
+        let mut removal = Removal::NothingThere;
+        while !self.named.is_empty() {
+            let rest = self.named.len().saturating_sub(REQUESTS_MAX);
+            let answers = join_all(self.named[rest..].iter().map(|path| delete(wire, path))).await;
+            let mut failure = None;
+            for (path, answer) in self.named.split_off(rest).into_iter().zip(answers) {
+                match answer {
+                    Ok(Removal::Deleted) => removal = Removal::Deleted,
+                    Ok(Removal::NothingThere) => {}
+                    Err(error) => {
+                        self.named.push(path);
+                        failure = Some(error);
+                    }
+                }
+            }
+            failure.map_or(Ok(()), Err)?;
+        }
+        if let Some(turn) = &self.turn {
+            if delete(wire, turn).await? == Removal::Deleted {
+                removal = Removal::Deleted;
+            }
+            self.turn = None;
+        }
+        Ok(removal)
+    }
+}
+
+async fn delete(wire: &Wire, path: &str) -> Result<Removal, ClientError> {
+    match wire.delete(path).await {
+        Ok(()) => Ok(Removal::Deleted),
+        Err(ClientError::NoNode) => Ok(Removal::NothingThere),
+        Err(error) => Err(error),
     }
 }
 
 /// Deletes the remains, however often replies are lost.
-pub(crate) async fn remove(wire: &Wire, session_id: i64, mut remains: Remains) -> Result<Removal, ClientError> {
+pub(crate) async fn remove(wire: &Wire, session_id: i64, remains: &mut Remains) -> Result<Removal, ClientError> {
     let mut doubtful = false;
+    let mut backoff = Backoff::after_lost_reply();
     loop {
         match remains.remove(wire, session_id).await {
             Err(ClientError::ConnectionLoss) => {
                 doubtful = true;
-                remains.doubt();
+                backoff.pause().await;
             }
             // The request whose reply was lost has done it.
             Ok(Removal::NothingThere) if doubtful => return Ok(Removal::Deleted),
@@ -104,29 +155,57 @@ pub(crate) async fn remove(wire: &Wire, session_id: i64, mut remains: Remains) -
     }
 }
 
-/// Finds the node of a `create` whose reply was lost: by the prefix that only we wrote, and only if this very session
-/// owns it. `sync` first, as a server that lags behind the leader may not show it yet.
+/// Finds the nodes of `create`s whose replies were lost: by the prefix that only we wrote, and only those that this very
+/// session owns and whose names are not `known`. `sync` first, as a server that lags behind the leader may not show them
+/// yet.
 pub(crate) async fn find_unnamed(
     wire: &Wire,
     session_id: i64,
     parent: &str,
     prefix: &str,
-) -> Result<Option<(String, Stat)>, ClientError> {
+    known: &HashSet<&str>,
+) -> Result<Vec<(String, Stat)>, ClientError> {
     retry_lost_reply(|| wire.sync(parent)).await?;
     let children = match retry_lost_reply(|| wire.children(parent)).await {
         Ok(children) => children,
-        Err(ClientError::NoNode) => return Ok(None),
+        Err(ClientError::NoNode) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let Some(name) = node::find_protected(&children, prefix) else {
-        return Ok(None);
-    };
-    let path = node::child(parent, name);
-    match retry_lost_reply(|| wire.data(&path)).await {
-        Ok((_, stat)) => Ok(is_ours(&stat, session_id).then_some((path, stat))),
+    let unnamed = node::find_protected(&children, prefix).filter(|name| !known.contains(name));
+    let paths: Vec<String> = unnamed.map(|name| node::child(parent, name)).collect();
+    let mut found = Vec::with_capacity(paths.len());
+    for paths in paths.chunks(REQUESTS_MAX) {
+        let stats = try_join_all(paths.iter().map(|path| stat(wire, path))).await?;
+        let there = paths.iter().zip(stats).filter_map(|(path, stat)| Some((path.clone(), stat?)));
+        found.extend(there.filter(|(_, stat)| is_ours(stat, session_id)));
+    }
+    Ok(found)
+}
+
+async fn stat(wire: &Wire, path: &str) -> Result<Option<Stat>, ClientError> {
+    match retry_lost_reply(|| wire.data(path)).await {
+        Ok((_, stat)) => Ok(Some(stat)),
         Err(ClientError::NoNode) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the answer to a `create` says for certain that it has made no node.
+pub(crate) fn is_refusal(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::NoNode
+            | ClientError::NodeExists
+            | ClientError::NoAuth
+            | ClientError::InvalidAcl
+            | ClientError::BadArguments(_)
+            | ClientError::NoChildrenForEphemerals
+            | ClientError::QuotaExceeded
+            | ClientError::NotReadOnly
+            | ClientError::Throttled
+            | ClientError::MarshallingError
+            | ClientError::Unimplemented
+    )
 }
 
 /// Whether this very session created the node, and not an earlier one whose nodes are not deleted yet.
@@ -149,6 +228,11 @@ impl Claim {
         Self { session: session.clone(), remains, armed: false }
     }
 
+    /// A claim on what is there, or may be.
+    pub(crate) fn armed(session: &Session, remains: Remains) -> Self {
+        Self { session: session.clone(), remains, armed: true }
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
@@ -167,15 +251,28 @@ impl Claim {
         self.armed = false;
     }
 
+    /// The path of the node, for whoever sees to its deletion from now on.
+    pub(crate) fn hand_over(mut self) -> Option<String> {
+        std::mem::take(&mut self.armed).then(|| self.path().to_owned())
+    }
+
     /// Notes the name that the server gave to the node.
     pub(crate) fn name(&mut self, path: String) {
         self.remains = Remains::Node { path };
     }
 
-    /// Notes that the node at the shared path is ours, by the transaction that created it.
-    pub(crate) fn make_certain(&mut self, czxid: i64) {
-        if let Remains::Shared { sign, certain, .. } = &mut self.remains {
-            (*sign, *certain) = (Sign::Czxid(czxid), true);
+    /// Whether the node at the shared path is ours. It is for certain from now on.
+    pub(crate) fn recognise(&mut self, data: &[u8], stat: &Stat) -> bool {
+        let Remains::Shared { sign, certain, .. } = &mut self.remains else { return false };
+        *certain = is_ours(stat, self.session.id()) && sign.recognise(data, stat);
+        *certain
+    }
+
+    /// The transaction that created the node, where the path alone does not tell it from others.
+    pub(crate) fn czxid(&self) -> Option<i64> {
+        match &self.remains {
+            Remains::Shared { sign, .. } => sign.czxid(),
+            _ => None,
         }
     }
 
@@ -184,10 +281,7 @@ impl Claim {
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
-        let certain = self.remains.clone();
-        // Before the request is sent: if this is dropped while it is under way, the reaper must not trust the path.
-        self.remains.doubt();
-        let removal = remove(self.session.wire(), self.session.id(), certain).await;
+        let removal = remove(self.session.wire(), self.session.id(), &mut self.remains).await;
         if removal.is_ok() {
             self.armed = false;
         }
@@ -220,6 +314,39 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.armed {
             self.session.abandon(self.remains.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_rules_out_a_node_is_a_refusal() {
+        for refusal in [
+            ClientError::NoNode,
+            ClientError::NodeExists,
+            ClientError::NoAuth,
+            ClientError::InvalidAcl,
+            ClientError::BadArguments(&"path"),
+            ClientError::NoChildrenForEphemerals,
+            ClientError::QuotaExceeded,
+            ClientError::NotReadOnly,
+            ClientError::Throttled,
+        ] {
+            assert!(is_refusal(&refusal), "{refusal:?}");
+        }
+        for uncertain in [
+            ClientError::ConnectionLoss,
+            ClientError::Timeout,
+            ClientError::SessionExpired,
+            ClientError::SessionMoved,
+            ClientError::ClientClosed,
+            ClientError::UnexpectedErrorCode(-7),
+            ClientError::UnexpectedError("a reply that makes no sense".to_owned()),
+        ] {
+            assert!(!is_refusal(&uncertain), "{uncertain:?}");
         }
     }
 }

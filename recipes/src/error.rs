@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::liveness::LostReason;
 
 /// Why a recipe or a session failed. Contention is never an error: it is a value, `None`.
+///
+/// The text of an error tells its causes as well, in one line, so that there is no `source()` to print after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,22 +19,65 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The data that was to be given to a lock's nodes is more than servers take.
+    #[error(
+        "the data of a lock's node can be {limit} bytes at most, not {length}: keep it elsewhere and give the nodes a \
+         reference to it"
+    )]
+    NodeDataTooLong {
+        /// How many bytes were given.
+        length: usize,
+        /// How many there may be: [`LockOptions::NODE_DATA_MAX`](crate::LockOptions::NODE_DATA_MAX).
+        limit: usize,
+    },
+
+    /// The data that was to be given to a lock's nodes means something else.
+    #[error("the data of a lock's node cannot be __REVOKE__, by which a lock is asked for: give it other data")]
+    NodeDataReserved,
+
     /// No server of the connect string answered in time.
-    #[error("no ZooKeeper server of {connect_string} answered within {within:?}: is one running there?")]
+    #[error("no ZooKeeper server of {connect_string} answered within {within:?}: {cause}; is one running there?")]
     Connect {
         /// The connect string as it was given.
         connect_string: String,
         /// How long it was tried.
         within: Duration,
         /// What the last attempt said.
-        source: Source,
+        cause: Source,
+    },
+
+    /// The connect string names no servers. Nothing was tried.
+    #[error("cannot read the connect string {connect_string:?}: {cause}; give host:port,host:port/chroot")]
+    InvalidConnectString {
+        /// The connect string as it was given.
+        connect_string: String,
+        /// What is wrong with it.
+        cause: Source,
+    },
+
+    /// A server of the connect string answered, and does not accept who the session is.
+    #[error("a ZooKeeper server of {connect_string} refused the credentials: does it know their scheme?")]
+    CredentialsRefused {
+        /// The connect string as it was given.
+        connect_string: String,
+    },
+
+    /// The connect string ends with a chroot that does not exist.
+    #[error("there is no node {chroot} on the ZooKeeper servers of {connect_string}: create the chroot first")]
+    NoChroot {
+        /// The connect string as it was given.
+        connect_string: String,
+        /// The path of the chroot.
+        chroot: String,
     },
 
     /// A lock was to be taken twice at once.
-    #[error("the lock {path} was given twice and would wait for itself: give it once")]
+    #[error("the lock {path} was given twice: {reason}")]
     DuplicateLock {
         /// The path of the lock.
         path: String,
+        /// Why that cannot be, and what to do instead.
+        reason: &'static str,
     },
 
     /// None was given where at least one lock must be.
@@ -46,6 +91,18 @@ pub enum Error {
         reason: LostReason,
     },
 
+    /// The session of a [`SharedCount`](crate::SharedCount) has ended, and nobody can tell any more how many permits
+    /// there are. The session of the semaphore lives.
+    #[error(
+        "the ZooKeeper session of the count {path} has ended: {reason}; make the count anew on a session that lives"
+    )]
+    CountSessionEnded {
+        /// The path of the count.
+        path: String,
+        /// What ended its session.
+        reason: LostReason,
+    },
+
     /// The server did not answer in time.
     #[error("ZooKeeper did not answer within {within:?}")]
     NoAnswer {
@@ -53,10 +110,11 @@ pub enum Error {
         within: Duration,
     },
 
-    /// Our own node is gone, and we did not delete it.
-    #[error("the node {path} is gone: somebody else deleted it")]
+    /// Our own node is gone: somebody else deleted it, or, where a [`Revocation`](crate::Revocation) says so, perhaps we
+    /// ourselves.
+    #[error("the node {path} has been deleted")]
     NodeDeleted {
-        /// The node that vanished.
+        /// The node that is gone.
         path: String,
     },
 
@@ -80,7 +138,7 @@ pub enum Error {
     },
 
     /// So many permits can never be had.
-    #[error("cannot take {wanted} permits of the semaphore {path}: ask for at least 1 and at most {at_most}")]
+    #[error("cannot take {wanted} permits of the semaphore {path}: {}", permits_to_ask_for(*.at_most))]
     InvalidPermits {
         /// The path of the semaphore.
         path: String,
@@ -118,21 +176,20 @@ pub enum Error {
     #[error("{cause}{}", also(.others))]
     Several {
         /// What failed first: the reason why the rest was undone, where it was.
-        #[source]
         cause: Box<Error>,
         /// What failed beside it, in the order of the attempts.
         others: Vec<Error>,
     },
 
     /// The server refused a request.
-    #[error("ZooKeeper refused to {operation} {path}: {source}")]
+    #[error("ZooKeeper refused to {operation} {path}: {cause}")]
     Refused {
         /// What was asked of it.
         operation: &'static str,
         /// The node concerned.
         path: String,
         /// Its answer.
-        source: Source,
+        cause: Source,
     },
 }
 
@@ -140,8 +197,8 @@ pub enum Error {
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
-    pub(crate) fn refused(operation: &'static str, path: &str, source: zookeeper_client::Error) -> Self {
-        Self::Refused { operation, path: path.to_owned(), source: source.into() }
+    pub(crate) fn refused(operation: &'static str, path: &str, cause: zookeeper_client::Error) -> Self {
+        Self::Refused { operation, path: path.to_owned(), cause: cause.into() }
     }
 
     /// All of the errors as one, the cause first; none when there is none.
@@ -153,6 +210,31 @@ impl Error {
     }
 }
 
+fn permits_to_ask_for(at_most: u32) -> String {
+    match at_most {
+        0 => "it was made without any, make it with 1 or more".to_owned(),
+        1 => "ask for 1, it has no more".to_owned(),
+        _ => format!("ask for at least 1 and at most {at_most}"),
+    }
+}
+
 fn also(others: &[Error]) -> String {
     others.iter().map(|error| format!("; also: {error}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_tells_its_causes_once() {
+        let refused = || Error::refused("create", "/locks/a", zookeeper_client::Error::NoAuth);
+        let told = "ZooKeeper refused to create /locks/a: not authorized";
+        assert_eq!(refused().to_string(), told);
+        let several = Error::several([refused(), Error::NodeDeleted { path: "/locks/b".to_owned() }]).unwrap();
+        assert_eq!(several.to_string(), format!("{told}; also: the node /locks/b has been deleted"));
+        assert!(refused().source().is_none() && several.source().is_none());
+    }
 }

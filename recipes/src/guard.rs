@@ -118,7 +118,9 @@ impl LockGuard {
         Self { hold }
     }
 
-    /// The fencing token: greater than that of every earlier grant of this lock.
+    /// The fencing token: greater than that of every hold that ended before this one was granted. Holders that share the
+    /// lock, readers or those of a semaphore, hold together, and may have been granted in another order than that of
+    /// their tokens.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.hold.token
@@ -148,7 +150,7 @@ impl LockGuard {
     #[doc(alias = "makeRevocable")]
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::new(self.hold.claim.session(), self.path())
+        Revocation::of(&self.hold.claim)
     }
 
     /// Runs a critical section and stops it, by dropping it, when the hold is lost.
@@ -181,8 +183,10 @@ impl LockGuard {
     /// Dropped, the reaper releases the lock.
     pub async fn release(self) -> Result<(), Error> {
         let Some(slot) = self.hold.slot.clone() else {
-            let hold = Arc::into_inner(self.hold).expect("BUG: a hold of nobody's has several guards");
-            return hold.release().await;
+            return match Arc::into_inner(self.hold) {
+                Some(hold) => hold.release().await,
+                None => unreachable!("BUG: a hold of no owner's has several guards"),
+            };
         };
         // The owner may just be making another hold of this one, in another task.
         let _turn = slot.turn().await;

@@ -8,8 +8,15 @@
 //! Neither rule grants more than the permits, whoever else is there, as every lease that was there at a grant was
 //! counted.
 
+use std::collections::HashSet;
+
 use crate::node::Names;
 use crate::queue::Queue;
+
+/// The node below a semaphore's path in which contenders queue for their turn.
+pub(crate) const TURNS: &str = "locks";
+/// The node below a semaphore's path whose children are the leases.
+pub(crate) const LEASES: &str = "leases";
 
 /// The children of a semaphore's `leases` node.
 #[derive(Debug)]
@@ -48,16 +55,12 @@ impl<'a> Leases<'a> {
         permits.checked_sub(self.names.len()).is_some_and(|free| wanted <= free)
     }
 
-    pub(crate) fn contain(&self, name: &str) -> bool {
-        self.names.contains(&name)
-    }
-
     /// Decides for whoever has the leases named `own`.
-    pub(crate) fn verdict(&self, own: &[&str], permits: usize) -> Verdict {
-        if !own.iter().all(|own| self.contain(own)) {
+    pub(crate) fn verdict(&self, own: &HashSet<&str>, permits: usize) -> Verdict {
+        if self.names.iter().filter(|name| own.contains(*name)).count() < own.len() {
             return Verdict::Missing;
         }
-        let newer = self.names.iter().rev().take_while(|name| !own.contains(name)).count();
+        let newer = self.names.iter().rev().take_while(|name| !own.contains(*name)).count();
         if self.names.len() - newer <= permits { Verdict::Granted } else { Verdict::Full }
     }
 }
@@ -78,7 +81,7 @@ mod tests {
     }
 
     fn verdict(children: &[String], own: &[String], permits: usize) -> Verdict {
-        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let own = own.iter().map(String::as_str).collect();
         Leases::from_children(children).verdict(&own, permits)
     }
 

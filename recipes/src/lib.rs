@@ -126,11 +126,15 @@ mod leases;
 mod queue;
 
 mod acl;
+mod backoff;
 mod claim;
+mod connect;
 mod liveness;
 mod node;
 mod pulse;
 mod reaper;
+mod shared_node;
+mod tether;
 
 mod error;
 mod traffic;

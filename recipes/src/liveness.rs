@@ -36,8 +36,8 @@ pub enum LostReason {
     /// No server has answered for so long that the session may have expired: the connection was away, or this process
     /// did not run.
     Silence,
-    /// The session was closed, by [`Session::close`](crate::Session::close) or because the server refused its
-    /// credentials.
+    /// The session was closed: by [`Session::close`](crate::Session::close), because the server refused its credentials, or
+    /// with the Tokio runtime that it was connected in.
     Closed,
     /// The node of the hold was deleted by somebody else; noticed when the hold is released.
     NodeDeleted,

@@ -24,7 +24,8 @@
 //!   for a node begins with a `sync` for that reason and is one step here.
 //! * The client library's own work: that requests of a session keep their order, that a watch survives a reconnect, that
 //!   a write which was lost on a broken connection is not applied after the next `sync`.
-//! * That the leases of one `acquire_many` are created in one flight: here it is one after the other.
+//! * That the leases of one `acquire_many` are created together, with one prefix, and looked for together: here it is one
+//!   after the other, and each has a prefix of its own.
 //! * Missing parents, refused requests, a count of permits that changes, several contenders on one session, numbers that
 //!   wrap, revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both

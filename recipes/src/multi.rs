@@ -1,6 +1,6 @@
 //! Several locks as one.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,11 @@ use crate::session::Session;
 /// processes whose sessions share a chroot; sessions of different chroots, or of different ensembles, need an order that
 /// you choose, and [`new`](Self::new). Do not acquire a lock while you hold one that comes after it, either.
 ///
-/// The same path twice on one session is refused, as the second would wait for the first. Two sessions are not known to
-/// reach the same servers; the same path on both of them is yours to avoid.
+/// The same path twice on one session is refused, as the second would wait for the first. So would the second of two
+/// [`ReadLock`](crate::ReadLock)s for a writer that came between them and waits for the first, and the second of two
+/// permits for somebody who has one and wants another; of a semaphore, take several at once with
+/// [`acquire_many`](crate::Semaphore::acquire_many). Two sessions are not known to reach the same servers; the same path
+/// on both of them is yours to avoid.
 ///
 /// # Cost
 ///
@@ -74,11 +77,14 @@ impl MultiLock {
         if locks.is_empty() {
             return Err(Error::NoLocks);
         }
-        let mut seen = HashSet::new();
-        match locks.iter().find(|lock| !seen.insert((lock.session().id(), lock.path()))) {
-            Some(duplicate) => Err(Error::DuplicateLock { path: duplicate.path().to_owned() }),
-            None => Ok(Self { locks }),
+        let mut seen = HashMap::new();
+        for lock in locks.iter() {
+            if let Some(first) = seen.insert((lock.session().id(), lock.path()), lock) {
+                let (path, reason) = (lock.path().to_owned(), why_not_together(first, lock));
+                return Err(Error::DuplicateLock { path, reason });
+            }
         }
+        Ok(Self { locks })
     }
 
     /// A [`Mutex`] at each of these paths, to be acquired in canonical order.
@@ -171,13 +177,60 @@ impl Patience {
     }
 }
 
+/// Why two locks of one path and one session cannot be held as one.
+fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
+    match (first, second) {
+        (AnyLock::Read(_), AnyLock::Read(_)) => {
+            "a writer that came between the two would wait for the first, and the second for the writer; give it once"
+        }
+        (AnyLock::Semaphore(_), AnyLock::Semaphore(_)) => {
+            "two who have a permit each and want a second would wait for each other; take several at once with acquire_many"
+        }
+        _ => "the second would wait for the first; give it once",
+    }
+}
+
 /// Gives back what was had of locks that could not all be had. Returns the cause, where that was an error, and with it
 /// whatever goes wrong now.
 async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
     let mut failures = held.withdraw().await;
-    // The hold whose loss is the cause reports it again.
-    if let Some(Error::HoldLost { path: lost, .. }) = &cause {
-        failures.retain(|failure| !matches!(failure, Error::HoldLost { path, .. } if path == lost));
+    if let Some(cause) = &cause {
+        forget_repeated(cause, &mut failures);
     }
     Error::several(cause.into_iter().chain(failures))
+}
+
+/// The hold whose loss is the cause reports it again, the last of those with its path: the first that is lost was named,
+/// and the failures begin with the last grant. Other holds of the same path, of other sessions, report losses of their own.
+fn forget_repeated(cause: &Error, failures: &mut Vec<Error>) {
+    let Error::HoldLost { path: lost, .. } = cause else { return };
+    let repeats = |failure: &Error| matches!(failure, Error::HoldLost { path, .. } if path == lost);
+    if let Some(repeated) = failures.iter().rposition(repeats) {
+        failures.remove(repeated);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::LostReason;
+
+    fn lost(path: &str, reason: LostReason) -> Error {
+        Error::HoldLost { path: path.to_owned(), reason }
+    }
+
+    #[test]
+    fn only_the_loss_that_is_the_cause_is_left_out_of_what_else_went_wrong() {
+        let cause = lost("/a", LostReason::Silence);
+        let mut failures = vec![lost("/a", LostReason::Closed), lost("/b", LostReason::Silence)];
+        failures.push(lost("/a", LostReason::Silence));
+        forget_repeated(&cause, &mut failures);
+        let told: Vec<_> = failures.iter().map(Error::to_string).collect();
+        assert_eq!(
+            told,
+            [lost("/a", LostReason::Closed), lost("/b", LostReason::Silence)].map(|loss| loss.to_string())
+        );
+        forget_repeated(&Error::NoLocks, &mut failures);
+        assert_eq!(failures.len(), 2);
+    }
 }

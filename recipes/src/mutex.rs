@@ -55,7 +55,7 @@ impl Mutex {
     /// The lock at `path`, with options.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]; nothing is sent.
     pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
         let names = if options.kazoo { Names::MUTEX_AND_KAZOO } else { Names::MUTEX };
         Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })

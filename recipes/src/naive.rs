@@ -7,11 +7,13 @@ use uuid::Uuid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::acquire::Deadline;
-use crate::claim::{self, Claim, Remains, Sign};
+use crate::backoff::Backoff;
+use crate::claim::{self, Claim, Remains};
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
 use crate::node;
 use crate::session::Session;
+use crate::shared_node::Sign;
 use crate::token::FencingToken;
 use crate::wire::{Watch, retry_lost_reply};
 
@@ -41,9 +43,18 @@ struct Inner {
     path: String,
 }
 
+/// One who wants the lock.
+struct Contender {
+    claim: Claim,
+    mark: Vec<u8>,
+    /// Whether it may have made a node without knowing, because a reply was lost. It stays so: a server that lags may
+    /// show that node later.
+    is_doubtful: bool,
+}
+
 /// The answer to one attempt to create the node.
 enum Attempt {
-    Ours(Stat),
+    Ours(FencingToken),
     Taken,
 }
 
@@ -82,7 +93,7 @@ impl NaiveLock {
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let Inner { session, path } = &*self.inner;
         let within = session.timeout() / 2;
-        let (mut claim, mark) = self.claim();
+        let mut contender = self.contender();
         let attempt = async {
             match retry_lost_reply(|| session.wire().data(path)).await {
                 Ok(_) => return Ok(None),
@@ -90,14 +101,14 @@ impl NaiveLock {
                 Err(error) => return Err(session.explain("read", path, error)),
             }
             let losses = session.liveness().losses();
-            match self.create(&mut claim, &mark).await? {
-                Attempt::Ours(stat) => Ok(Some((stat, losses))),
+            match self.create(&mut contender).await? {
+                Attempt::Ours(token) => Ok(Some((token, losses))),
                 Attempt::Taken => Ok(None),
             }
         };
         match Deadline::after(within).bound(attempt).await {
-            Some(Ok(Some((stat, losses)))) => Ok(Some(granted(claim, &stat, losses))),
-            Some(Ok(None)) => claim.withdraw().await.map(|()| None),
+            Some(Ok(Some((token, losses)))) => Ok(Some(contender.granted(token, losses))),
+            Some(Ok(None)) => contender.claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
         }
@@ -126,12 +137,12 @@ impl NaiveLock {
     }
 
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let (mut claim, mark) = self.claim();
+        let mut contender = self.contender();
         let grant = async {
             loop {
                 let losses = self.inner.session.liveness().losses();
-                if let Attempt::Ours(stat) = self.create(&mut claim, &mark).await? {
-                    return Ok((stat, losses));
+                if let Attempt::Ours(token) = self.create(&mut contender).await? {
+                    return Ok((token, losses));
                 }
                 // Everyone who waits watches this one node: that is the herd.
                 if let Some(watch) = self.watch().await? {
@@ -140,33 +151,33 @@ impl NaiveLock {
             }
         };
         match deadline.bound(grant).await {
-            Some(Ok((stat, losses))) => Ok(Some(granted(claim, &stat, losses))),
+            Some(Ok((token, losses))) => Ok(Some(contender.granted(token, losses))),
             Some(Err(error)) => Err(error),
-            None => claim.withdraw().await.map(|()| None),
+            None => contender.claim.withdraw().await.map(|()| None),
         }
     }
 
-    fn claim(&self) -> (Claim, Vec<u8>) {
+    fn contender(&self) -> Contender {
+        let Inner { session, path } = &*self.inner;
         let mark = Uuid::new_v4().to_string().into_bytes();
-        let remains = Remains::Shared { path: self.inner.path.clone(), sign: Sign::Data(mark.clone()), certain: false };
-        (Claim::new(&self.inner.session, remains), mark)
+        let sign = Sign::new(session.shared_node(path), mark.clone());
+        let remains = Remains::Shared { path: path.clone(), sign, certain: false };
+        Contender { claim: Claim::new(session, remains), mark, is_doubtful: false }
     }
 
-    /// One attempt to create the node. After a lost reply the node is ours if it carries our mark and our session.
-    async fn create(&self, claim: &mut Claim, mark: &[u8]) -> Result<Attempt, Error> {
+    /// One attempt to create the node. After a lost reply the node is ours if it is recognised.
+    async fn create(&self, contender: &mut Contender) -> Result<Attempt, Error> {
         let Inner { session, path } = &*self.inner;
         let wire = session.wire();
-        let mut doubtful = false;
+        let Contender { claim, mark, is_doubtful } = contender;
+        let mut backoff = Backoff::after_lost_reply();
         claim.arm();
         loop {
-            match wire.create(path, mark, CreateMode::Ephemeral).await {
-                Ok((_, stat)) => return Ok(Attempt::Ours(stat)),
-                Err(ClientError::NodeExists) if doubtful => match retry_lost_reply(|| wire.data(path)).await {
-                    Ok((data, stat)) if data == mark && claim::is_ours(&stat, session.id()) => {
-                        return Ok(Attempt::Ours(stat));
-                    }
-                    Ok(_) => return Ok(Attempt::Taken),
-                    Err(ClientError::NoNode) => {}
+            let (path, error) = match wire.create(path, mark, CreateMode::Ephemeral).await {
+                Ok((_, stat)) => return Ok(Attempt::of(claim, mark, &stat)),
+                Err(ClientError::NodeExists) if *is_doubtful => match retry_lost_reply(|| wire.data(path)).await {
+                    Ok((data, stat)) => return Ok(Attempt::of(claim, &data, &stat)),
+                    Err(ClientError::NoNode) => continue,
                     Err(error) => return Err(session.explain("read", path, error)),
                 },
                 Err(ClientError::NodeExists) => {
@@ -174,15 +185,25 @@ impl NaiveLock {
                     claim.disarm();
                     return Ok(Attempt::Taken);
                 }
-                Err(ClientError::NoNode) => {
-                    let Some(parent) = node::parent(path) else {
-                        return Err(session.explain("create", path, ClientError::NoNode));
-                    };
-                    wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
+                Err(ClientError::NoNode) => match node::parent(path) {
+                    Some(parent) => match wire.create_parents(parent).await {
+                        Ok(()) => continue,
+                        Err(error) => (parent, error),
+                    },
+                    None => (path.as_str(), ClientError::NoNode),
+                },
+                Err(ClientError::ConnectionLoss) => {
+                    *is_doubtful = true;
+                    backoff.pause().await;
+                    continue;
                 }
-                Err(ClientError::ConnectionLoss) => doubtful = true,
-                Err(error) => return Err(session.explain("create", path, error)),
+                Err(error) if !claim::is_refusal(&error) => return Err(session.explain("create", path, error)),
+                Err(error) => (path.as_str(), error),
+            };
+            if !*is_doubtful {
+                claim.disarm();
             }
+            return Err(session.explain("create", path, error));
         }
     }
 
@@ -197,7 +218,14 @@ impl NaiveLock {
     }
 }
 
-fn granted(mut claim: Claim, stat: &Stat, losses: u64) -> LockGuard {
-    claim.make_certain(stat.czxid);
-    LockGuard::new(Hold::new(claim, FencingToken::new(stat.czxid), losses))
+impl Attempt {
+    fn of(claim: &mut Claim, data: &[u8], stat: &Stat) -> Self {
+        if claim.recognise(data, stat) { Self::Ours(FencingToken::new(stat.czxid)) } else { Self::Taken }
+    }
+}
+
+impl Contender {
+    fn granted(self, token: FencingToken, losses: u64) -> LockGuard {
+        LockGuard::new(Hold::new(self.claim, token, losses))
+    }
 }

@@ -14,6 +14,9 @@ use crate::error::Error;
 /// The number of characters that the server pads a sequence number to.
 const SEQUENCE_WIDTH: usize = 10;
 
+/// Where the servers keep what they need themselves.
+const RESERVED: &str = "/zookeeper";
+
 /// The part of a contender's name that is known before the server appends the sequence number: `_c_<uuid>-lock-`.
 pub(crate) fn protected_prefix(marker: &str) -> String {
     format!("_c_{}-{marker}", Uuid::new_v4())
@@ -61,10 +64,19 @@ pub fn validate_path(path: &str) -> Result<(), Error> {
         "it must have no empty, . or .. part"
     } else if path.chars().any(char::is_control) {
         "it must have no control characters"
+    } else if path.chars().any(is_refused) {
+        "it must have no private-use characters, specials, or characters beyond U+FFFF, such as emoji"
+    } else if path == RESERVED || path.strip_prefix(RESERVED).is_some_and(|rest| rest.starts_with('/')) {
+        "/zookeeper is the servers' own"
     } else {
         return Ok(());
     };
     Err(Error::InvalidPath { path: path.to_owned(), reason })
+}
+
+/// Whether servers refuse a character. They look at UTF-16, and refuse what that writes in surrogates.
+fn is_refused(character: char) -> bool {
+    matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 /// How a contender wants the lock.
@@ -237,10 +249,14 @@ mod tests {
 
     #[test]
     fn paths_that_the_server_would_refuse_are_named_with_the_reason() {
-        for path in ["", "locks", "/", "/locks/", "/a//b", "/a/../b", "/a/./b", "/a\u{0}b"] {
+        for path in ["", "locks", "/", "/locks/", "/a//b", "/a/../b", "/a/./b", "/zookeeper", "/zookeeper/a"] {
             assert!(matches!(validate_path(path), Err(Error::InvalidPath { .. })), "{path:?}");
         }
-        for path in ["/a", "/locks/goods-1", "/a.b/..c"] {
+        for character in ['\0', '\u{1f}', '\u{7f}', '\u{9f}', '\u{e000}', '\u{f8ff}', '\u{fff0}', '\u{fffe}', '😀'] {
+            let path = format!("/a{character}b");
+            assert!(matches!(validate_path(&path), Err(Error::InvalidPath { .. })), "{path:?}");
+        }
+        for path in ["/a", "/locks/goods-1", "/a.b/..c", "/zookeepers", "/a/zookeeper", "/käse/\u{f900}\u{ffef}"] {
             assert!(validate_path(path).is_ok(), "{path:?}");
         }
     }

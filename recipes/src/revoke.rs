@@ -1,5 +1,6 @@
 //! Asking a contender to give a lock back. Nothing is forced: who is asked decides.
 
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
@@ -7,7 +8,7 @@ use crate::wire::retry_lost_reply;
 use zookeeper_client::Error as ClientError;
 
 /// What Curator's `Revoker` writes.
-const REQUEST: &[u8] = b"__REVOKE__";
+pub(crate) const REQUEST: &[u8] = b"__REVOKE__";
 
 /// Asks the contender whose node is at `node_path`, holder or waiter, for the lock back, in the way of Curator's
 /// `Revoker`. A node that is gone needs no asking.
@@ -44,17 +45,21 @@ pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
 /// Tells a contender when somebody asks for its lock, by [`revoke`] or by Curator's `Revoker`. Made by
 /// [`LockGuard::revocation`](crate::LockGuard::revocation) and [`Waiter::revocation`](crate::Waiter::revocation).
 ///
-/// It does not matter when it is made: a request that came before is seen, too.
+/// It does not matter when it is made: a request that came before is seen, too. It keeps the session open, as a guard
+/// does.
 #[doc(alias = "Revocable")]
 #[derive(Clone, Debug)]
 pub struct Revocation {
     session: Session,
     path: String,
+    /// The transaction that created the node, where other contenders' nodes have the same path.
+    czxid: Option<i64>,
 }
 
 impl Revocation {
-    pub(crate) fn new(session: &Session, path: &str) -> Self {
-        Self { session: session.clone(), path: path.to_owned() }
+    /// Of the contender whose node this is.
+    pub(crate) fn of(claim: &Claim) -> Self {
+        Self { session: claim.session().clone(), path: claim.path().to_owned(), czxid: claim.czxid() }
     }
 
     /// Waits until somebody has asked for the lock.
@@ -72,17 +77,19 @@ impl Revocation {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NodeDeleted`] once the contender's node is gone, after a release as well, [`Error::SessionEnded`],
+    /// [`Error::NodeDeleted`] once the contender's node is gone, after its own release as well, [`Error::SessionEnded`],
     /// [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Nothing is lost, the watch is taken back; call it again.
     pub async fn requested(&self) -> Result<(), Error> {
+        let deleted = || Error::NodeDeleted { path: self.path.clone() };
         loop {
             match retry_lost_reply(|| self.session.wire().watch(&self.path)).await {
+                Ok((_, stat, _)) if self.czxid.is_some_and(|czxid| czxid != stat.czxid) => return Err(deleted()),
                 Ok((data, ..)) if data == REQUEST => return Ok(()),
                 Ok((.., watch)) => watch.fired().await,
-                Err(ClientError::NoNode) => return Err(Error::NodeDeleted { path: self.path.clone() }),
+                Err(ClientError::NoNode) => return Err(deleted()),
                 Err(error) => return Err(self.session.explain("watch", &self.path, error)),
             }
         }

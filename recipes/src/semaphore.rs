@@ -1,6 +1,7 @@
 //! The lock that a number of contenders share.
 
 mod attempt;
+mod permits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +15,15 @@ use crate::acquire::{self, Deadline, LockQueue};
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;
-use crate::leases::Leases;
+use crate::leases::{self, Leases};
 use crate::multi_guard::MultiGuard;
 use crate::node::{self, Mode, Names};
 use crate::participants::{self, Participant};
-use crate::queue::Queue;
 use crate::session::Session;
 use crate::shared_count::SharedCount;
-use crate::token::FencingToken;
 use crate::wire::{Watch, retry_lost_reply};
 use attempt::Attempt;
+use permits::Permits;
 
 /// A fair lock of which there are several permits: as many may hold at one time. First come, first served, also when
 /// the first wants more than is free: those behind it wait, so that who wants many does not starve.
@@ -46,9 +46,10 @@ use attempt::Attempt;
 /// # Cost
 ///
 /// Without contention an acquire is 5 requests one after the other and a release 1, in all four writes and two reads. Each
-/// further permit of `acquire_many` adds one request to either, in the same flight. A waiter that has the turn watches
-/// `leases`, all others their predecessor in `locks`, so that a release wakes one. A [`SharedCount`] adds a read to each
-/// listing of the leases.
+/// further permit of `acquire_many` adds one request to either, sent together, 128 at a time. A waiter that has the turn
+/// watches `leases`, all others their predecessor in `locks`, so that a release wakes one. A [`SharedCount`] adds a read to
+/// each listing of the leases, and one to an `acquire_many` of several, which creates no lease before there are as many
+/// permits.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -67,7 +68,6 @@ use attempt::Attempt;
 /// # }
 /// ```
 #[doc(alias = "InterProcessSemaphoreV2")]
-#[doc(alias = "InterProcessSemaphore")]
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     inner: Arc<Inner>,
@@ -81,15 +81,10 @@ struct Inner {
     turns: LockQueue,
     /// The parent of the leases.
     leases: String,
+    /// Whether that has been there before, so that leases can be created at once.
+    parent_seen: AtomicBool,
     permits: Permits,
     foreign_reported: AtomicBool,
-}
-
-/// How many permits there are.
-#[derive(Debug)]
-enum Permits {
-    Fixed(u32),
-    Counted(SharedCount),
 }
 
 impl Semaphore {
@@ -103,7 +98,7 @@ impl Semaphore {
     }
 
     /// The semaphore at `path`, with as many permits as `count` says at the time; none when that is negative. Whoever
-    /// waits hears of every change.
+    /// waits hears of every change. The count may have a session of its own, which must live as long as anybody acquires.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
@@ -115,8 +110,9 @@ impl Semaphore {
         node::validate_path(path)?;
         let inner = Inner {
             path: path.to_owned(),
-            turns: LockQueue::new(session, &node::child(path, "locks"), Names::MUTEX, Vec::new())?,
-            leases: node::child(path, "leases"),
+            turns: LockQueue::new(session, &node::child(path, leases::TURNS), Names::MUTEX, Vec::new())?,
+            leases: node::child(path, leases::LEASES),
+            parent_seen: AtomicBool::new(false),
             permits,
             foreign_reported: AtomicBool::new(false),
         };
@@ -125,10 +121,14 @@ impl Semaphore {
 
     /// The same semaphore, whose leases say this of themselves from now on, to whoever looks at the
     /// [`participants`](Self::participants).
+    ///
+    /// # Errors
+    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`], as of
+    /// [`LockOptions::node_data`](crate::LockOptions::node_data); nothing is sent.
     #[doc(alias = "setNodeData")]
-    #[must_use]
-    pub fn with_node_data(self, node_data: Vec<u8>) -> Self {
-        Self { node_data: node_data.into(), ..self }
+    pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
+        acquire::validate_node_data(&node_data)?;
+        Ok(Self { node_data: node_data.into(), ..self })
     }
 
     /// Waits for one permit, for as long as it takes or the session lives.
@@ -136,7 +136,8 @@ impl Semaphore {
     /// # Errors
     /// [`Error::InvalidPermits`] when there are none and never will be. [`Error::SessionEnded`], [`Error::Refused`], or
     /// [`Error::NodeDeleted`] when somebody deleted our place in the queue; a lease that somebody deletes before it is
-    /// granted is created anew. With a [`SharedCount`], [`Error::NotACount`].
+    /// granted is created anew. With a [`SharedCount`], [`Error::NotACount`], and [`Error::CountSessionEnded`] when
+    /// that has a session of its own, which has ended: then this session lives, and so do its holds.
     ///
     /// # Cancel safety
     /// Dropped, it loses its place in the queue; the session's reaper deletes the nodes, leases before the turn, also
@@ -207,8 +208,9 @@ impl Semaphore {
     }
 
     /// The leases, in the order in which they were created: those that hold a permit and those of the contender that has
-    /// the turn and waits for room. Who still queues for the turn has no lease; see
-    /// [`participants`](crate::participants()) of the node `locks` below the path.
+    /// the turn and waits for room. Who still queues for the turn has no lease, and neither has who has it and wants more
+    /// permits than a [`SharedCount`] says that there are; see [`participants`](crate::participants()) of the node `locks`
+    /// below the path.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()), and with a [`SharedCount`] as [`SharedCount::get`].
@@ -217,20 +219,8 @@ impl Semaphore {
     /// It only reads.
     #[doc(alias = "getParticipantNodes")]
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        let permits = self.inner.permits.now().await?;
-        let mut leases = participants::of_leases(self.session(), &self.inner.leases, permits).await?;
-        if leases.iter().any(|lease| !lease.is_holder) {
-            // More leases than permits: of somebody who waits, or of holders that a lowered count has not evicted. The
-            // one who waits has created them in the present turn.
-            let turn = self.inner.turn().await?;
-            let waits = |lease: &Participant| {
-                turn.is_some_and(|(session, token)| lease.session == session && lease.token > token)
-            };
-            for lease in leases.iter_mut().filter(|lease| !lease.is_holder) {
-                lease.is_holder = !waits(lease);
-            }
-        }
-        Ok(leases)
+        let permits = self.inner.permits.now(self.session()).await?;
+        participants::of_semaphore(self.session(), self.path(), permits).await
     }
 
     /// The path of the semaphore.
@@ -271,35 +261,6 @@ impl Semaphore {
 /// The guard of an acquire of one permit.
 fn only(mut guards: Vec<LockGuard>) -> LockGuard {
     guards.pop().unwrap_or_else(|| unreachable!("BUG: one permit was granted without a guard"))
-}
-
-impl Permits {
-    async fn now(&self) -> Result<usize, Error> {
-        match self {
-            Self::Fixed(permits) => Ok(*permits as usize),
-            Self::Counted(count) => Ok(permits(count.get().await?.value)),
-        }
-    }
-
-    async fn watch(&self) -> Result<(usize, Option<Watch>), Error> {
-        match self {
-            Self::Fixed(permits) => Ok((*permits as usize, None)),
-            Self::Counted(count) => count.watch().await.map(|(count, watch)| (permits(count.value), Some(watch))),
-        }
-    }
-
-    /// The most that there can ever be.
-    fn at_most(&self) -> u32 {
-        match self {
-            Self::Fixed(permits) => *permits,
-            Self::Counted(_) => i32::MAX.unsigned_abs(),
-        }
-    }
-}
-
-/// The permits that a count stands for.
-fn permits(count: i32) -> usize {
-    usize::try_from(count).unwrap_or(0)
 }
 
 /// What there is at one moment.
@@ -347,7 +308,8 @@ impl Inner {
 
     async fn list(&self) -> Result<Listing, Error> {
         let losses = self.session().liveness().losses();
-        let (permits, children) = try_join(self.permits.now(), acquire::list(self.session(), &self.leases)).await?;
+        let (permits, children) =
+            try_join(self.permits.now(self.session()), acquire::list(self.session(), &self.leases)).await?;
         Ok(Listing { children, permits, losses })
     }
 
@@ -361,7 +323,7 @@ impl Inner {
                 Err(error) => Err(self.session().explain("watch", &self.leases, error)),
             }
         };
-        let ((permits, count), (children, leases)) = try_join(self.permits.watch(), leases).await?;
+        let ((permits, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
         Ok((Listing { children, permits, losses }, Room { leases, count }))
     }
 
@@ -375,20 +337,5 @@ impl Inner {
             warn!(semaphore, child, "ignoring a child that is no lease; Apache Curator clients would count it as one");
         }
         leases
-    }
-
-    /// Whose turn it is: the session, and the transaction that created the place in the queue.
-    async fn turn(&self) -> Result<Option<(i64, FencingToken)>, Error> {
-        let (session, parent) = (self.session(), self.turns.parent());
-        let children = acquire::list(session, parent).await?;
-        let Some((first, _)) = Queue::from_children(&children, Names::MUTEX).into_order().into_iter().next() else {
-            return Ok(None);
-        };
-        let path = node::child(parent, first.name);
-        match retry_lost_reply(|| session.wire().data(&path)).await {
-            Ok((_, stat)) => Ok(Some((stat.ephemeral_owner, FencingToken::new(stat.czxid)))),
-            Err(ClientError::NoNode) => Ok(None),
-            Err(error) => Err(session.explain("read", &path, error)),
-        }
     }
 }

@@ -44,9 +44,11 @@ impl SemaphoreMutex {
 
     /// The same lock, whose nodes say this of themselves from now on, to whoever looks at the
     /// [`participants`](Self::participants).
-    #[must_use]
-    pub fn with_node_data(self, node_data: Vec<u8>) -> Self {
-        Self { semaphore: self.semaphore.with_node_data(node_data) }
+    ///
+    /// # Errors
+    /// As [`Semaphore::with_node_data`]; nothing is sent.
+    pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
+        Ok(Self { semaphore: self.semaphore.with_node_data(node_data)? })
     }
 
     /// Waits for the lock, for as long as it takes or the session lives.

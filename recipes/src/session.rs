@@ -4,27 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
-use zookeeper_client::{Client, Error as ClientError, SessionState, StateWatcher};
+use zookeeper_client::{Error as ClientError, SessionState, StateWatcher};
 
 use crate::acl::{Acl, Auth, NodePolicy, Parents};
 use crate::claim::Remains;
+use crate::connect::Line;
 use crate::error::Error;
 use crate::liveness::{self, ConnectionState, Event, Liveness, LostReason};
+use crate::node;
 use crate::pulse::Pulse;
 use crate::reaper;
+use crate::shared_node::{SharedNode, SharedNodes};
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
-
-/// The first pause between two attempts to connect; it doubles up to [`BACKOFF_MAX`].
-const BACKOFF_MIN: Duration = Duration::from_millis(50);
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
-
-const TIMEOUT_MIN: Duration = Duration::from_millis(1);
-const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How to open a [`Session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +35,9 @@ pub struct SessionConfig {
     /// Who may do what with the nodes that the session creates: those of its locks and their missing parents.
     pub acl: Acl,
     /// Other ACLs for the nodes of these paths, such as that of a parent under which others may create locks but not
-    /// delete them.
+    /// delete them. The paths are those of nodes whose names are known before: parents, the node of a
+    /// [`NaiveLock`](crate::NaiveLock), a [`SharedCount`](crate::SharedCount). The server ends the names of all
+    /// contenders with a number, so theirs cannot be given, and they always get [`acl`](Self::acl).
     pub acl_of: BTreeMap<String, Acl>,
     /// How missing parents of locks are created.
     pub parents: Parents,
@@ -60,7 +58,10 @@ impl Default for SessionConfig {
 }
 
 /// One ZooKeeper session. Cheap to clone; all clones are the same session, which closes when the last of them, and of
-/// the recipes and guards made from them, is gone.
+/// the recipes, guards, waiters and [`Revocation`](crate::Revocation)s made from them, is gone.
+///
+/// It lives on the Tokio runtime that it was connected in, and ends with it. Its locks may be used from other runtimes,
+/// which need their timers enabled.
 ///
 /// A session that has expired stays expired: it is never replaced behind the back of a lock holder. When
 /// [`is_ended`](Self::is_ended) says so, open another.
@@ -87,6 +88,7 @@ struct Inner {
     wire: Arc<Wire>,
     pulse: Arc<Pulse>,
     abandoned: mpsc::UnboundedSender<Remains>,
+    shared_nodes: SharedNodes,
 }
 
 impl Session {
@@ -94,68 +96,30 @@ impl Session {
     /// is one, must exist.
     ///
     /// # Errors
-    /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`].
+    /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`]. At once:
+    /// [`Error::InvalidConnectString`], [`Error::CredentialsRefused`], [`Error::NoChroot`], and [`Error::InvalidPath`]
+    /// when a key of [`SessionConfig::acl_of`] can be no path of a node.
     ///
     /// # Cancel safety
     /// Dropped, it leaves at most a session that nobody uses, which the server expires.
     pub async fn connect(connect_string: &str, config: SessionConfig) -> Result<Self, Error> {
-        let mut last_error = ClientError::Timeout;
-        let attempts = async {
-            let mut backoff = BACKOFF_MIN;
-            // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
-            let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
-            loop {
-                let connecting = Instant::now();
-                let mut connector = Client::connector()
-                    .with_session_timeout(timeout)
-                    .with_connection_timeout(liveness::connection_timeout(timeout))
-                    .with_fail_eagerly();
-                for Auth { scheme, credentials } in &config.auth {
-                    connector = connector.with_auth(scheme, credentials);
-                }
-                match connector.connect(connect_string).await {
-                    // The server grants less than was asked for. A dead connection must then be noticed sooner, for
-                    // there to be time to reconnect.
-                    Ok(client) if client.session_timeout() < timeout => {
-                        timeout = client.session_timeout();
-                        continue;
-                    }
-                    Ok(client) => return Ok((client, connecting)),
-                    // A malformed connect string or refused credentials will not get better.
-                    Err(error @ (ClientError::BadArguments(_) | ClientError::AuthFailed)) => return Err(error),
-                    Err(error) => {
-                        debug!(connect_string, %error, "could not connect, trying again");
-                        last_error = error;
-                    }
-                }
-                tokio::time::sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
-            }
-        };
-        let failed = |source: ClientError| Error::Connect {
-            connect_string: connect_string.to_owned(),
-            within: config.connect_within,
-            source: source.into(),
-        };
-        match tokio::time::timeout(config.connect_within, attempts).await {
-            Ok(Ok((client, connecting))) => {
-                let SessionConfig { acl, acl_of, parents, .. } = config;
-                Ok(Self::start(client, connecting, NodePolicy { acl, acl_of, parents }))
-            }
-            Ok(Err(error)) => Err(failed(error)),
-            Err(_) => Err(failed(last_error)),
-        }
+        config.acl_of.keys().try_for_each(|path| node::validate_path(path))?;
+        let line = Line::connect(connect_string, &config).await?;
+        let SessionConfig { acl, acl_of, parents, .. } = config;
+        Ok(Self::start(line, NodePolicy { acl, acl_of, parents }))
     }
 
-    fn start(client: Client, connecting: Instant, policy: NodePolicy) -> Self {
+    fn start(line: Line, policy: NodePolicy) -> Self {
+        let Line { client, tether, connecting } = line;
         let (id, timeout, states) = (client.session_id().0, client.session_timeout(), client.state_watcher());
         let pulse = Arc::new(Pulse::new(timeout, connecting));
-        let wire = Arc::new(Wire::new(client, Arc::clone(&pulse), policy));
+        let wire = Arc::new(Wire::new(client, tether, Arc::clone(&pulse), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
-        tokio::spawn(monitor(states, Arc::clone(&pulse), Arc::downgrade(&wire), timeout));
+        let ends = EndsWithTheRuntime(Arc::clone(&pulse));
+        tokio::spawn(monitor(states, ends, Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned }) }
+        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes: SharedNodes::default() }) }
     }
 
     /// The id that the server gave to the session.
@@ -244,16 +208,22 @@ impl Session {
         self.inner.pulse.read()
     }
 
-    /// Waits until a hold that was granted at `losses` is lost.
+    /// Waits until a hold that was granted at `losses` is lost. It looks at the time by itself: the runtime that the
+    /// session was connected in, where others do, may be another one, and blocked or at its end.
     pub(crate) async fn lost_since(&self, losses: u64) -> LostReason {
         let mut changes = self.inner.pulse.subscribe();
         loop {
             if let Some(reason) = self.liveness().lost_since(losses) {
                 return reason;
             }
-            // It cannot fail while `self` keeps the sender.
-            let _ = changes.changed().await;
+            // The sender cannot go while `self` keeps it, so this ends with a change or in time.
+            let _ = tokio::time::timeout(look_after(self.inner.timeout), changes.changed()).await;
         }
+    }
+
+    /// What this session's claims know of the nodes at a path that all of them use.
+    pub(crate) fn shared_node(&self, path: &str) -> Arc<SharedNode> {
+        self.inner.shared_nodes.at(path)
     }
 
     pub(crate) fn abandon(&self, remains: Remains) {
@@ -322,10 +292,25 @@ impl ConnectionStates {
     }
 }
 
+/// How often whoever waits for the passing of time looks at the clock.
+fn look_after(session_timeout: Duration) -> Duration {
+    liveness::probe_after(session_timeout) / 2
+}
+
+/// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
+struct EndsWithTheRuntime(Arc<Pulse>);
+
+impl Drop for EndsWithTheRuntime {
+    fn drop(&mut self) {
+        // A session that ended otherwise stays ended as it was.
+        self.0.end(LostReason::Closed);
+    }
+}
+
 /// Feeds the pulse of a session until it ends: with what the client library reports, with the passing of time, and with
 /// signs of life when nothing else is answered.
-async fn monitor(mut states: StateWatcher, pulse: Arc<Pulse>, wire: Weak<Wire>, timeout: Duration) {
-    let interval = liveness::probe_after(timeout) / 2;
+async fn monitor(mut states: StateWatcher, ends: EndsWithTheRuntime, wire: Weak<Wire>, timeout: Duration) {
+    let pulse = &ends.0;
     // At most one is under way. While the connection is away it waits inside the client library, and is answered first
     // thing after the handshake.
     let mut probe: Option<Probe> = None;
@@ -341,7 +326,7 @@ async fn monitor(mut states: StateWatcher, pulse: Arc<Pulse>, wire: Weak<Wire>, 
                 }
             }
             () = answered(&mut probe) => probe = None,
-            () = tokio::time::sleep(interval) => {}
+            () = tokio::time::sleep(look_after(timeout)) => {}
         }
         if pulse.tick() && probe.is_none() {
             let Some(wire) = wire.upgrade() else { continue };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
+use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
@@ -75,6 +76,10 @@ impl SharedCount {
         &self.inner.path
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.inner.session
+    }
+
     /// The count now, as far as the server knows that the session talks to.
     ///
     /// # Errors
@@ -131,11 +136,15 @@ impl SharedCount {
     pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<bool, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let mut is_reply_lost = false;
+        let mut backoff = Backoff::after_lost_reply();
         loop {
             match session.wire().set_data(path, &value.to_be_bytes(), Some(previous.version)).await {
                 // Had one whose reply was lost been applied, the version would be another by now.
                 Ok(_) => return Ok(true),
-                Err(ClientError::ConnectionLoss) => is_reply_lost = true,
+                Err(ClientError::ConnectionLoss) => {
+                    is_reply_lost = true;
+                    backoff.pause().await;
+                }
                 Err(ClientError::BadVersion | ClientError::NoNode) if !is_reply_lost => return Ok(false),
                 Err(ClientError::BadVersion) => {
                     let found = self.get().await?;
@@ -204,6 +213,7 @@ impl SharedCount {
     async fn create(&self, value: i32) -> Result<bool, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let wire = session.wire();
+        let mut backoff = Backoff::after_lost_reply();
         loop {
             let error = match wire.create(path, &value.to_be_bytes(), CreateMode::Persistent).await {
                 Ok(_) => return Ok(true),
@@ -211,7 +221,7 @@ impl SharedCount {
                 Err(error) => error,
             };
             match (error, node::parent(path)) {
-                (ClientError::ConnectionLoss, _) => {}
+                (ClientError::ConnectionLoss, _) => backoff.pause().await,
                 (ClientError::NoNode, Some(parent)) => {
                     wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
                 }

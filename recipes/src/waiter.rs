@@ -14,6 +14,10 @@ use crate::token::FencingToken;
 
 /// A contender that has its place in the queue. Dropped, it gives the place up: the session's reaper deletes the node.
 ///
+/// Whose turn it is holds the lock, whether anybody looks or not: a waiter at the head of the queue that nobody asks for
+/// the [grant](Self::granted) keeps all others waiting, and [`participants`](crate::participants()) shows it as the
+/// holder.
+///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::Mutex) -> Result<(), zk_recipes::Error> {
 /// let waiter = mutex.enqueue().await?;
@@ -54,7 +58,7 @@ impl Waiter {
     /// Tells when somebody asks for the place. It goes on to tell of the hold, once that is granted.
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::new(self.queue.session(), self.path())
+        Revocation::of(&self.claim)
     }
 
     /// Waits for the grant, for as long as it takes or the session lives.

@@ -9,7 +9,10 @@ use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat, StateWatcher};
 
 use crate::acl::{NodePolicy, Parents};
+use crate::backoff::Backoff;
+use crate::liveness::LostReason;
 use crate::pulse::Pulse;
+use crate::tether::Tether;
 use crate::traffic::{self, Counters};
 
 /// One session's client, until it is taken away to close the session.
@@ -19,6 +22,8 @@ pub(crate) struct Wire {
     chroot_len: usize,
     counters: Counters,
     pulse: Arc<Pulse>,
+    tether: Arc<Tether>,
+    states: StateWatcher,
     policy: NodePolicy,
 }
 
@@ -33,18 +38,20 @@ pub(crate) struct Watch {
 impl Watch {
     /// Waits until the watched node changes or goes, or the session ends. The caller looks again in any case.
     pub(crate) async fn fired(self) {
-        let event = self.watcher.changed().await;
-        if event.event_type != EventType::Session {
-            self.wire.counters.notified(self.path_len);
+        let Self { wire, watcher, path_len } = self;
+        let event = wire.tether.receive(watcher.changed()).await;
+        if event.is_some_and(|event| event.event_type != EventType::Session) {
+            wire.counters.notified(path_len);
         }
     }
 }
 
 impl Wire {
-    pub(crate) fn new(client: Client, pulse: Arc<Pulse>, policy: NodePolicy) -> Self {
+    pub(crate) fn new(client: Client, tether: Arc<Tether>, pulse: Arc<Pulse>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
-        Self { client: RwLock::new(Some(Arc::new(client))), chroot_len, counters: Counters::default(), pulse, policy }
+        let (states, client) = (client.state_watcher(), RwLock::new(Some(Arc::new(client))));
+        Self { client, chroot_len, counters: Counters::default(), pulse, tether, states, policy }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -77,7 +84,7 @@ impl Wire {
         let acl = self.policy.acl(path).entries();
         self.counters.sent(traffic::create_request_len(self.path_len(path), data.len(), acl));
         let options = mode.with_acls(Acls::new(acl));
-        let created = answer(client.create(path, data, &options).await);
+        let created = self.answer(client.create(path, data, &options).await);
         let created = created.map(|(stat, sequence)| match mode {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
             _ => (path.to_owned(), stat),
@@ -89,7 +96,7 @@ impl Wire {
     pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::delete_request_len(self.path_len(path)));
-        let deleted = answer(client.delete(path, None).await);
+        let deleted = self.answer(client.delete(path, None).await);
         self.replied(sent, &deleted, |()| 0);
         deleted
     }
@@ -97,7 +104,7 @@ impl Wire {
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let children = answer(client.list_children(path).await);
+        let children = self.answer(client.list_children(path).await);
         self.replied(sent, &children, |names| traffic::children_reply_len(names));
         children
     }
@@ -105,7 +112,7 @@ impl Wire {
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let data = answer(client.get_data(path).await);
+        let data = self.answer(client.get_data(path).await);
         self.replied(sent, &data, |(data, _)| traffic::data_reply_len(data.len()));
         data
     }
@@ -114,7 +121,7 @@ impl Wire {
     pub(crate) async fn watch(self: &Arc<Self>, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let watched = answer(client.get_and_watch_data(path).await);
+        let watched = self.answer(client.get_and_watch_data(path).await);
         self.replied(sent, &watched, |(data, ..)| traffic::data_reply_len(data.len()));
         let (data, stat, watcher) = watched?;
         Ok((data, stat, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
@@ -124,7 +131,7 @@ impl Wire {
     pub(crate) async fn watch_children(self: &Arc<Self>, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let watched = answer(client.list_and_watch_children(path).await);
+        let watched = self.answer(client.list_and_watch_children(path).await);
         self.replied(sent, &watched, |(names, _)| traffic::children_reply_len(names));
         let (names, watcher) = watched?;
         Ok((names, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
@@ -134,7 +141,7 @@ impl Wire {
     pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::set_data_request_len(self.path_len(path), data.len()));
-        let set = answer(client.set_data(path, data, version).await);
+        let set = self.answer(client.set_data(path, data, version).await);
         self.replied(sent, &set, |_| traffic::STAT);
         set
     }
@@ -143,7 +150,7 @@ impl Wire {
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::string_len(self.path_len(path)));
-        let synced = answer(client.sync(path).await);
+        let synced = self.answer(client.sync(path).await);
         self.replied(sent, &synced, |()| traffic::string_len(self.path_len(path)));
         synced
     }
@@ -155,6 +162,7 @@ impl Wire {
             Parents::Persistent => CreateMode::Persistent,
         };
         let mut missing = vec![path];
+        let mut backoff = Backoff::after_lost_reply();
         while let Some(&deepest) = missing.last() {
             match self.create(deepest, &[], mode).await {
                 Ok(_) | Err(ClientError::NodeExists) => {
@@ -166,7 +174,7 @@ impl Wire {
                     None => return Err(ClientError::NoNode),
                 },
                 // The reply was lost; asking again is harmless.
-                Err(ClientError::ConnectionLoss) => {}
+                Err(ClientError::ConnectionLoss) => backoff.pause().await,
                 Err(error) => return Err(error),
             }
         }
@@ -177,7 +185,7 @@ impl Wire {
     /// the place of the pings that the client library sends when it is idle, and like them is not counted.
     pub(crate) async fn probe(&self) -> Result<(), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
-        answer(client.sync("/").await)?;
+        self.answer(client.sync("/").await)?;
         self.pulse.answered(sent);
         Ok(())
     }
@@ -193,28 +201,64 @@ impl Wire {
         }
         self.pulse.answered(sent);
     }
+
+    /// Evens out how the client library reports that no reply came.
+    fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
+        reply.map_err(|error| {
+            // A session that ended otherwise has said so in its state.
+            let is_abandoned = self.tether.has_parted() && !self.states.peek_state().is_terminated();
+            if is_abandoned {
+                self.pulse.end(LostReason::Closed);
+            }
+            even_out(error, is_abandoned)
+        })
+    }
 }
 
-/// Evens out how the client library reports that a connection broke before the reply came: as the error of the socket, as
-/// a message about the silence, or as a loss, depending on which noticed it first. Whether the request was applied is
-/// unknown in every case.
-fn answer<T>(reply: Result<T, ClientError>) -> Result<T, ClientError> {
-    reply.map_err(|error| match error {
-        ClientError::Custom(_) | ClientError::Timeout => ClientError::ConnectionLoss,
+/// The client library reports a connection that broke before the reply came as the error of the socket, as a message
+/// about the silence, or as a loss, depending on which noticed it first. Whether the request was applied is unknown in
+/// every case. That its `Custom` errors mean nothing else is an assumption, taken from its source: version 0.11 makes
+/// them only where reading or writing the socket fails, where a server is silent, and while it connects.
+///
+/// When the runtime of a session has ended, the session `is_abandoned`: nobody takes requests or answers them, which the
+/// library finds unexpected, or takes for a connection that may come back.
+fn even_out(error: ClientError, is_abandoned: bool) -> ClientError {
+    use ClientError::{ClientClosed, ConnectionLoss, Custom, Timeout, UnexpectedError};
+    match error {
+        Custom(_) | Timeout | ConnectionLoss | UnexpectedError(_) if is_abandoned => ClientClosed,
+        Custom(_) | Timeout => ConnectionLoss,
         error => error,
-    })
+    }
 }
 
 /// Repeats a request whose reply was lost until it is answered or the session ends. A request that is sent while the
-/// connection is away waits for it inside the client library, so this does not spin.
+/// connection is away waits for it inside the client library; the pauses are for a connection that breaks again each time.
 pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,
 {
+    let mut backoff = Backoff::after_lost_reply();
     loop {
         match request().await {
-            Err(ClientError::ConnectionLoss) => {}
+            Err(ClientError::ConnectionLoss) => backoff.pause().await,
             answered => return answered,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_of_an_abandoned_session_lost_replies_and_unexpected_errors_are_its_end() {
+        let unexpected = || ClientError::UnexpectedError("expect error state, got SyncConnected".to_owned());
+        assert_eq!(even_out(unexpected(), false), unexpected());
+        assert_eq!(even_out(unexpected(), true), ClientError::ClientClosed);
+        for lost in [ClientError::Timeout, ClientError::ConnectionLoss] {
+            assert_eq!(even_out(lost.clone(), false), ClientError::ConnectionLoss);
+            assert_eq!(even_out(lost, true), ClientError::ClientClosed, "a retry would never end");
+        }
+        assert_eq!(even_out(ClientError::NoNode, true), ClientError::NoNode);
     }
 }

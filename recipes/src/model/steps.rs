@@ -99,7 +99,7 @@ impl Protocol {
     fn verdict_on_leases(&self, state: &State, i: usize) -> leases::Verdict {
         let slots = state.clients[i].program.leases();
         let own: Vec<String> = slots.iter().map(|slot| own_name(state, i, *slot)).collect();
-        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let own = own.iter().map(String::as_str).collect();
         Leases::from_children(&state.children(Kind::Lease)).verdict(&own, self.permits)
     }
 
@@ -108,7 +108,7 @@ impl Protocol {
         let client = &state.clients[i];
         let kind = client.program.kind(slot);
         let children = state.children(kind);
-        let found = node::find_protected(&children, &server::prefix(i, slot, kind))?;
+        let found = node::find_protected(&children, &server::prefix(i, slot, kind)).next()?;
         let position = children.iter().position(|child| child == found)?;
         let (_, node) = state.nodes(kind).nth(position)?;
         (self.rules.is_ours)(&stat_of(node.session), client.session.into()).then_some(node.number)

@@ -1,43 +1,84 @@
-//! One attempt to take permits of a semaphore: arm, create, list, decide, watch, and give the turn to the next.
+//! One attempt to take permits of a semaphore: create, list, decide, watch, and give the turn to the next.
 
-use futures_util::future::try_join_all;
+use std::collections::HashSet;
+use std::mem;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
 use tracing::warn;
-use zookeeper_client::CreateMode;
+use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::{Listing, Semaphore};
-use crate::acquire::{self, Deadline};
-use crate::claim::{self, Claim, Remains};
+use crate::acquire::Deadline;
+use crate::backoff::Backoff;
+use crate::claim::{self, Claim, REQUESTS_MAX, Remains};
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
-use crate::leases::{Leases, Verdict};
+use crate::leases::Verdict;
 use crate::node::{self, Mode, Names};
 use crate::session::Session;
 use crate::token::FencingToken;
 
-/// What an acquire has on the server so far. Dropped, it goes to the reaper in the order of the fields: a lease without
-/// a turn keeps everybody waiting.
+/// What an acquire has on the server so far. Dropped, it goes to the reaper as a whole.
 pub(super) struct Attempt<'a> {
     semaphore: &'a Semaphore,
+    /// What the names of all our leases begin with.
+    prefix: String,
     leases: Vec<Lease>,
+    /// Whether there may be leases of ours whose names we do not know.
+    unnamed: bool,
     turn: Option<Claim>,
 }
 
 struct Lease {
-    claim: Claim,
-    prefix: String,
-    /// None until it is created.
-    token: Option<FencingToken>,
+    path: String,
+    token: FencingToken,
+}
+
+/// What became of several `create`s that were sent together.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Flight {
+    is_reply_lost: bool,
+    is_parent_missing: bool,
+    /// The first that failed for another reason.
+    failure: Option<ClientError>,
+    /// Whether it is known of each what became of it.
+    is_certain: bool,
+}
+
+impl Flight {
+    /// Sorts the answers; those that have made a node are given to `created`.
+    fn land<T>(answers: impl IntoIterator<Item = Result<T, ClientError>>, mut created: impl FnMut(T)) -> Self {
+        let mut flight = Self { is_certain: true, ..Self::default() };
+        for answer in answers {
+            match answer {
+                Ok(node) => created(node),
+                Err(ClientError::NoNode) => flight.is_parent_missing = true,
+                Err(error) => {
+                    flight.is_certain &= claim::is_refusal(&error);
+                    if error == ClientError::ConnectionLoss {
+                        flight.is_reply_lost = true;
+                    } else {
+                        flight.failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        flight
+    }
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(semaphore: &'a Semaphore, turn: Option<Claim>) -> Self {
-        Self { semaphore, leases: Vec::new(), turn }
+        let prefix = node::protected_prefix(Names::LEASES.marker(Mode::Shared));
+        Self { semaphore, prefix, leases: Vec::new(), unnamed: false, turn }
     }
 
     /// Adds our leases and waits until all of them hold. Returns the count of losses from before the listing that
     /// granted, so that a loss in between is the hold's.
     pub(super) async fn wait_for_room(&mut self, wanted: usize) -> Result<u64, Error> {
         let inner = &*self.semaphore.inner;
+        inner.permits.reach(wanted, self.semaphore.session()).await?;
         loop {
             self.create(wanted).await?;
             // Without a watch at first: there may be no contention, and who was woken is usually granted.
@@ -71,27 +112,78 @@ impl<'a> Attempt<'a> {
         Ok((self.verdict(&listing) == Verdict::Granted).then_some(listing.losses))
     }
 
-    /// Creates as many leases as we lack, in one flight.
+    /// Creates as many leases as we lack, and their parent where it is missing, whatever replies are lost on the way.
     async fn create(&mut self, wanted: usize) -> Result<(), Error> {
+        let inner = &*self.semaphore.inner;
+        let (session, parent) = (self.semaphore.session(), &inner.leases);
+        let mut backoff = Backoff::after_lost_reply();
+        while self.leases.len() < wanted {
+            let lacking = wanted - self.leases.len();
+            // Where the parent is missing every request would be in vain: ask once.
+            let count = if inner.parent_seen.load(Ordering::Relaxed) { lacking.min(REQUESTS_MAX) } else { 1 };
+            let flight = self.send(count).await?;
+            if let Some(error) = flight.failure {
+                return Err(session.explain("create", &node::child(parent, &self.prefix), error));
+            }
+            if flight.is_reply_lost {
+                backoff.pause().await;
+                self.find_unnamed().await?;
+            }
+            if flight.is_parent_missing {
+                let created = session.wire().create_parents(parent).await;
+                created.map_err(|error| session.explain("create", parent, error))?;
+            }
+            inner.parent_seen.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Sends `count` requests for leases together and waits for all answers.
+    async fn send(&mut self, count: usize) -> Result<Flight, Error> {
+        let Semaphore { inner, node_data } = self.semaphore;
+        let session = self.semaphore.session();
+        let path = node::child(&inner.leases, &self.prefix);
+        let create = || session.wire().create(&path, node_data, CreateMode::EphemeralSequential);
+        // Before the first is sent: from now on there may be leases.
+        self.unnamed = true;
+        let answers = join_all(std::iter::repeat_with(create).take(count)).await;
+        let mut created = Vec::new();
+        let flight = Flight::land(answers, |node| created.push(node));
+        self.unnamed = !flight.is_certain;
+        let foreign =
+            created.iter().find(|(_, stat)| !claim::is_ours(stat, session.id())).map(|(path, _)| path.clone());
+        self.note(created);
+        // The server answers for nodes that it has just made, so this would be a proxy's or a server's fault.
+        foreign.map_or(Ok(flight), |path| Err(Error::NodeDeleted { path }))
+    }
+
+    /// Looks for the leases whose names were in replies that did not come.
+    async fn find_unnamed(&mut self) -> Result<(), Error> {
         let (session, parent) = (self.semaphore.session(), &self.semaphore.inner.leases);
-        let present = self.leases.len();
-        self.leases.resize_with(wanted, || Lease::new(session, parent));
-        let created = self.leases[present..].iter_mut().map(|lease| lease.create(self.semaphore));
-        try_join_all(created).await.map(drop)
+        let known = self.leases.iter().map(|lease| node::name(&lease.path)).collect();
+        let found = claim::find_unnamed(session.wire(), session.id(), parent, &self.prefix, &known).await;
+        self.note(found.map_err(|error| session.explain("list", parent, error))?);
+        self.unnamed = false;
+        Ok(())
+    }
+
+    fn note(&mut self, created: Vec<(String, Stat)>) {
+        let lease = |(path, stat): (String, Stat)| Lease { path, token: FencingToken::new(stat.czxid) };
+        self.leases.extend(created.into_iter().map(lease));
     }
 
     fn verdict(&self, listing: &Listing) -> Verdict {
-        let own: Vec<&str> = self.leases.iter().map(Lease::name).collect();
+        let own: HashSet<&str> = self.leases.iter().map(|lease| node::name(&lease.path)).collect();
         self.semaphore.inner.leases(listing).verdict(&own, listing.permits)
     }
 
     fn forget_missing(&mut self, listing: &Listing) {
-        let leases = Leases::from_children(&listing.children);
-        self.leases.retain(|lease| leases.contain(lease.name()));
+        let present: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
+        self.leases.retain(|lease| present.contains(node::name(&lease.path)));
     }
 
-    /// Gives the turn to the next and makes holds of the leases. They are ours whatever becomes of the turn: when giving
-    /// it back fails or takes longer than there is time, the reaper goes on.
+    /// Gives the turn to the next and makes holds of the leases, in the order of their tokens. They are ours whatever
+    /// becomes of the turn: when giving it back fails or takes longer than there is time, the reaper goes on.
     pub(super) async fn grant(mut self, losses: u64, deadline: Deadline) -> Vec<LockGuard> {
         if let Some(turn) = &mut self.turn {
             match deadline.bound(turn.remove()).await {
@@ -101,44 +193,83 @@ impl<'a> Attempt<'a> {
                 }
             }
         }
-        self.leases.into_iter().map(|lease| LockGuard::new(lease.into_hold(losses))).collect()
+        let mut leases = mem::take(&mut self.leases);
+        leases.sort_unstable_by_key(|lease| lease.token);
+        let session = self.semaphore.session();
+        leases.into_iter().map(|lease| lease.into_guard(session, losses)).collect()
     }
 
     /// Gives up: our nodes are gone when this returns `Ok`.
     pub(super) async fn withdraw(mut self) -> Result<(), Error> {
-        let Some(turn) = &mut self.turn else { return Ok(()) };
-        let leases = self.leases.iter_mut().map(|lease| lease.claim.remove());
-        let removal = async {
-            try_join_all(leases).await?;
-            turn.remove().await.map(drop)
-        };
-        claim::withdrawal(self.semaphore.session(), self.semaphore.path(), removal).await
+        let Some(remains) = self.take_remains() else { return Ok(()) };
+        let session = self.semaphore.session();
+        let mut claim = Claim::armed(session, remains);
+        claim::withdrawal(session, self.semaphore.path(), async { claim.remove().await.map(drop) }).await
+    }
+
+    /// What there is, or may be, for whoever sees to its deletion from now on.
+    fn take_remains(&mut self) -> Option<Remains> {
+        let turn = self.turn.take().and_then(Claim::hand_over);
+        let leases = mem::take(&mut self.leases);
+        let unnamed = mem::take(&mut self.unnamed);
+        (turn.is_some() || unnamed || !leases.is_empty()).then(|| {
+            Remains::Leases(claim::Leases {
+                parent: self.semaphore.inner.leases.clone(),
+                prefix: self.prefix.clone(),
+                named: leases.into_iter().map(|lease| lease.path).collect(),
+                unnamed,
+                turn,
+            })
+        })
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(remains) = self.take_remains() {
+            self.semaphore.session().abandon(remains);
+        }
     }
 }
 
 impl Lease {
-    fn new(session: &Session, parent: &str) -> Self {
-        let prefix = node::protected_prefix(Names::LEASES.marker(Mode::Shared));
-        let remains = Remains::Unnamed { parent: parent.to_owned(), prefix: prefix.clone() };
-        Self { claim: Claim::new(session, remains), prefix, token: None }
+    fn into_guard(self, session: &Session, losses: u64) -> LockGuard {
+        let claim = Claim::armed(session, Remains::Node { path: self.path });
+        LockGuard::new(Hold::new(claim, self.token, losses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn land(answers: &[Result<u8, ClientError>]) -> (Vec<u8>, Flight) {
+        let mut created = Vec::new();
+        let flight = Flight::land(answers.to_vec(), |node| created.push(node));
+        (created, flight)
     }
 
-    async fn create(&mut self, semaphore: &Semaphore) -> Result<(), Error> {
-        let path = node::child(&semaphore.inner.leases, &self.prefix);
-        let (claim, mode) = (&mut self.claim, CreateMode::EphemeralSequential);
-        let created =
-            acquire::create_protected(semaphore.session(), claim, &path, &self.prefix, mode, &semaphore.node_data);
-        let (_, stat) = created.await?;
-        self.token = Some(FencingToken::new(stat.czxid));
-        Ok(())
+    #[test]
+    fn leases_that_were_created_are_noted_whatever_became_of_the_others() {
+        let (created, flight) = land(&[Ok(1), Err(ClientError::ConnectionLoss), Err(ClientError::NoAuth), Ok(2)]);
+        assert_eq!(created, [1, 2]);
+        assert!(flight.is_reply_lost && !flight.is_certain && !flight.is_parent_missing);
+        assert_eq!(flight.failure, Some(ClientError::NoAuth));
     }
 
-    fn name(&self) -> &str {
-        node::name(self.claim.path())
-    }
-
-    fn into_hold(self, losses: u64) -> Hold {
-        let token = self.token.unwrap_or_else(|| unreachable!("BUG: a lease was granted before it was created"));
-        Hold::new(self.claim, token, losses)
+    #[test]
+    fn only_after_answers_that_rule_out_a_node_there_is_nothing_to_look_for() {
+        for (answers, is_certain) in [
+            (vec![Ok(1), Ok(2)], true),
+            (vec![Err(ClientError::NoNode), Err(ClientError::NoNode)], true),
+            (vec![Ok(1), Err(ClientError::NoAuth)], true),
+            (vec![Ok(1), Err(ClientError::ConnectionLoss)], false),
+            (vec![Err(ClientError::SessionExpired)], false),
+            (vec![Err(ClientError::NoAuth), Err(ClientError::ConnectionLoss)], false),
+        ] {
+            let (_, flight) = land(&answers);
+            assert_eq!(flight.is_certain, is_certain, "{answers:?}");
+            assert_eq!(flight.is_parent_missing, answers.contains(&Err(ClientError::NoNode)), "{answers:?}");
+        }
     }
 }

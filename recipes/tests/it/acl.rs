@@ -50,6 +50,29 @@ async fn a_parent_and_a_leaf_get_each_their_own_acl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_acl_for_what_can_be_no_path_of_a_node_is_refused_before_anything_is_sent() {
+    let lab = Lab::open().await;
+    for path in ["/shop/", "shop", "/", ""] {
+        let acl_of = BTreeMap::from([("/good".to_owned(), Acl::open()), (path.to_owned(), Acl::creator())]);
+        let refused = Session::connect(lab.connect_string(), SessionConfig { acl_of, ..shop() }).await;
+        assert!(matches!(&refused, Err(Error::InvalidPath { path: refused, .. }) if refused == path), "{refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_of_a_naive_lock_gets_the_acl_of_its_path_and_that_of_a_contender_the_session_s() {
+    let lab = Lab::open().await;
+    let local = || Acl::of("ip", "127.0.0.1", Permissions::ALL);
+    let acl_of_paths = BTreeMap::from(["/locks/naive", "/locks/mutex"].map(|path| (path.to_owned(), local())));
+    let session = connect(&lab, SessionConfig { acl_of: acl_of_paths, ..SessionConfig::default() }).await;
+    let naive = Recipe::Naive.lock(&session, "/locks/naive").acquire().await.unwrap();
+    let mutex = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
+    for (path, scheme) in [(naive.path(), "ip"), ("/locks/mutex", "ip"), (mutex.path(), "world")] {
+        assert_eq!(acl_of(&lab, path).await[0].1, scheme, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lock_of_one_user_is_closed_to_others_and_open_to_the_same_user() {
     let lab = Lab::open().await;
     let (mine, same, stranger) = (connect(&lab, shop()).await, connect(&lab, shop()).await, lab.session().await);
@@ -74,7 +97,7 @@ async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_a
     let lab = Lab::open().await;
     let config = SessionConfig { auth: vec![Auth::new("no-such-scheme", "x")], ..SessionConfig::default() };
     let refused = soon("the refusal", Session::connect(lab.connect_string(), config)).await;
-    assert!(matches!(refused, Err(Error::Connect { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::CredentialsRefused { .. })), "{refused:?}");
     let session = connect(&lab, SessionConfig { acl: Acl::creator(), ..SessionConfig::default() }).await;
     let refused = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");

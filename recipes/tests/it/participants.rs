@@ -1,9 +1,9 @@
 //! Who holds and who waits, as the nodes tell.
 
-use zk_recipes::{Error, LockOptions, Mutex, Participant, ParticipantKind, participants};
+use zk_recipes::{Error, LockOptions, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants};
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::Lab;
+use crate::support::{Lab, soon};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
@@ -41,6 +41,47 @@ async fn a_path_that_cannot_be_a_lock_is_refused_and_one_that_is_none_has_no_que
     let session = lab.session().await;
     assert!(matches!(participants(&session, "locks").await, Err(Error::InvalidPath { .. })));
     assert_eq!(participants(&session, "/no/lock").await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_of_a_naive_lock_is_listed_and_its_parent_is_none() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = NaiveLock::new(&session, "/locks/naive").unwrap().acquire().await.unwrap();
+    let listed = participants(&session, "/locks/naive").await.unwrap();
+    let [holder] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((holder.path.as_str(), holder.kind, holder.is_holder), (held.path(), ParticipantKind::Exclusive, true));
+    assert_eq!((holder.session, holder.token), (session.id(), held.token()));
+    assert_eq!(participants(&session, "/locks").await.unwrap(), [], "a container");
+    held.release().await.unwrap();
+    assert_eq!(participants(&session, "/locks/naive").await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_permit_is_no_holder_also_for_those_who_do_not_know_how_many_there_are() {
+    let lab = Lab::open().await;
+    // One session for all: it does not tell the contenders apart.
+    let session = lab.session().await;
+    let semaphore = Semaphore::new(&session, "/locks/semaphore", 2).unwrap();
+    let first = semaphore.acquire().await.unwrap();
+    let second = semaphore.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire_many(2).await }
+    });
+    lab.until_children("/locks/semaphore/leases", 4).await;
+    for listed in [participants(&session, "/locks/semaphore").await, semaphore.participants().await] {
+        let listed = listed.unwrap();
+        let holders: Vec<_> = listed.iter().map(|one| one.is_holder).collect();
+        assert_eq!(holders, [true, true, false, false], "{listed:?}");
+        assert_eq!(listed[0].path, first.path());
+    }
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    let held = soon("the permits", waiting).await.unwrap().unwrap();
+    let listed = participants(&session, "/locks/semaphore").await.unwrap();
+    assert!(listed.len() == 2 && listed.iter().all(|one| one.is_holder), "{listed:?}");
+    held.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! Asking for a lock back.
 
+mod naive;
+
 use std::time::Duration;
 
 use zk_recipes::{Error, revoke};

@@ -2,6 +2,7 @@
 //! tests of `InterProcessSemaphoreV2` all have a counterpart here, but for those of whole ensembles.
 
 mod faults;
+mod large;
 mod many;
 mod shared_count;
 
@@ -268,7 +269,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
     let ours = Semaphore::with_count(&session, PATH, &count).unwrap();
     assert_eq!(ours.participants().await.unwrap(), [], "nobody has ever asked");
     let mut data = vec![1, 2, 3, 4];
-    let named = ours.clone().with_node_data(data.clone());
+    let named = ours.clone().with_node_data(data.clone()).unwrap();
     data.clear();
     let held = [ours.acquire().await.unwrap(), named.acquire().await.unwrap(), ours.acquire().await.unwrap()];
     let seen = ours.participants().await.unwrap();

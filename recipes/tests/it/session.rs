@@ -1,5 +1,8 @@
 //! Sessions: connecting, states, and what a hold learns of them.
 
+mod paths;
+mod runtime;
+
 use std::time::{Duration, Instant};
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
@@ -26,11 +29,24 @@ async fn an_unreachable_server_is_an_error_that_names_it_after_the_time_given() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_connect_string_fails_at_once() {
-    let asked = Instant::now();
-    let error = Session::connect("", SessionConfig::default()).await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
-    assert!(asked.elapsed() < SessionConfig::default().connect_within);
+async fn a_malformed_connect_string_fails_at_once_and_is_not_said_to_be_a_server_that_does_not_answer() {
+    for malformed in ["", "127.0.0.1:99999", "127.0.0.1:0", ":2181", "127.0.0.1:2181,", "127.0.0.1:2181/shop/"] {
+        let asked = Instant::now();
+        let error = Session::connect(malformed, SessionConfig::default()).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidConnectString { .. }), "{malformed:?}: {error:?}");
+        assert!(error.to_string().contains(&format!("{malformed:?}")), "{error}");
+        assert!(asked.elapsed() < SessionConfig::default().connect_within);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_does_not_exist_is_named_at_once() {
+    let lab = Lab::open().await;
+    let nowhere = format!("{}/nowhere", lab.connect_string());
+    let error = soon("the answer", Session::connect(&nowhere, SessionConfig::default())).await.unwrap_err();
+    let Error::NoChroot { chroot, .. } = &error else { panic!("{error:?}") };
+    assert!(nowhere.ends_with(chroot.as_str()) && chroot.ends_with("/nowhere"), "{chroot}");
+    assert!(error.to_string().contains(chroot.as_str()), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -97,6 +97,10 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
     let message = fixed.acquire_many(3).await.unwrap_err().to_string();
     let expected = "cannot take 3 permits of the semaphore /semaphores/database: ask for at least 1 and at most 2";
     assert_eq!(message, expected);
+    let message = semaphore(&session, 0).acquire().await.unwrap_err().to_string();
+    let expected = "cannot take 1 permits of the semaphore /semaphores/database: it was made without any, make it with 1 \
+                    or more";
+    assert_eq!(message, expected);
     for path in ["semaphores", "/", "/semaphores/"] {
         assert!(matches!(Semaphore::new(&session, path, 1), Err(Error::InvalidPath { .. })), "{path}");
     }
@@ -112,10 +116,11 @@ async fn a_raised_count_wakes_who_waits_for_it() {
         let ours = ours.clone();
         async move { ours.acquire_many(3).await }
     });
-    lab.until_children(LEASES, 4).await;
+    lab.until_children(LOCKS, 1).await;
     let count = SharedCount::new(&other, COUNT, 1).unwrap();
     count.set(3).await.unwrap();
     assert!(Semaphore::with_count(&other, PATH, &count).unwrap().try_acquire().await.unwrap().is_none());
+    lab.until_children(LEASES, 4).await;
     assert!(!waiting.is_finished(), "four are needed");
     count.set(4).await.unwrap();
     let many = soon("the permits", waiting).await.unwrap().unwrap();

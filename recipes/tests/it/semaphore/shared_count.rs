@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinSet;
-use zk_recipes::{Error, Semaphore, Session, SessionConfig, SharedCount};
+use zk_recipes::{Error, HoldState, Semaphore, Session, SessionConfig, SharedCount};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use super::{COUNT, PATH};
+use super::{COUNT, LEASES, PATH, acquiring};
 use crate::support::{Lab, soon};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,6 +102,41 @@ async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten
     assert!(matches!(semaphore.try_acquire().await, Err(Error::NotACount { length: 5, .. })));
     count.set(1).await.unwrap();
     soon("the permit", semaphore.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_keeps_its_own() {
+    let lab = Lab::open().await;
+    let (ours, theirs) = (lab.session().await, lab.session().await);
+    let semaphore = Semaphore::with_count(&ours, PATH, &SharedCount::new(&theirs, COUNT, 1).unwrap()).unwrap();
+    let held = semaphore.acquire().await.unwrap();
+    let waiting = acquiring(&semaphore);
+    lab.until_children(LEASES, 2).await;
+    theirs.close().await.unwrap();
+    let told = [
+        soon("the news", waiting).await.unwrap().map(drop),
+        semaphore.acquire().await.map(drop),
+        semaphore.acquire_many(2).await.map(drop),
+        semaphore.try_acquire().await.map(drop),
+        semaphore.participants().await.map(drop),
+    ];
+    for told in told {
+        let Err(Error::CountSessionEnded { path, .. }) = &told else { panic!("{told:?}") };
+        assert_eq!(path, COUNT);
+    }
+    assert!(!ours.is_ended());
+    assert_eq!(held.state(), HoldState::Held);
+    // Nothing of those that failed stays, and a count on a session that lives tells all.
+    lab.until_children(LEASES, 1).await;
+    let count = SharedCount::new(&ours, COUNT, 1).unwrap();
+    let next = acquiring(&Semaphore::with_count(&ours, PATH, &count).unwrap());
+    held.release().await.unwrap();
+    soon("the permit", next).await.unwrap().unwrap().release().await.unwrap();
+
+    // The one session for both is told of as such.
+    let semaphore = Semaphore::with_count(&ours, PATH, &count).unwrap();
+    ours.close().await.unwrap();
+    assert!(matches!(semaphore.participants().await, Err(Error::SessionEnded { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

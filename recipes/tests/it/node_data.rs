@@ -1,0 +1,82 @@
+//! What the nodes of a lock may say of themselves.
+
+use std::time::Duration;
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Error, HoldState, LockOptions, Mutex, RwLock, Semaphore, SemaphoreMutex, Session, SharedCount};
+
+use crate::support::{Lab, soon, until};
+
+fn options(node_data: Vec<u8>) -> LockOptions {
+    LockOptions { node_data, ..LockOptions::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_takes_the_longest_data_that_a_node_may_have() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let data = || vec![7; LockOptions::NODE_DATA_MAX];
+    let mutex = Mutex::with_options(&session, "/locks/mutex", options(data())).unwrap();
+    let semaphore = Semaphore::new(&session, "/locks/semaphore", 1).unwrap().with_node_data(data()).unwrap();
+    let held =
+        [soon("the mutex", mutex.acquire()).await.unwrap(), soon("the permit", semaphore.acquire()).await.unwrap()];
+    for seen in [mutex.participants().await.unwrap(), semaphore.participants().await.unwrap()] {
+        assert_eq!(seen.iter().map(|participant| participant.data.len()).collect::<Vec<_>>(), [1_000_000]);
+    }
+    for held in held {
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_servers_do_not_take_or_that_means_something_else_is_refused_before_anything_is_sent() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let before = session.traffic();
+    let refusals = |data: Vec<u8>| {
+        let semaphore = Semaphore::new(&session, "/locks/x", 1).unwrap();
+        let semaphore_mutex = SemaphoreMutex::new(&session, "/locks/x").unwrap();
+        [
+            Mutex::with_options(&session, "/locks/x", options(data.clone())).map(drop).unwrap_err(),
+            RwLock::with_options(&session, "/locks/x", options(data.clone())).map(drop).unwrap_err(),
+            semaphore.with_node_data(data.clone()).map(drop).unwrap_err(),
+            semaphore_mutex.with_node_data(data).map(drop).unwrap_err(),
+        ]
+    };
+    for refused in refusals(vec![0; 1_000_001]) {
+        let expected = "the data of a lock's node can be 1000000 bytes at most, not 1000001: keep it elsewhere and give \
+                        the nodes a reference to it";
+        assert_eq!(refused.to_string(), expected);
+        assert!(matches!(refused, Error::NodeDataTooLong { length: 1_000_001, limit: LockOptions::NODE_DATA_MAX }));
+    }
+    for refused in refusals(b"__REVOKE__".to_vec()) {
+        assert!(matches!(refused, Error::NodeDataReserved), "{refused}");
+    }
+    assert_eq!(session.traffic(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_the_server_answers_by_closing_the_connection_is_repeated_ever_more_rarely_and_costs_no_hold() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), Default::default()).await.unwrap();
+    let held = Mutex::new(&session, "/locks/other").unwrap().acquire().await.unwrap();
+    // Path and data together are more than the server reads.
+    let path = format!("/{}", "x".repeat(60_000));
+    let mutex = Mutex::with_options(&session, &path, options(vec![7; LockOptions::NODE_DATA_MAX])).unwrap();
+    let before = session.traffic().requests;
+    let wait = Duration::from_secs(4);
+    assert!(mutex.acquire_within(wait).await.unwrap().is_none());
+    // A create, a sync and a listing each time, after 10, 20, 40 … 1000 ms.
+    let requests = session.traffic().requests - before;
+    assert!((10..60).contains(&requests), "{requests}");
+
+    // The path alone is.
+    let count = SharedCount::new(&session, &format!("/{}", "x".repeat(1_100_000)), 1).unwrap();
+    let before = session.traffic().requests;
+    assert!(tokio::time::timeout(wait, count.get()).await.is_err());
+    let requests = session.traffic().requests - before;
+    assert!((5..20).contains(&requests), "{requests}");
+
+    until("the session is back", async || held.state() == HoldState::Held).await;
+    held.release().await.unwrap();
+}

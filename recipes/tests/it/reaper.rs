@@ -1,0 +1,81 @@
+//! What becomes of nodes that were abandoned, when some of them cannot be deleted.
+
+use std::time::Duration;
+
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{Error, Mutex, Session, SessionConfig};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+
+use crate::support::{Lab, RECIPES, soon, until};
+
+/// A parent that anyone may do only so much with; one user may change that.
+async fn closed_parent(raw: &Client, path: &str, permission: Permission) {
+    let acls = [Acl::new(permission, AuthId::anyone()), Acl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];
+    raw.create(path, &[], &CreateMode::Persistent.with_acls(Acls::new(&acls))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_the_server_refuses_leaves_nothing_to_be_looked_for() {
+    for recipe in RECIPES {
+        let lab = Lab::open().await;
+        closed_parent(&lab.raw, "/closed", Permission::READ).await;
+        let session = lab.session().await;
+        for path in ["/closed/lock", "/closed/lock/below"] {
+            let refused = recipe.lock(&session, path).acquire().await;
+            assert!(matches!(refused, Err(Error::Refused { operation: "create", .. })), "{recipe:?}: {refused:?}");
+        }
+        let before = session.traffic().requests;
+        for _ in 0..5 {
+            session.check(Duration::from_secs(30)).await.unwrap();
+        }
+        assert_eq!(session.traffic().requests, before + 5, "{recipe:?}: the reaper looks for what is not there");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_be_looked_for_keeps_no_other_from_being_deleted_and_goes_once_it_can_be() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
+    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    closed_parent(&raw, "/hidden", Permission::CREATE | Permission::DELETE).await;
+    let held = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await.unwrap();
+
+    // Its reply is lost, and the server does not let us look.
+    let created = async || raw.check_stat("/hidden").await.unwrap().unwrap().num_children == 1;
+    proxy.swallow_replies();
+    let acquiring = tokio::spawn({
+        let hidden = Mutex::new(&session, "/hidden").unwrap();
+        async move { hidden.acquire().await }
+    });
+    until("the node is there", created).await;
+    proxy.cut();
+    let refused = soon("the refusal", acquiring).await.unwrap();
+    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+
+    for _ in 0..20 {
+        drop(Mutex::new(&session, "/locks/again").unwrap().acquire().await.unwrap());
+    }
+    drop(held);
+    for path in ["/locks/mutex", "/locks/again"] {
+        soon("the lock", Mutex::new(&other, path).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    }
+    assert!(created().await, "it still cannot be found");
+    raw.set_acl("/hidden", &Acls::anyone_all(), None).await.unwrap();
+    until("the node is gone", async || !created().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_dropped_ends_although_a_node_of_it_cannot_be_deleted() {
+    let lab = Lab::open().await;
+    closed_parent(&lab.raw, "/kept", Permission::CREATE).await;
+    let session = lab.session().await;
+    let refused = Mutex::new(&session, "/kept").unwrap().acquire().await;
+    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    session.check(Duration::from_secs(30)).await.unwrap();
+    drop(session);
+    let gone = async || lab.raw.check_stat("/kept").await.unwrap().unwrap().num_children == 0;
+    until("the node went with the session", gone).await;
+}

@@ -1,0 +1,77 @@
+//! Locks that are used from another Tokio runtime than the one that their session was connected in.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use tokio::runtime::{Builder, Runtime};
+use zk_recipes::{Error, HoldState, LostReason, Mutex, Session, SessionConfig};
+
+use crate::support::{soon, until};
+
+const PATH: &str = "/locks/a";
+
+fn runtime(workers: usize) -> Runtime {
+    Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+}
+
+async fn server() -> ZooKeeper {
+    let tick_time = Duration::from_millis(500);
+    ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap()
+}
+
+/// A session that lives in `home`.
+fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session {
+    let config = SessionConfig { timeout, ..SessionConfig::default() };
+    home.block_on(Session::connect(&server.connect_string(), config)).unwrap()
+}
+
+#[test]
+fn whoever_waits_or_holds_in_another_runtime_is_told_when_that_of_the_session_ends() {
+    let (home, elsewhere) = (runtime(1), runtime(2));
+    let server = elsewhere.block_on(server());
+    // So long that nobody learns of it by the silence.
+    let timeout = Duration::from_secs(120);
+    let (session, other) = (session_in(&home, &server, timeout), session_in(&elsewhere, &server, timeout));
+    elsewhere.block_on(async {
+        let taken = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+        let held = Mutex::new(&session, "/locks/b").unwrap().acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = Mutex::new(&session, PATH).unwrap();
+            async move { mutex.acquire().await.map(drop) }
+        });
+        until("it watches", async || server.metric("zk_watch_count").await.unwrap() == 1).await;
+        let running = tokio::spawn(async move { (held.run(std::future::pending::<()>()).await, held) });
+        home.shutdown_background();
+        let waited = soon("the waiter", waiting).await.expect("the waiter must not panic");
+        assert!(matches!(waited, Err(Error::SessionEnded { reason: LostReason::Closed })), "{waited:?}");
+        let (ran, held) = soon("the holder", running).await.unwrap();
+        assert!(matches!(ran, Err(Error::HoldLost { reason: LostReason::Closed, .. })), "{ran:?}");
+        assert_eq!(held.state(), HoldState::Lost(LostReason::Closed));
+        assert!(session.is_ended());
+        let fresh = soon("the answer", Mutex::new(&session, "/locks/c").unwrap().acquire()).await;
+        assert!(matches!(fresh, Err(Error::SessionEnded { reason: LostReason::Closed })), "{fresh:?}");
+        assert!(matches!(soon("the release", held.release()).await, Err(Error::HoldLost { .. })));
+        taken.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_section_is_stopped_in_time_although_the_runtime_of_its_session_is_blocked() {
+    let (home, elsewhere) = (runtime(1), runtime(2));
+    let server = elsewhere.block_on(server());
+    let session = session_in(&home, &server, Duration::from_secs(2));
+    let held = elsewhere.block_on(Mutex::new(&session, PATH).unwrap().acquire()).unwrap();
+    let (unblock, blocked) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    home.spawn(async move {
+        begun.send(Instant::now()).unwrap();
+        let _ = blocked.recv();
+    });
+    let begun = has_begun.recv().unwrap();
+    let ran = elsewhere.block_on(async { soon("the loss", held.run(std::future::pending::<()>())).await });
+    assert!(matches!(ran, Err(Error::HoldLost { reason: LostReason::Silence, .. })), "{ran:?}");
+    assert!(begun.elapsed() <= session.timeout(), "lost only after {:?}", begun.elapsed());
+    drop(unblock);
+    drop(elsewhere.block_on(async { soon("the release", held.release()).await }));
+}

@@ -71,8 +71,8 @@ pub enum SetupError {
     ZooKeeper(#[source] zk_recipes::Error),
     /// ZooKeeper answers, but no lock can be taken there.
     #[error(
-        "cannot take a lock in ZooKeeper, create the chroot of --zookeeper (ZOOKEEPER_CONNECT) and \
-         allow creating and deleting in it: {0}"
+        "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
+         (ZOOKEEPER_CONNECT): {0}"
     )]
     LockRefused(#[source] zk_recipes::Error),
     /// The log filter could not be parsed.

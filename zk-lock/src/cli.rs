@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, ValueEnum};
-use zk_recipes::{Acl, Auth, Permissions, SessionConfig};
+use zk_recipes::{Acl, Auth, Permissions, SessionConfig, validate_path};
 
 use crate::error::Error;
 use crate::recipe::Recipe;
@@ -171,11 +171,15 @@ impl Cli {
         self.verbose
     }
 
-    /// Reads the credentials; `variable` reads the environment.
+    /// Checks the path and reads the credentials; `variable` reads the environment.
     ///
     /// # Errors
-    /// [`Error::Usage`] or [`Error::Credentials`] when they are not there, or not as they must be.
+    /// [`Error::Usage`] when the path can name no lock, and that or [`Error::Credentials`] when the credentials are not
+    /// there, or not as they must be.
     pub(crate) fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Task, Error> {
+        for path in self.path.iter().chain(&self.list) {
+            validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
+        }
         let auth = match &self.auth_file {
             Some(file) => Some(auth_in(file)?),
             None => match variable(AUTH_VARIABLE) {
@@ -310,6 +314,16 @@ mod tests {
             let error = refusal(&words);
             assert!(error.to_string().contains(expected), "{words:?}: {error}");
             assert!(error.use_stderr(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_can_name_no_lock_is_refused_before_anything_is_sent() {
+        let place = ["zk-lock", "--zookeeper", "zk:2181"];
+        for words in [&["--path", "locks/a", "ls"][..], &["--path", "/zookeeper/a", "ls"], &["--list", "/a/"]] {
+            let cli = Cli::try_parse_from(place.iter().chain(words)).unwrap();
+            let error = cli.resolve(|_| None).unwrap_err();
+            assert!(error.chain().starts_with("invalid lock path "), "{words:?}: {}", error.chain());
         }
     }
 

@@ -43,8 +43,7 @@ pub(crate) enum Error {
     Connect(#[source] LockError),
     /// ZooKeeper answered, but not as it should.
     #[error(
-        "cannot {action} {path}, check that the chroot of --zookeeper exists and that the credentials (ZK_LOCK_AUTH, \
-         --auth-file) may read, create and delete there"
+        "cannot {action} {path}, check that the credentials (ZK_LOCK_AUTH, --auth-file) may read, create and delete there"
     )]
     Refused {
         action: &'static str,
@@ -99,6 +98,16 @@ impl Error {
     /// For `map_err`: an operating-system error while doing `action`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
+    }
+
+    /// For `map_err`: no session could be had.
+    pub(crate) fn connect(source: LockError) -> Self {
+        match source {
+            LockError::InvalidConnectString { .. } => {
+                Self::Usage(format!("{source}, with --zookeeper (ZOOKEEPER_CONNECT)"))
+            }
+            source => Self::Connect(source),
+        }
     }
 
     /// For `map_err`: a failure of the library while doing `action` with `path`.

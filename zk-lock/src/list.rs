@@ -46,7 +46,7 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
     Ok(Finish::Status(0))
 }
 
-/// Whoever queues at the path, by whatever recipe.
+/// Whoever holds or queues at the path, by whatever recipe.
 async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockError> {
     let found = participants(session, path).await?;
     if found.iter().any(|participant| participant.kind != ParticipantKind::Lease) {
@@ -60,15 +60,15 @@ async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockEr
 }
 
 /// The holders of a semaphore's leases, and then those who queue for their turn to get some. Who has the turn creates
-/// leases before there is room for them, so those say nothing of holding yet.
+/// leases before there is room for them; those tell more of it than the turn itself.
 fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
-    let turn = turns.first().map(|turn| (turn.session, turn.token));
-    let waits =
-        |lease: &Participant| turn.is_some_and(|(session, token)| lease.session == session && lease.token > token);
-    let (mut waiting, mut found): (Vec<_>, Vec<_>) = leases.into_iter().partition(waits);
-    // The leases tell more of who has the turn than the turn itself.
-    let has_leases = usize::from(!waiting.is_empty());
-    waiting.extend(turns.into_iter().skip(has_leases));
+    let (mut found, mut waiting): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| lease.is_holder);
+    let has_leases = |turn: &Participant| {
+        let made = |lease: &Participant| lease.session == turn.session && lease.token > turn.token;
+        found.iter().chain(&waiting).any(made)
+    };
+    let first = usize::from(turns.first().is_some_and(has_leases));
+    waiting.extend(turns.into_iter().skip(first));
     found.extend(waiting.into_iter().map(|participant| Participant {
         kind: ParticipantKind::Lease,
         is_holder: false,
@@ -116,7 +116,7 @@ fn printable(bytes: &[u8]) -> String {
 /// One line each, in columns.
 fn table(path: &str, rows: &[Row]) -> String {
     if rows.is_empty() {
-        return format!("nobody queues at {path} (a naive lock has no queue)\n");
+        return format!("nobody holds {path} or waits for it\n");
     }
     let width = |column: fn(&Row) -> usize| rows.iter().map(column).max().unwrap_or_default();
     let position = width(|row| row.position.to_string().len());
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_says_so() {
-        assert_eq!(table("/locks/a", &[]), "nobody queues at /locks/a (a naive lock has no queue)\n");
+        assert_eq!(table("/locks/a", &[]), "nobody holds /locks/a or waits for it\n");
         assert_eq!(json(&[]), "[]\n");
     }
 }

@@ -60,9 +60,9 @@ impl Recipe {
             Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
             Self::Read => RwLock::with_options(session, path, options(node_data))?.read().into(),
             Self::Write => RwLock::with_options(session, path, options(node_data))?.write().into(),
-            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),
             Self::Semaphore { permits } => {
-                Semaphore::new(session, path, permits.get())?.with_node_data(node_data).into()
+                Semaphore::new(session, path, permits.get())?.with_node_data(node_data)?.into()
             }
             Self::Naive => NaiveLock::new(session, path)?.into(),
         })

@@ -78,7 +78,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
 
 /// Opens a session.
 pub(crate) async fn connect(server: &ServerSettings) -> Result<Session, Error> {
-    Session::connect(&server.connect_string, server.session.clone()).await.map_err(Error::Connect)
+    Session::connect(&server.connect_string, server.session.clone()).await.map_err(Error::connect)
 }
 
 /// Gets the lock, or says why not. When that is cut short, the end of the session gives up the place in the queue.

@@ -84,11 +84,30 @@ async fn of_a_semaphore_the_leases_come_first_and_then_who_waits_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_naive_lock_which_has_no_queue_the_holder_is_listed() {
+    let lab = Lab::new().await;
+    let running = queue(&lab, &["naive"]).await;
+    let rows = rows(&lab).await;
+    let states: Vec<_> = rows.iter().map(|row| [row[0].as_str(), &row[1], &row[2], &row[5]]).collect();
+    assert_eq!(states, [["1", "holder", "exclusive", "a"]]);
+    end(&lab, running).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_of_a_semaphore_mutex_tell_who_made_them() {
+    let lab = Lab::new().await;
+    let running = lab.start_script(&["--recipe", "semaphore-mutex"], &format!("echo $PPID > parent; {UNTIL_GO}"));
+    let parent = lab.pid_in("parent").await;
+    assert_eq!(lab.holder_pid().await, parent);
+    end(&lab, vec![running]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_says_so() {
     let lab = Lab::new().await;
     let finished = lab.start(["--list", PATH]).finish().await;
     finished.assert_status(0);
-    assert_eq!(finished.stdout, "nobody queues at /locks/a (a naive lock has no queue)\n");
+    assert_eq!(finished.stdout, "nobody holds /locks/a or waits for it\n");
     let finished = lab.start(["--list", PATH, "--json"]).finish().await;
     finished.assert_status(0);
     assert_eq!(finished.stdout, "[]\n");

@@ -16,8 +16,8 @@ fn in_mid_run(lab: &Lab) -> (Running, Vec<Pid>) {
     let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
     running.until_stderr("trial 1/500");
     let processes = lab.processes();
-    // Postgres, ZooKeeper and two instances.
-    assert_eq!(processes.len(), 4);
+    // Postgres, ZooKeeper, what keeps the data of the latter, and two instances.
+    assert_eq!(processes.len(), 5);
     (running, processes)
 }
 

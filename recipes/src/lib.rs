@@ -67,6 +67,111 @@
 //!   if somebody deletes the node of a turn by hand.
 //! * A session lives on the Tokio runtime that it was connected in, and ends with it.
 //!
+//! # One example a type
+//!
+//! The page of each type says what it costs, what fails and what a drop leaves behind.
+//!
+//! [`Mutex`]: alone, in order of arrival.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let mutex = zk_recipes::Mutex::new(&session, "/locks/goods-1")?;
+//! if let Some(held) = mutex.try_acquire().await? {
+//!     held.release().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`RwLock`]: readers together, writers alone. [`Owner`]: a writer becomes a reader before anybody else comes in.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let (prices, owner) = (zk_recipes::RwLock::new(&session, "/locks/prices")?, zk_recipes::Owner::new());
+//! let writing = prices.write().acquire_as(&owner).await?;
+//! let reading = prices.read().acquire_as(&owner).await?;
+//! writing.release().await?;
+//! reading.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Semaphore`]: so many at a time, here as many as a [`SharedCount`] says.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let permits = zk_recipes::SharedCount::new(&session, "/semaphores/imports-max", 4)?;
+//! let imports = zk_recipes::Semaphore::with_count(&session, "/semaphores/imports", &permits)?;
+//! let two = imports.acquire_many(2).await?; // both or none
+//! permits.set(8).await?; // whoever waits hears of it
+//! two.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`SemaphoreMutex`]: alone, beside Curator's clients of that name.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let held = zk_recipes::SemaphoreMutex::new(&session, "/locks/shared-with-java")?.acquire().await?;
+//! held.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`MultiLock`] and [`MultiGuard`]: all or none, in an order in which two carts never wait for each other.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let cart = zk_recipes::MultiLock::from_paths(&session, ["/locks/goods-2", "/locks/goods-1"])?;
+//! if let Some(held) = cart.acquire_within(std::time::Duration::from_secs(2)).await? {
+//!     held.release().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Waiter`] and [`Revocation`]: a place in the queue that gives way when somebody asks for it.
+//!
+//! ```no_run
+//! # async fn example(mutex: zk_recipes::Mutex) -> Result<(), zk_recipes::Error> {
+//! let waiter = mutex.enqueue().await?;
+//! let revocation = waiter.revocation();
+//! tokio::select! {
+//!     held = waiter.granted() => held?.release().await?,
+//!     asked = revocation.requested() => asked?,
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`participants()`] and [`revoke()`]: see who holds, and ask for the lock.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! for participant in zk_recipes::participants(&session, "/locks/goods-1").await? {
+//!     println!("{} {} in session {:#x}", participant.is_holder, participant.path, participant.session);
+//!     if participant.is_holder {
+//!         zk_recipes::revoke(&session, &participant.path).await?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`SessionConfig`]: credentials, and nodes that only who has them may touch.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), zk_recipes::Error> {
+//! use zk_recipes::{Acl, Auth, Session, SessionConfig};
+//!
+//! let auth = vec![Auth::digest("shop", "a secret")];
+//! let config = SessionConfig { auth, acl: Acl::creator(), ..SessionConfig::default() };
+//! let session = Session::connect("127.0.0.1:2181", config).await?;
+//! # session.close().await
+//! # }
+//! ```
+//!
 //! # Coming from Curator
 //!
 //! Nodes, names and order are Curator's, so that both sides exclude each other on one path. What is named differently:

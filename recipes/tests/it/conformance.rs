@@ -115,8 +115,9 @@ async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock
                 if held.state() != HoldState::Held {
                     break;
                 }
-                ledger.operations.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                if session.check(Duration::from_secs(1)).await.is_ok() {
+                    ledger.operations.fetch_add(1, Ordering::SeqCst);
+                }
             }
             ledger.holders.fetch_sub(1, Ordering::SeqCst);
             // What was lost cannot be given back.

@@ -192,7 +192,8 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
     let most_inside = Arc::new(AtomicUsize::new(0));
     let mut clients = Vec::new();
     for client in 0..8 {
-        let lock = lock(&lab.session().await);
+        let session = lab.session().await;
+        let lock = lock(&session);
         let (inside, most_inside) = (Arc::clone(&inside), Arc::clone(&most_inside));
         clients.push(tokio::spawn(async move {
             for round in 0..30 {
@@ -205,7 +206,8 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
                 let others = inside.fetch_add(weight, Ordering::SeqCst);
                 assert!(others == 0 || !writes && others < 1000, "a writer is not alone");
                 most_inside.fetch_max(others + weight, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                // Something to do, of which several readers do some at the same time.
+                session.check(Duration::from_secs(30)).await.unwrap();
                 inside.fetch_sub(weight, Ordering::SeqCst);
                 held.release().await.unwrap();
             }

@@ -2,7 +2,7 @@
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
-    AnyLock, Error, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
+    AnyLock, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
 };
 
 /// How many may hold the semaphore.
@@ -18,6 +18,8 @@ pub enum Recipe {
     Naive,
     /// [`Mutex`].
     Mutex,
+    /// [`HandoffMutex`].
+    Handoff,
     /// The shared side of [`RwLock`].
     Read,
     /// The exclusive side of [`RwLock`].
@@ -32,8 +34,8 @@ pub enum Recipe {
 
 impl Recipe {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 7] =
-        [Self::Naive, Self::Mutex, Self::Read, Self::Write, Self::SemaphoreMutex, Self::Semaphore, Self::Multi];
+    pub const ALL: [Self; 8] =
+        [Self::Naive, Self::Mutex, Self::Handoff, Self::Read, Self::Write, Self::SemaphoreMutex, Self::Semaphore, Self::Multi];
 
     /// The name in the reports.
     #[must_use]
@@ -41,6 +43,7 @@ impl Recipe {
         match self {
             Self::Naive => "naive",
             Self::Mutex => "mutex",
+            Self::Handoff => "handoff",
             Self::Read => "read",
             Self::Write => "write",
             Self::SemaphoreMutex => "semaphore-mutex",
@@ -57,6 +60,7 @@ impl Recipe {
         let lock = match self {
             Self::Naive => NaiveLock::new(session, "/bench/naive")?.into(),
             Self::Mutex => Mutex::new(session, "/bench/mutex")?.into(),
+            Self::Handoff => HandoffMutex::new(session, "/bench/handoff")?.into(),
             Self::Read => RwLock::new(session, "/bench/read")?.read().into(),
             Self::Write => RwLock::new(session, "/bench/write")?.write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, "/bench/semaphore-mutex")?.into(),

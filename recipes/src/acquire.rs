@@ -1,24 +1,27 @@
 //! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
 
-use std::collections::HashSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::{join, try_join_all};
 use tokio::time::Instant;
 use tracing::warn;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use crate::backoff::Backoff;
-use crate::claim::{self, Claim, Remains};
+use crate::ahead::Ahead;
+use crate::claim::{Claim, Created, Mark, Note, Remains};
 use crate::error::Error;
 use crate::guard::Hold;
-use crate::node::{self, Mode, Names};
-use crate::queue::{Queue, Verdict};
+use crate::known::Known;
+use crate::node::{self, Mode, Names, Naming, Sequence};
+use crate::queue::Queue;
+use crate::released::{self, Noted};
 use crate::revoke;
 use crate::session::Session;
 use crate::token::FencingToken;
-use crate::wire::retry_lost_reply;
+use crate::wire::{Fired, retry_lost_reply};
 
 /// One point in time that bounds everything an acquire does.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +81,31 @@ pub(crate) fn validate_node_data(node_data: &[u8]) -> Result<(), Error> {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The name of its node, without the parent.
-    pub(crate) name: String,
+    name: String,
     pub(crate) token: FencingToken,
+    mode: Mode,
+    sequence: Sequence,
+    /// What it saw when it had taken the place.
+    seen: Seen,
+}
+
+/// What a contender saw when it looked at the queue last.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Who bars its way; nobody when it holds.
+    ahead: Ahead,
+    /// Which node of the path the numbers are of.
+    incarnation: i64,
+    /// The session's count of losses before it looked, so that a loss in between is the hold's.
+    losses: u64,
+    /// The version of the data of the lock's node, if they are ours to overwrite.
+    noted_version: Option<i32>,
+}
+
+/// The answer to the look that is sent right behind the creation of a node.
+enum Look {
+    Children(Vec<String>, Stat),
+    Noted(Noted),
 }
 
 /// The queue of one lock: sequential nodes below one parent.
@@ -88,19 +114,44 @@ pub(crate) struct LockQueue {
     session: Session,
     parent: String,
     names: Names,
+    naming: Naming,
     node_data: Vec<u8>,
+    known: Arc<Known>,
     foreign_reported: AtomicBool,
 }
 
 impl LockQueue {
+    /// A queue of nodes that are named as Curator's.
     pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
+        Self::of(Naming::Protected, session, parent, names, node_data)
+    }
+
+    /// A queue in which the holder tells whoever comes next that it has released.
+    pub(crate) fn with_handoff(
+        session: &Session,
+        parent: &str,
+        names: Names,
+        node_data: Vec<u8>,
+    ) -> Result<Self, Error> {
+        Self::of(Naming::Numbered, session, parent, names, node_data)
+    }
+
+    fn of(
+        naming: Naming,
+        session: &Session,
+        parent: &str,
+        names: Names,
+        node_data: Vec<u8>,
+    ) -> Result<Self, Error> {
         node::validate_path(parent)?;
         validate_node_data(&node_data)?;
         Ok(Self {
             session: session.clone(),
             parent: parent.to_owned(),
             names,
+            naming,
             node_data,
+            known: session.known(parent, names),
             foreign_reported: AtomicBool::new(false),
         })
     }
@@ -122,11 +173,11 @@ impl LockQueue {
         let (mut claim, prefix) = self.claim(mode);
         let granted = deadline.bound(async {
             let place = self.enqueue(&mut claim, &prefix).await?;
-            let losses = self.wait_for_grant(&place).await?;
-            Ok((place.token, losses))
+            let seen = self.wait_for_grant(&place).await?;
+            Ok((place, seen))
         });
         match granted.await {
-            Some(Ok((token, losses))) => Ok(Some(Hold::new(claim, token, losses))),
+            Some(Ok((place, seen))) => Ok(Some(self.hold(claim, &place, seen))),
             Some(Err(error)) => Err(error),
             None => claim.withdraw().await.map(|()| None),
         }
@@ -141,12 +192,15 @@ impl LockQueue {
                 return Ok(None);
             }
             let place = self.enqueue(&mut claim, &prefix).await?;
-            let losses = self.session.liveness().losses();
-            let children = self.list().await?;
-            Ok(self.verdict(&children, &place)?.is_none().then_some((place.token, losses)))
+            let seen = match self.naming {
+                // Without a listing it may be open whether somebody is there.
+                Naming::Numbered if !place.seen.ahead.is_nobody() => self.list_ahead(&place).await?,
+                _ => place.seen.clone(),
+            };
+            Ok(seen.ahead.is_nobody().then_some((seen, place)))
         };
         match Deadline::after(within).bound(attempt).await {
-            Some(Ok(Some((token, losses)))) => Ok(Some(Hold::new(claim, token, losses))),
+            Some(Ok(Some((seen, place)))) => Ok(Some(self.hold(claim, &place, seen))),
             Some(Ok(None)) => claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
@@ -163,7 +217,7 @@ impl LockQueue {
     /// Waits for the grant of a place that has been taken. `None` when the deadline came first; the node is gone then.
     pub(crate) async fn granted(&self, claim: Claim, place: Place, deadline: Deadline) -> Result<Option<Hold>, Error> {
         match deadline.bound(self.wait_for_grant(&place)).await {
-            Some(Ok(losses)) => Ok(Some(Hold::new(claim, place.token, losses))),
+            Some(Ok(seen)) => Ok(Some(self.hold(claim, &place, seen))),
             Some(Err(error)) => Err(error),
             None => claim.withdraw().await.map(|()| None),
         }
@@ -176,56 +230,198 @@ impl LockQueue {
 
     /// A claim on a node that is about to be created, and the prefix of its name.
     pub(crate) fn claim(&self, mode: Mode) -> (Claim, String) {
-        let prefix = node::protected_prefix(self.names.marker(mode));
-        let remains = Remains::Unnamed { parent: self.parent.clone(), prefix: prefix.clone() };
+        let marker = self.names.marker(mode);
+        let (mark, prefix) = match self.naming {
+            Naming::Protected => {
+                let prefix = node::protected_prefix(marker);
+                (Mark::Name(prefix.clone()), prefix)
+            }
+            Naming::Numbered => {
+                let mark = Mark::Data { mark: node::protected_prefix(""), known: Arc::clone(&self.known) };
+                (mark, marker.to_owned())
+            }
+        };
+        let remains = Remains::Unnamed { parent: self.parent.clone(), mark };
         (Claim::new(&self.session, remains), prefix)
     }
 
-    /// Creates our node, with the server's next number.
+    /// What was granted.
+    fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
+        if place.mode == Mode::Exclusive {
+            self.known.granted(seen.incarnation, place.sequence);
+        }
+        if let (Naming::Numbered, Some(version)) = (self.naming, seen.noted_version) {
+            let (noted, data) = (self.parent.clone(), released::note(place.sequence));
+            claim.will_note(Note { noted, data, version });
+        }
+        Hold::new(claim, place.token, seen.losses)
+    }
+
+    /// Creates our node, with the server's next number, and looks at what is ahead of it in the same flight.
     async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<Place, Error> {
-        self.create(claim, prefix, prefix, CreateMode::EphemeralSequential).await
+        let losses = self.session.liveness().losses();
+        let create = self.create(claim, prefix, CreateMode::EphemeralSequential);
+        // Sent in this order, and answered in this order.
+        let (created, look) = match self.naming {
+            Naming::Protected => {
+                let (created, look) = join(create, self.session.wire().children_and_stat(&self.parent)).await;
+                (created?, look.map(|(children, stat)| Look::Children(children, stat)))
+            }
+            Naming::Numbered => {
+                let (created, look) = join(create, self.session.wire().data(&self.parent)).await;
+                (created?, look.map(|(data, stat)| Look::Noted(Noted::new(&data, &stat))))
+            }
+        };
+        let name = node::name(&created.path).to_owned();
+        let (mode, sequence) = self.contender(&name);
+        let seen = Seen { ahead: Ahead::nobody(), incarnation: 0, losses, noted_version: None };
+        let mut place = Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, seen };
+        place.seen = match look {
+            Ok(Look::Children(children, stat)) if created.at_once => self.see(&place, &children, &stat, losses)?,
+            Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted, losses),
+            // The node was created after the look, or the look went wrong.
+            _ => match self.naming {
+                Naming::Protected => self.list_ahead(&place).await?,
+                Naming::Numbered => {
+                    let losses = self.session.liveness().losses();
+                    self.see_noted(&place, &self.noted(&place).await?, losses)
+                }
+            },
+        };
+        Ok(place)
     }
 
-    /// Creates our node with the number of the node named `neighbour`.
-    pub(crate) async fn create_beside(&self, claim: &mut Claim, prefix: &str, neighbour: &str) -> Result<Place, Error> {
-        let (_, sequence) = self.names.parse(neighbour).expect("BUG: the node of a hold is no contender");
-        self.create(claim, &format!("{prefix}{sequence}"), prefix, CreateMode::Ephemeral).await
+    /// Creates our node with the number of the node named `neighbour`, and returns its name.
+    pub(crate) async fn create_beside(&self, claim: &mut Claim, prefix: &str, neighbour: &str) -> Result<String, Error> {
+        let (_, sequence) = self.contender(neighbour);
+        let created = self.create(claim, &format!("{prefix}{sequence}"), CreateMode::Ephemeral).await?;
+        Ok(node::name(&created.path).to_owned())
     }
 
-    async fn create(&self, claim: &mut Claim, name: &str, prefix: &str, mode: CreateMode) -> Result<Place, Error> {
+    async fn create(&self, claim: &mut Claim, name: &str, mode: CreateMode) -> Result<Created, Error> {
         let path = node::child(&self.parent, name);
-        let (path, stat) = create_protected(&self.session, claim, &path, prefix, mode, &self.node_data).await?;
-        Ok(Place { name: node::name(&path).to_owned(), token: FencingToken::new(stat.czxid) })
+        let data = match claim.mark() {
+            Some(Mark::Data { mark, .. }) => [mark.as_bytes(), &self.node_data].concat(),
+            _ => self.node_data.clone(),
+        };
+        claim.create(&path, &data, mode).await
     }
 
-    /// Lists, decides and watches until the verdict is a grant. Returns the count of losses from before the listing
-    /// that granted, so that a loss in between is the hold's.
-    async fn wait_for_grant(&self, place: &Place) -> Result<u64, Error> {
-        loop {
-            let losses = self.session.liveness().losses();
-            let children = self.list().await?;
-            let Some(predecessor) = self.verdict(&children, place)? else {
-                return Ok(losses);
+    /// What the name of a node of ours says.
+    fn contender(&self, name: &str) -> (Mode, Sequence) {
+        self.names.parse(name).expect("BUG: a node of ours is no contender")
+    }
+
+    /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
+    async fn wait_for_grant(&self, place: &Place) -> Result<Seen, Error> {
+        let mut seen = place.seen.clone();
+        while !seen.ahead.is_nobody() {
+            let Some((predecessor, name)) = seen.ahead.predecessor() else {
+                seen = self.list_ahead(place).await?;
+                continue;
             };
-            let predecessor = node::child(&self.parent, predecessor);
-            match retry_lost_reply(|| self.session.wire().watch(&predecessor)).await {
-                Ok((.., watch)) => watch.fired().await,
-                // It went between the listing and now.
-                Err(ClientError::NoNode) => {}
-                Err(error) => return Err(self.session.explain("watch", &predecessor, error)),
+            if self.watch(name).await? == Fired::Deleted {
+                seen.ahead.pop();
+                seen = self.look_again(place, predecessor, seen).await?;
             }
         }
+        Ok(seen)
     }
 
-    /// The predecessor to wait for, or `None` when we hold.
-    fn verdict<'a>(&self, children: &'a [String], place: &Place) -> Result<Option<&'a str>, Error> {
+    /// Waits for a contender to go, or for something else to happen to it.
+    async fn watch(&self, name: &str) -> Result<Fired, Error> {
+        let path = node::child(&self.parent, name);
+        match retry_lost_reply(|| self.session.wire().watch(&path)).await {
+            Ok((.., watch)) => Ok(watch.fired().await),
+            // It went before we looked.
+            Err(ClientError::NoNode) => Ok(Fired::Deleted),
+            Err(error) => Err(self.session.explain("watch", &path, error)),
+        }
+    }
+
+    /// Looks at who is still ahead after the `predecessor` has gone: by what the last holder has left, by asking for the
+    /// few that were seen before, or else by a listing.
+    async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
+        seen.losses = self.session.liveness().losses();
+        if self.naming == Naming::Numbered {
+            let noted = self.noted(place).await?;
+            seen.noted_version = noted.version_to_replace();
+            if noted.released.passes(predecessor, place.sequence) {
+                return Ok(Seen { ahead: Ahead::nobody(), ..seen });
+            }
+        }
+        if let Some(floor) = self.known.floor(seen.incarnation) {
+            seen.ahead.raise(floor);
+        }
+        // Whoever goes on in its own place was not seen before.
+        if self.names.may_downgrade() || !seen.ahead.is_worth_probing() {
+            let noted_version = seen.noted_version;
+            return Ok(Seen { noted_version, ..self.list_ahead(place).await? });
+        }
+        // Our own node last: if it is there when all ahead of it have gone, it holds.
+        let present = self.are_present(seen.ahead.names().chain([place.name.as_str()])).await?;
+        let Some((true, ahead)) = present.split_last() else {
+            return Err(self.node_deleted(place));
+        };
+        seen.ahead.keep(ahead);
+        Ok(seen)
+    }
+
+    /// Which of these nodes are there. Asked for in one flight, in this order.
+    async fn are_present(&self, names: impl Iterator<Item = &str>) -> Result<Vec<bool>, Error> {
+        let probes = names.map(|name| async move {
+            let path = node::child(&self.parent, name);
+            let stat = retry_lost_reply(|| self.session.wire().stat(&path)).await;
+            stat.map(|stat| stat.is_some()).map_err(|error| self.session.explain("read", &path, error))
+        });
+        try_join_all(probes).await
+    }
+
+    /// What the last holder has left; and, asked for after that, for the same reason as in a listing, our own node is
+    /// there.
+    async fn noted(&self, place: &Place) -> Result<Noted, Error> {
+        let data = retry_lost_reply(|| self.session.wire().data(&self.parent));
+        let (data, present) = join(data, self.are_present([place.name.as_str()].into_iter())).await;
+        match (data, present?.as_slice()) {
+            (Ok((data, stat)), [true]) => Ok(Noted::new(&data, &stat)),
+            (Ok(_) | Err(ClientError::NoNode), _) => Err(self.node_deleted(place)),
+            (Err(error), _) => Err(self.session.explain("read", &self.parent, error)),
+        }
+    }
+
+    /// Who is ahead of us, by a listing.
+    async fn list_ahead(&self, place: &Place) -> Result<Seen, Error> {
+        let losses = self.session.liveness().losses();
+        match retry_lost_reply(|| self.session.wire().children_and_stat(&self.parent)).await {
+            Ok((children, stat)) => self.see(place, &children, &stat, losses),
+            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
+            Err(error) => Err(self.session.explain("list", &self.parent, error)),
+        }
+    }
+
+    fn see(&self, place: &Place, children: &[String], stat: &Stat, losses: u64) -> Result<Seen, Error> {
         let queue = Queue::from_children(children, self.names);
         self.report_foreign(&queue);
-        match queue.verdict(&place.name) {
-            Verdict::Granted => Ok(None),
-            Verdict::Behind { predecessor } => Ok(Some(predecessor)),
-            Verdict::Missing => Err(Error::NodeDeleted { path: node::child(&self.parent, &place.name) }),
+        let ahead = queue.ahead_of(&place.name).ok_or_else(|| self.node_deleted(place))?;
+        Ok(Seen { ahead, incarnation: stat.czxid, losses, noted_version: place.seen.noted_version })
+    }
+
+    fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
+        let marker = self.names.marker(Mode::Exclusive);
+        let ahead = if noted.admits_at_creation(place.sequence, place.token.get()) {
+            Ahead::nobody()
+        } else {
+            Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
+        };
+        let noted_version = noted.version_to_replace();
+        if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
+            warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
         }
+        Seen { ahead, incarnation: noted.incarnation, losses, noted_version }
+    }
+
+    fn node_deleted(&self, place: &Place) -> Error {
+        Error::NodeDeleted { path: node::child(&self.parent, &place.name) }
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
@@ -251,54 +447,4 @@ pub(crate) async fn list(session: &Session, parent: &str) -> Result<Vec<String>,
         Err(ClientError::NoNode) => Ok(Vec::new()),
         Err(error) => Err(session.explain("list", parent, error)),
     }
-}
-
-/// Creates the node at `path`, whose name begins with `prefix`, and the parent where it is missing, whatever replies
-/// are lost on the way. Returns the path with the number that the server appended, and the stat.
-pub(crate) async fn create_protected(
-    session: &Session,
-    claim: &mut Claim,
-    path: &str,
-    prefix: &str,
-    mode: CreateMode,
-    data: &[u8],
-) -> Result<(String, Stat), Error> {
-    let (wire, parent) = (session.wire(), node::parent(path).unwrap_or("/"));
-    claim.arm();
-    let mut is_reply_lost = false;
-    let mut backoff = Backoff::after_lost_reply();
-    let (path, stat) = loop {
-        let (error, refused) = match wire.create(path, data, mode).await {
-            Ok(created) => break created,
-            Err(ClientError::NoNode) => match wire.create_parents(parent).await {
-                Ok(()) => continue,
-                Err(error) => (session.explain("create", parent, error), true),
-            },
-            Err(ClientError::ConnectionLoss) => {
-                is_reply_lost = true;
-                backoff.pause().await;
-                let found = claim::find_unnamed(wire, session.id(), parent, prefix, &HashSet::new()).await;
-                match found.map(|found| found.into_iter().next()) {
-                    Ok(Some(ours)) => break ours,
-                    Ok(None) => continue,
-                    Err(error) => (session.explain("list", parent, error), false),
-                }
-            }
-            Err(error) => {
-                let refused = claim::is_refusal(&error);
-                (session.explain("create", path, error), refused)
-            }
-        };
-        if refused && !is_reply_lost {
-            claim.disarm();
-        }
-        return Err(error);
-    };
-    claim.name(path.clone());
-    if !claim::is_ours(&stat, session.id()) {
-        // The server answers for the node that it has just made, so this would be a proxy's or a server's fault; a
-        // grant from such a node could be taken from us at any time.
-        return Err(Error::NodeDeleted { path });
-    }
-    Ok((path, stat))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::guard::LockGuard;
+use crate::handoff::HandoffMutex;
 use crate::mutex::Mutex;
 use crate::naive::NaiveLock;
 use crate::read_write::{ReadLock, WriteLock};
@@ -27,6 +28,8 @@ pub enum AnyLock {
     Naive(NaiveLock),
     /// See [`Mutex`].
     Mutex(Mutex),
+    /// See [`HandoffMutex`].
+    Handoff(HandoffMutex),
     /// See [`ReadLock`].
     Read(ReadLock),
     /// See [`WriteLock`].
@@ -43,6 +46,7 @@ macro_rules! each {
         match $any {
             AnyLock::Naive($lock) => $work,
             AnyLock::Mutex($lock) => $work,
+            AnyLock::Handoff($lock) => $work,
             AnyLock::Read($lock) => $work,
             AnyLock::Write($lock) => $work,
             AnyLock::SemaphoreMutex($lock) => $work,
@@ -109,6 +113,7 @@ macro_rules! from_recipe {
 from_recipe!(
     Naive(NaiveLock),
     Mutex(Mutex),
+    Handoff(HandoffMutex),
     Read(ReadLock),
     Write(WriteLock),
     SemaphoreMutex(SemaphoreMutex),

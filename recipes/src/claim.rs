@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join_all};
-use zookeeper_client::{Error as ClientError, Stat};
+use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::known::{Known, Taken};
 use crate::liveness;
 use crate::node;
 use crate::session::Session;
 use crate::shared_node::Sign;
-use crate::wire::{Wire, retry_lost_reply};
+use crate::wire::{NotingError, Wire, retry_lost_reply};
 
 /// How many requests of one kind are under way at a time where there may be thousands to send: enough to hide the round
 /// trips, few enough for a server that others use, too.
@@ -22,9 +24,9 @@ pub(crate) const REQUESTS_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) enum Remains {
     /// A node whose name nobody else can have.
-    Node { path: String },
-    /// A sequential node whose reply has not come. Only we wrote this prefix.
-    Unnamed { parent: String, prefix: String },
+    Node { path: String, handoff: Option<Handoff> },
+    /// A sequential node whose reply has not come.
+    Unnamed { parent: String, mark: Mark },
     /// A node at a path that every contender uses. It is ours for certain only between the grant and the first request
     /// to delete it; otherwise only if it is recognised.
     Shared { path: String, sign: Sign, certain: bool },
@@ -47,6 +49,16 @@ pub(crate) struct Leases {
     pub(crate) turn: Option<String>,
 }
 
+/// A node that was created.
+#[derive(Clone, Debug)]
+pub(crate) struct Created {
+    /// With the number that the server appended.
+    pub(crate) path: String,
+    pub(crate) stat: Stat,
+    /// Whether the first request has done it.
+    pub(crate) at_once: bool,
+}
+
 /// Whether there was anything to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
@@ -58,7 +70,7 @@ impl Remains {
     /// The path to name in messages.
     pub(crate) fn path(&self) -> &str {
         match self {
-            Self::Node { path } | Self::Shared { path, .. } => path,
+            Self::Node { path, .. } | Self::Shared { path, .. } => path,
             Self::Unnamed { parent, .. } | Self::Leases(Leases { parent, .. }) => parent,
         }
     }
@@ -67,14 +79,22 @@ impl Remains {
     /// remembered, so that whoever goes on need not begin again.
     async fn remove(&mut self, wire: &Wire, session_id: i64) -> Result<Removal, ClientError> {
         let path = match self {
-            Self::Node { path } => path.clone(),
-            Self::Unnamed { parent, prefix } => {
-                let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
-                match found.into_iter().next() {
-                    Some((path, _)) => path,
-                    None => return Ok(Removal::NothingThere),
+            Self::Node { path, handoff } => {
+                if let Some(handoff) = handoff
+                    && let Some(removal) = handoff.release(wire, path).await?
+                {
+                    return Ok(removal);
                 }
+                path.clone()
             }
+            Self::Unnamed { parent, mark } => match mark.find(wire, session_id, parent).await? {
+                Some(Found { path, handoff, .. }) => {
+                    // Its name is remembered: found by its data, it is taken, and would not be found again.
+                    *self = Self::Node { path: path.clone(), handoff };
+                    path
+                }
+                None => return Ok(Removal::NothingThere),
+            },
             Self::Shared { path, certain: certain @ true, .. } => {
                 // Before the request is sent: from then on it may have been applied, and the node be somebody else's.
                 *certain = false;
@@ -130,8 +150,115 @@ impl Leases {
     }
 }
 
+/// By what a node is found whose reply has not come.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    /// What its name begins with. Only we wrote that.
+    Name(String),
+    /// What its data begin with. Only we wrote that, but anybody may have overwritten it; then it is the node of the
+    /// first claim of our session that looks for one.
+    Data { mark: String, known: Arc<Known> },
+}
+
+/// A node that is a claim's.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) path: String,
+    pub(crate) stat: Stat,
+    pub(crate) handoff: Option<Handoff>,
+}
+
+impl Mark {
+    /// Whether the node that the server has just created is the claim's: none of those that another has taken.
+    pub(crate) fn take(&self, path: String, stat: Stat) -> Option<Found> {
+        let handoff = match self {
+            Self::Name(_) => None,
+            Self::Data { known, .. } => Some(Handoff { _taken: known.take(stat.czxid)?, note: None }),
+        };
+        Some(Found { path, stat, handoff })
+    }
+
+    /// Finds the node of a `create` whose reply was lost, of those that this very session owns.
+    pub(crate) async fn find(
+        &self,
+        wire: &Wire,
+        session_id: i64,
+        parent: &str,
+    ) -> Result<Option<Found>, ClientError> {
+        let Self::Data { mark, .. } = self else {
+            let Self::Name(prefix) = self else { return Ok(None) };
+            let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
+            return Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)));
+        };
+        retry_lost_reply(|| wire.sync(parent)).await?;
+        let paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
+            Ok(paths) => paths.into_iter().filter(|path| node::parent(path) == Some(parent)).collect(),
+            // A server older than 3.6.
+            Err(ClientError::Unimplemented) => {
+                children(wire, parent).await?.iter().map(|name| node::child(parent, name)).collect::<Vec<_>>()
+            }
+            Err(error) => return Err(error),
+        };
+        let mut overwritten = None;
+        for paths in paths.chunks(REQUESTS_MAX) {
+            let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
+            for (path, (data, stat)) in paths.iter().zip(nodes).filter_map(|(path, node)| Some((path, node?))) {
+                if !is_ours(&stat, session_id) {
+                    continue;
+                }
+                if data.starts_with(mark.as_bytes()) {
+                    return Ok(self.take(path.clone(), stat));
+                }
+                if stat.version != 0 && overwritten.is_none() {
+                    overwritten = self.take(path.clone(), stat);
+                }
+            }
+        }
+        Ok(overwritten)
+    }
+}
+
+/// What the node of a lock that is handed over needs beside its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Handoff {
+    /// Kept as long as anybody sees to the node, so that no other claim takes it.
+    _taken: Arc<Taken>,
+    /// What to leave for whoever comes next, from the grant on.
+    note: Option<Note>,
+}
+
+/// What a holder leaves when it releases.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    /// The path of the lock's node, whose data it becomes.
+    pub(crate) noted: String,
+    pub(crate) data: Vec<u8>,
+    /// The version of the data that it replaces. Other data are not ours to overwrite.
+    pub(crate) version: i32,
+}
+
+impl Handoff {
+    /// Deletes the node and leaves the note. `None` when there is no note to be left.
+    async fn release(&mut self, wire: &Wire, path: &str) -> Result<Option<Removal>, ClientError> {
+        let Some(Note { noted, data, version }) = &self.note else { return Ok(None) };
+        match wire.delete_noting(path, noted, data, *version).await {
+            Ok(()) => Ok(Some(Removal::Deleted)),
+            Err(NotingError::Delete(error)) => removal(Err(error)).map(Some),
+            // Whoever comes next has to look for itself.
+            Err(NotingError::Note) => {
+                self.note = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
 async fn delete(wire: &Wire, path: &str) -> Result<Removal, ClientError> {
-    match wire.delete(path).await {
+    removal(wire.delete(path).await)
+}
+
+fn removal(deleted: Result<(), ClientError>) -> Result<Removal, ClientError> {
+    match deleted {
         Ok(()) => Ok(Removal::Deleted),
         Err(ClientError::NoNode) => Ok(Removal::NothingThere),
         Err(error) => Err(error),
@@ -166,25 +293,30 @@ pub(crate) async fn find_unnamed(
     known: &HashSet<&str>,
 ) -> Result<Vec<(String, Stat)>, ClientError> {
     retry_lost_reply(|| wire.sync(parent)).await?;
-    let children = match retry_lost_reply(|| wire.children(parent)).await {
-        Ok(children) => children,
-        Err(ClientError::NoNode) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let children = children(wire, parent).await?;
     let unnamed = node::find_protected(&children, prefix).filter(|name| !known.contains(name));
     let paths: Vec<String> = unnamed.map(|name| node::child(parent, name)).collect();
     let mut found = Vec::with_capacity(paths.len());
     for paths in paths.chunks(REQUESTS_MAX) {
-        let stats = try_join_all(paths.iter().map(|path| stat(wire, path))).await?;
+        let stats = try_join_all(paths.iter().map(|path| retry_lost_reply(|| wire.stat(path)))).await?;
         let there = paths.iter().zip(stats).filter_map(|(path, stat)| Some((path.clone(), stat?)));
         found.extend(there.filter(|(_, stat)| is_ours(stat, session_id)));
     }
     Ok(found)
 }
 
-async fn stat(wire: &Wire, path: &str) -> Result<Option<Stat>, ClientError> {
+/// The names of the children of a node; none of a node that is missing.
+async fn children(wire: &Wire, parent: &str) -> Result<Vec<String>, ClientError> {
+    match retry_lost_reply(|| wire.children(parent)).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        answered => answered,
+    }
+}
+
+/// A node's data and stat, `None` of one that is missing.
+async fn data(wire: &Wire, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ClientError> {
     match retry_lost_reply(|| wire.data(path)).await {
-        Ok((_, stat)) => Ok(Some(stat)),
+        Ok(node) => Ok(Some(node)),
         Err(ClientError::NoNode) => Ok(None),
         Err(error) => Err(error),
     }
@@ -256,9 +388,77 @@ impl Claim {
         std::mem::take(&mut self.armed).then(|| self.path().to_owned())
     }
 
+    /// Creates the sequential node at `path`, or the one of that very name, and its parent where it is missing, whatever
+    /// replies are lost on the way.
+    pub(crate) async fn create(&mut self, path: &str, data: &[u8], mode: CreateMode) -> Result<Created, Error> {
+        let session = self.session.clone();
+        let (wire, parent) = (session.wire(), node::parent(path).unwrap_or("/"));
+        let Remains::Unnamed { mark, .. } = self.remains.clone() else {
+            unreachable!("BUG: a claim on a node that has a name creates another")
+        };
+        self.arm();
+        let mut backoff = Backoff::after_lost_reply();
+        let (mut at_once, mut is_reply_lost) = (true, false);
+        let Found { path, stat, handoff } = loop {
+            let (error, refused) = match wire.create(path, data, mode).await {
+                // Otherwise it was found and taken for that of another claim, whose reply had been lost.
+                Ok((path, stat)) => match mark.take(path, stat) {
+                    Some(created) => break created,
+                    None => continue,
+                },
+                Err(ClientError::NoNode) => {
+                    at_once = false;
+                    match wire.create_parents(parent).await {
+                        Ok(()) => continue,
+                        Err(error) => (session.explain("create", parent, error), true),
+                    }
+                }
+                Err(ClientError::ConnectionLoss) => {
+                    (at_once, is_reply_lost) = (false, true);
+                    backoff.pause().await;
+                    match mark.find(wire, session.id(), parent).await {
+                        Ok(Some(ours)) => break ours,
+                        Ok(None) => continue,
+                        Err(error) => (session.explain("list", parent, error), false),
+                    }
+                }
+                Err(error) => {
+                    let refused = is_refusal(&error);
+                    (session.explain("create", path, error), refused)
+                }
+            };
+            if refused && !is_reply_lost {
+                self.disarm();
+            }
+            return Err(error);
+        };
+        self.name(path.clone(), handoff);
+        if !is_ours(&stat, session.id()) {
+            // The server answers for the node that it has just made, so this would be a proxy's or a server's fault; a
+            // grant from such a node could be taken from us at any time.
+            return Err(Error::NodeDeleted { path });
+        }
+        Ok(Created { path, stat, at_once })
+    }
+
     /// Notes the name that the server gave to the node.
-    pub(crate) fn name(&mut self, path: String) {
-        self.remains = Remains::Node { path };
+    pub(crate) fn name(&mut self, path: String, handoff: Option<Handoff>) {
+        self.remains = Remains::Node { path, handoff };
+    }
+
+    /// Notes what to leave for whoever comes next when the lock is given back.
+    pub(crate) fn will_note(&mut self, note: Note) {
+        if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {
+            handoff.note = Some(note);
+        }
+    }
+
+    /// By what the node is found if the reply to its creation is lost.
+    pub(crate) fn mark(&self) -> Option<&Mark> {
+        match &self.remains {
+            Remains::Unnamed { mark, .. } => Some(mark),
+            _ => None,
+        }
     }
 
     /// Whether the node at the shared path is ours. It is for certain from now on.

@@ -208,6 +208,7 @@
 // In reading order.
 mod session;
 
+mod handoff;
 mod multi;
 mod mutex;
 mod naive;
@@ -226,18 +227,22 @@ mod token;
 mod waiter;
 
 mod acquire;
+mod ahead;
 mod forms;
 mod leases;
 mod queue;
+mod released;
 
 mod acl;
 mod backoff;
 mod claim;
 mod connect;
+mod known;
 mod liveness;
 mod node;
 mod pulse;
 mod reaper;
+mod registry;
 mod shared_node;
 mod tether;
 
@@ -253,6 +258,7 @@ pub use acquire::LockOptions;
 pub use any_lock::AnyLock;
 pub use error::{Error, Source};
 pub use guard::{HoldState, LockGuard};
+pub use handoff::HandoffMutex;
 pub use liveness::{ConnectionState, LostReason};
 pub use multi::MultiLock;
 pub use multi_guard::MultiGuard;

@@ -14,12 +14,26 @@ use crate::error::Error;
 /// The number of characters that the server pads a sequence number to.
 const SEQUENCE_WIDTH: usize = 10;
 
+/// What protected names begin with.
+const PROTECTION: &str = "_c_";
+
 /// Where the servers keep what they need themselves.
 const RESERVED: &str = "/zookeeper";
 
 /// The part of a contender's name that is known before the server appends the sequence number: `_c_<uuid>-lock-`.
 pub(crate) fn protected_prefix(marker: &str) -> String {
-    format!("_c_{}-{marker}", Uuid::new_v4())
+    format!("{PROTECTION}{}-{marker}", Uuid::new_v4())
+}
+
+/// The data of a node as its creator's user gave them: those of a node that is not named by a protected prefix may begin
+/// with one.
+pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {
+    let length = PROTECTION.len() + uuid::fmt::Hyphenated::LENGTH + 1;
+    let is_mark = data.starts_with(PROTECTION.as_bytes()) && data.get(length - 1) == Some(&b'-');
+    if is_mark && !name.starts_with(PROTECTION) {
+        data.drain(..length);
+    }
+    data
 }
 
 /// The nodes that `create`s with this protected prefix have made, of those that are there.
@@ -88,6 +102,15 @@ pub(crate) enum Mode {
     Shared,
 }
 
+/// How the nodes of a lock are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// `_c_<uuid>-lock-0000000042`: found again by its name.
+    Protected,
+    /// `lock-0000000042`: known to whoever has the next number. Found again by its data, which begin with the prefix.
+    Numbered,
+}
+
 /// Which children of a lock's parent are contenders, and how each wants the lock.
 ///
 /// The markers of all of them are numbered by the same counter, that of the parent.
@@ -133,6 +156,12 @@ impl Names {
         marker
     }
 
+    /// Whether one who holds may come in ahead of others once more, in its own place, as a writer does that goes on to
+    /// read.
+    pub(crate) fn may_downgrade(self) -> bool {
+        self.markers.contains(&("__WRIT__", Mode::Exclusive))
+    }
+
     /// What the name of a child says, or `None` for a child that is no contender: another recipe's, or a foreign one.
     pub(crate) fn parse(self, name: &str) -> Option<(Mode, Sequence)> {
         self.markers.iter().find_map(|&(marker, mode)| Some((mode, Sequence::parse(name, marker)?)))
@@ -154,8 +183,13 @@ impl Sequence {
         0.cmp(&other.0.wrapping_sub(self.0))
     }
 
+    /// The number that the server gave before this one.
+    pub(crate) fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
     /// Parses what follows the last `marker` in a name.
-    fn parse(name: &str, marker: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str, marker: &str) -> Option<Self> {
         let (_, digits) = name.rsplit_once(marker)?;
         let unsigned = digits.strip_prefix('-').unwrap_or(digits);
         let well_formed = digits.len() >= SEQUENCE_WIDTH && unsigned.bytes().all(|b| b.is_ascii_digit());

@@ -226,9 +226,9 @@ async fn downgrade(queue: &LockQueue, writer: &Hold, mode: Mode, deadline: Deadl
     let (mut claim, prefix) = queue.claim(mode);
     let writer_name = node::name(writer.path());
     let granted = deadline.bound(async {
-        let place = queue.create_beside(&mut claim, &prefix, writer_name).await?;
+        let own = queue.create_beside(&mut claim, &prefix, writer_name).await?;
         let children = queue.list().await?;
-        match Queue::from_children(&children, queue.names()).verdict_beside(&place.name, writer_name) {
+        match Queue::from_children(&children, queue.names()).verdict_beside(&own, writer_name) {
             Verdict::Granted => Ok(()),
             // Somebody has deleted the hold's node and may hold the lock by now.
             Verdict::Behind { .. } | Verdict::Missing => Err(writer.lost_error(LostReason::NodeDeleted)),

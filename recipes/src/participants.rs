@@ -163,6 +163,7 @@ async fn read(
 impl Participant {
     fn new(path: String, kind: ParticipantKind, is_holder: bool, data: Vec<u8>, stat: &Stat) -> Self {
         let (session, token) = (stat.ephemeral_owner, FencingToken::new(stat.czxid));
+        let data = node::without_mark(node::name(&path), data);
         Self { path, kind, is_holder, session, token, data }
     }
 }

@@ -4,6 +4,7 @@
 //! nobody who wants it alone is ahead. Whoever waits watches the nearest node that bars its way, so that a release
 //! wakes only those whom it may let in: one contender that wants the lock alone, or all that share it up to the next.
 
+use crate::ahead::Ahead;
 use crate::node::{Mode, Names, Sequence};
 
 /// A child of the lock's parent that takes part in the queue.
@@ -76,6 +77,14 @@ impl<'a> Queue<'a> {
             .filter(|other| own.is_barred_by(other))
             .max_by(|a, b| a.sequence.queue_cmp(b.sequence))
             .map_or(Verdict::Granted, |nearest| Verdict::Behind { predecessor: nearest.name })
+    }
+
+    /// Those who bar the way of the contender named `own`; `None` when its node is missing. Once nobody is left of them,
+    /// it holds: nobody comes in ahead of it later, but for readers in the place of a writer of theirs.
+    pub(crate) fn ahead_of(&self, own: &str) -> Option<Ahead> {
+        let own = self.contenders.iter().find(|contender| contender.name == own)?;
+        let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
+        Some(Ahead::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))
     }
 
     /// Decides for the contender named `own` that wants to share the lock with a hold of its owner, the one of the node

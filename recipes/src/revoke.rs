@@ -88,7 +88,9 @@ impl Revocation {
             match retry_lost_reply(|| self.session.wire().watch(&self.path)).await {
                 Ok((_, stat, _)) if self.czxid.is_some_and(|czxid| czxid != stat.czxid) => return Err(deleted()),
                 Ok((data, ..)) if data == REQUEST => return Ok(()),
-                Ok((.., watch)) => watch.fired().await,
+                Ok((.., watch)) => {
+                    watch.fired().await;
+                }
                 Err(ClientError::NoNode) => return Err(deleted()),
                 Err(error) => return Err(self.session.explain("watch", &self.path, error)),
             }

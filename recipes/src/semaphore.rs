@@ -286,8 +286,8 @@ impl Room {
             None => std::future::pending().await,
         };
         tokio::select! {
-            () = fired(self.leases) => {}
-            () = fired(self.count) => {}
+            _ = fired(self.leases) => {}
+            _ = fired(self.count) => {}
         }
     }
 }

@@ -14,11 +14,13 @@ use crate::acl::{Acl, Auth, NodePolicy, Parents};
 use crate::claim::Remains;
 use crate::connect::Line;
 use crate::error::Error;
+use crate::known::Known;
 use crate::liveness::{self, ConnectionState, Event, Liveness, LostReason};
-use crate::node;
+use crate::node::{self, Names};
 use crate::pulse::Pulse;
 use crate::reaper;
-use crate::shared_node::{SharedNode, SharedNodes};
+use crate::registry::Registry;
+use crate::shared_node::SharedNode;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
 
@@ -88,7 +90,8 @@ struct Inner {
     wire: Arc<Wire>,
     pulse: Arc<Pulse>,
     abandoned: mpsc::UnboundedSender<Remains>,
-    shared_nodes: SharedNodes,
+    shared_nodes: Registry<String, SharedNode>,
+    known: Registry<(String, Names), Known>,
 }
 
 impl Session {
@@ -119,7 +122,8 @@ impl Session {
         tokio::spawn(monitor(states, ends, Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes: SharedNodes::default() }) }
+        let (shared_nodes, known) = (Registry::default(), Registry::default());
+        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known }) }
     }
 
     /// The id that the server gave to the session.
@@ -223,7 +227,12 @@ impl Session {
 
     /// What this session's claims know of the nodes at a path that all of them use.
     pub(crate) fn shared_node(&self, path: &str) -> Arc<SharedNode> {
-        self.inner.shared_nodes.at(path)
+        self.inner.shared_nodes.at(path.to_owned())
+    }
+
+    /// What this session's contenders know of the queue at a path.
+    pub(crate) fn known(&self, path: &str, names: Names) -> Arc<Known> {
+        self.inner.known.at((path.to_owned(), names))
     }
 
     pub(crate) fn abandon(&self, remains: Remains) {

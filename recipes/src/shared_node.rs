@@ -5,17 +5,10 @@
 //! created it, each node once. Where the mark was overwritten, any claim of the session that may have made the node
 //! takes it; the one that did make it finds it taken, if its reply comes after all, and goes on waiting.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zookeeper_client::Stat;
-
-/// The shared paths of one session that claims use now.
-#[derive(Debug, Default)]
-pub(crate) struct SharedNodes {
-    by_path: Mutex<HashMap<String, Weak<SharedNode>>>,
-}
 
 /// The nodes at one path, one after the other.
 #[derive(Debug, Default)]
@@ -33,21 +26,6 @@ pub(crate) struct Sign {
     node: Arc<SharedNode>,
     /// The transaction that created the node, once the claim has taken that.
     taken: Option<i64>,
-}
-
-impl SharedNodes {
-    /// The nodes at `path`.
-    pub(crate) fn at(&self, path: &str) -> Arc<SharedNode> {
-        let mut by_path = self.by_path.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(node) = by_path.get(path).and_then(Weak::upgrade) {
-            return node;
-        }
-        // A session may live long and meet many paths.
-        by_path.retain(|_, node| node.strong_count() > 0);
-        let node = Arc::default();
-        by_path.insert(path.to_owned(), Arc::downgrade(&node));
-        node
-    }
 }
 
 impl SharedNode {
@@ -102,14 +80,14 @@ mod tests {
         }
     }
 
-    fn sign(nodes: &SharedNodes, mark: &str) -> Sign {
-        Sign::new(nodes.at("/a"), mark.as_bytes().to_vec())
+    fn sign(node: &Arc<SharedNode>, mark: &str) -> Sign {
+        Sign::new(Arc::clone(node), mark.as_bytes().to_vec())
     }
 
     #[test]
     fn a_node_with_its_first_data_is_of_the_claim_that_wrote_them() {
-        let nodes = SharedNodes::default();
-        let (mut one, mut other) = (sign(&nodes, "one"), sign(&nodes, "other"));
+        let node = Arc::default();
+        let (mut one, mut other) = (sign(&node, "one"), sign(&node, "other"));
         assert!(!other.recognise(b"one", &stat(7, 0)));
         assert!(one.recognise(b"one", &stat(7, 0)));
         assert!(one.recognise(b"__REVOKE__", &stat(7, 1)), "by now it knows the transaction");
@@ -118,23 +96,12 @@ mod tests {
 
     #[test]
     fn a_node_whose_data_were_overwritten_is_of_the_first_claim_that_may_have_made_it_and_of_no_other() {
-        let nodes = SharedNodes::default();
-        let (mut one, mut other) = (sign(&nodes, "one"), sign(&nodes, "other"));
+        let node = Arc::default();
+        let (mut one, mut other) = (sign(&node, "one"), sign(&node, "other"));
         assert!(other.recognise(b"__REVOKE__", &stat(7, 1)));
         assert!(!one.recognise(b"__REVOKE__", &stat(7, 1)));
         assert!(!one.recognise(b"one", &stat(7, 0)), "the reply came after all, and the node is taken");
         assert!(one.recognise(b"one", &stat(9, 0)), "the next node is another's to take");
-        assert!(!sign(&nodes, "third").recognise(b"__REVOKE__", &stat(7, 2)), "it is long gone");
-    }
-
-    #[test]
-    fn paths_that_nobody_uses_are_forgotten() {
-        let nodes = SharedNodes::default();
-        for i in 0..10 {
-            nodes.at(&format!("/{i}")).take(1);
-        }
-        assert_eq!(nodes.by_path.lock().unwrap().len(), 1);
-        let used = nodes.at("/a");
-        assert!(used.take(7) && !nodes.at("/a").take(7));
+        assert!(!sign(&node, "third").recognise(b"__REVOKE__", &stat(7, 2)), "it is long gone");
     }
 }

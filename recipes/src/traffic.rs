@@ -15,6 +15,8 @@ const LENGTH: usize = 4;
 const REQUEST_HEADER: usize = LENGTH + 8;
 /// xid, zxid and error code. A reply that reports an error is nothing else.
 const REPLY_HEADER: usize = LENGTH + 16;
+/// Kind, end mark and error code, of each operation of a transaction.
+const OPERATION_HEADER: usize = 4 + 1 + 4;
 pub(crate) const STAT: usize = 68;
 /// Kind and state of a notification; its path follows.
 const NOTIFICATION: usize = 8;
@@ -101,6 +103,17 @@ pub(crate) const fn create_reply_len(path: usize) -> usize {
 /// `delete`: path, version.
 pub(crate) const fn delete_request_len(path: usize) -> usize {
     string_len(path) + 4
+}
+
+/// A transaction that deletes a node and sets the data of another. Each operation has a header of its kind, whether it
+/// is the last, and an error code; an empty one ends the transaction.
+pub(crate) const fn release_request_len(path: usize, parent: usize, note: usize) -> usize {
+    3 * OPERATION_HEADER + delete_request_len(path) + set_data_request_len(parent, note)
+}
+
+/// The reply to that: the stat of the node that was set.
+pub(crate) const fn release_reply_len() -> usize {
+    3 * OPERATION_HEADER + STAT
 }
 
 /// A read: path, watch flag.

@@ -6,7 +6,9 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, Stat, StateWatcher};
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat, StateWatcher,
+};
 
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
@@ -27,6 +29,21 @@ pub(crate) struct Wire {
     policy: NodePolicy,
 }
 
+/// Why a node was not deleted with a note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotingError {
+    /// The note was refused, so nothing was done.
+    Note,
+    /// As of a deletion without a note.
+    Delete(ClientError),
+}
+
+impl From<ClientError> for NotingError {
+    fn from(error: ClientError) -> Self {
+        Self::Delete(error)
+    }
+}
+
 /// A watch that was set; dropping it takes it back.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -35,14 +52,24 @@ pub(crate) struct Watch {
     path_len: usize,
 }
 
+/// What has ended a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// The node has gone.
+    Deleted,
+    /// Something else: the node has changed, or the session has ended. The caller looks again.
+    Otherwise,
+}
+
 impl Watch {
-    /// Waits until the watched node changes or goes, or the session ends. The caller looks again in any case.
-    pub(crate) async fn fired(self) {
+    /// Waits until the watched node changes or goes, or the session ends.
+    pub(crate) async fn fired(self) -> Fired {
         let Self { wire, watcher, path_len } = self;
-        let event = wire.tether.receive(watcher.changed()).await;
-        if event.is_some_and(|event| event.event_type != EventType::Session) {
+        let event = wire.tether.receive(watcher.changed()).await.map(|event| event.event_type);
+        if event.is_some_and(|event| event != EventType::Session) {
             wire.counters.notified(path_len);
         }
+        if event == Some(EventType::NodeDeleted) { Fired::Deleted } else { Fired::Otherwise }
     }
 }
 
@@ -99,6 +126,56 @@ impl Wire {
         let deleted = self.answer(client.delete(path, None).await);
         self.replied(sent, &deleted, |()| 0);
         deleted
+    }
+
+    /// Deletes a node and sets the data of another, `noted`, if those still have that `version`: both or neither.
+    pub(crate) async fn delete_noting(
+        &self,
+        path: &str,
+        noted: &str,
+        note: &[u8],
+        version: i32,
+    ) -> Result<(), NotingError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::release_request_len(self.path_len(path), self.path_len(noted), note.len()));
+        let mut transaction = client.new_multi_writer();
+        transaction.add_delete(path, None)?;
+        transaction.add_set_data(noted, note, Some(version))?;
+        let (done, refused) = match transaction.commit().await {
+            Ok(_) => (Ok(()), None),
+            Err(MultiWriteError::OperationFailed { index, source }) => (Err(source), Some(index)),
+            Err(MultiWriteError::RequestFailed { source }) => (Err(source), None),
+        };
+        let done = self.answer(done);
+        self.replied(sent, &done, |()| traffic::release_reply_len());
+        done.map_err(|error| if refused == Some(1) { NotingError::Note } else { NotingError::Delete(error) })
+    }
+
+    /// The stat of a node, `None` of one that is missing.
+    pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let stat = self.answer(client.check_stat(path).await);
+        self.replied(sent, &stat, |stat| stat.map_or(0, |_| traffic::STAT));
+        stat
+    }
+
+    /// The paths of the ephemeral nodes of this session that begin with `path`.
+    pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::string_len(self.path_len(path)));
+        let paths = self.answer(client.list_ephemerals(path).await);
+        self.replied(sent, &paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len);
+        paths
+    }
+
+    /// Lists the children of a node, with its stat.
+    pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
+        let (client, sent) = (self.client()?, self.pulse.now());
+        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        let children = self.answer(client.get_children(path).await);
+        self.replied(sent, &children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT);
+        children
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {

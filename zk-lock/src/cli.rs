@@ -85,7 +85,8 @@ pub(crate) struct Cli {
     /// Path of the lock; missing parents are created
     #[arg(long, required_unless_present = "list", conflicts_with = "list")]
     path: Option<String>,
-    /// mutex, read, write, semaphore-mutex, semaphore=N (up to N hold at a time) or naive (everyone watches one node)
+    /// mutex, handoff (as mutex, for long queues), read, write, semaphore-mutex, semaphore=N (up to N hold at a time) or
+    /// naive (everyone watches one node)
     #[arg(long, value_name = "RECIPE", default_value_t = Recipe::Mutex, conflicts_with = "list")]
     recipe: Recipe,
     /// How long to wait for the lock, such as 5s or 1m30s; 0s takes it only when it is free [default: for ever]

@@ -4,15 +4,16 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use zk_recipes::{AnyLock, Error, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session};
+use zk_recipes::{AnyLock, Error, HandoffMutex, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session};
 
 /// What `--recipe` may be.
-pub(crate) const KNOWN: &str = "mutex, read, write, semaphore-mutex, semaphore=N, naive";
+pub(crate) const KNOWN: &str = "mutex, handoff, read, write, semaphore-mutex, semaphore=N, naive";
 
 /// A recipe, as `--recipe` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Mutex,
+    Handoff,
     Read,
     Write,
     SemaphoreMutex,
@@ -26,6 +27,7 @@ impl FromStr for Recipe {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "mutex" => Ok(Self::Mutex),
+            "handoff" => Ok(Self::Handoff),
             "read" => Ok(Self::Read),
             "write" => Ok(Self::Write),
             "semaphore-mutex" => Ok(Self::SemaphoreMutex),
@@ -43,6 +45,7 @@ impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mutex => f.write_str("mutex"),
+            Self::Handoff => f.write_str("handoff"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::SemaphoreMutex => f.write_str("semaphore-mutex"),
@@ -58,6 +61,7 @@ impl Recipe {
         let options = |node_data| LockOptions { node_data, ..LockOptions::default() };
         Ok(match self {
             Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
+            Self::Handoff => HandoffMutex::with_options(session, path, options(node_data))?.into(),
             Self::Read => RwLock::with_options(session, path, options(node_data))?.read().into(),
             Self::Write => RwLock::with_options(session, path, options(node_data))?.write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_unknown_recipe_is_answered_with_the_known_ones() {
-        for text in ["", "Mutex", "mutex ", "semaphore", "handoff"] {
+        for text in ["", "Mutex", "mutex ", "semaphore", "hand-off"] {
             assert_eq!(text.parse::<Recipe>().unwrap_err(), format!("no such recipe; known are {KNOWN}"), "{text:?}");
         }
     }

@@ -40,7 +40,9 @@ impl Permits {
         }
         loop {
             match self.watch(ours).await? {
-                (permits, Some(watch)) if permits < wanted => watch.fired().await,
+                (permits, Some(watch)) if permits < wanted => {
+                    watch.fired().await;
+                }
                 _ => return Ok(()),
             }
         }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use testbed::TestChroot;
-use zk_recipes::{AnyLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig};
+use zk_recipes::{AnyLock, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig};
 use zookeeper_client::Client;
 
 /// How long anything that must happen may take on a busy machine. Never waited for unless the test fails.
@@ -15,6 +15,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) enum Recipe {
     Naive,
     Mutex,
+    Handoff,
     Read,
     Write,
     SemaphoreMutex,
@@ -22,8 +23,8 @@ pub(crate) enum Recipe {
     Semaphore,
 }
 
-pub(crate) const RECIPES: [Recipe; 6] =
-    [Recipe::Naive, Recipe::Mutex, Recipe::Read, Recipe::Write, Recipe::SemaphoreMutex, Recipe::Semaphore];
+pub(crate) const RECIPES: [Recipe; 7] =
+    [Recipe::Naive, Recipe::Mutex, Recipe::Handoff, Recipe::Read, Recipe::Write, Recipe::SemaphoreMutex, Recipe::Semaphore];
 
 impl Recipe {
     /// A lock of this recipe.
@@ -31,6 +32,7 @@ impl Recipe {
         match self {
             Self::Naive => NaiveLock::new(session, path).unwrap().into(),
             Self::Mutex => Mutex::new(session, path).unwrap().into(),
+            Self::Handoff => HandoffMutex::new(session, path).unwrap().into(),
             Self::Read => RwLock::new(session, path).unwrap().read().into(),
             Self::Write => RwLock::new(session, path).unwrap().write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path).unwrap().into(),
@@ -43,6 +45,7 @@ impl Recipe {
         match self {
             Self::Naive => "/locks/naive/node",
             Self::Mutex => "/locks/mutex",
+            Self::Handoff => "/locks/handoff",
             Self::Read => "/locks/read",
             Self::Write => "/locks/write",
             Self::SemaphoreMutex => "/locks/semaphore-mutex",

@@ -1,0 +1,61 @@
+//! What those who use one thing of a session share.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// One value a key, for as long as somebody uses it.
+#[derive(Debug)]
+pub(crate) struct Registry<K, T> {
+    used: Mutex<HashMap<K, Weak<T>>>,
+}
+
+impl<K, T> Default for Registry<K, T> {
+    fn default() -> Self {
+        Self { used: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash, T: Default> Registry<K, T> {
+    /// The value of `key`, a new one if nobody uses one.
+    pub(crate) fn at(&self, key: K) -> Arc<T> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = used.get(&key).and_then(Weak::upgrade) {
+            return value;
+        }
+        // A session may live long and meet many keys. Those that nobody uses are looked for before the table grows.
+        if used.len() == used.capacity() {
+            used.retain(|_, value| value.strong_count() > 0);
+        }
+        let value = Arc::default();
+        used.insert(key, Arc::downgrade(&value));
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_use_one_key_at_a_time_share_its_value() {
+        let registry = Registry::<&str, Mutex<u32>>::default();
+        let one = registry.at("/a");
+        *one.lock().unwrap() += 1;
+        assert_eq!(*registry.at("/a").lock().unwrap(), 1);
+        assert_eq!(*registry.at("/b").lock().unwrap(), 0);
+        drop(one);
+        assert_eq!(*registry.at("/a").lock().unwrap(), 0, "nobody used it any more");
+    }
+
+    #[test]
+    fn keys_that_nobody_uses_are_forgotten() {
+        let registry = Registry::<String, u32>::default();
+        let used = registry.at("/used".to_owned());
+        for i in 0..10_000 {
+            registry.at(format!("/{i}"));
+        }
+        assert!(registry.used.lock().unwrap().len() < 64);
+        assert!(Arc::ptr_eq(&used, &registry.at("/used".to_owned())));
+    }
+}

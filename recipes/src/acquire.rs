@@ -136,13 +136,7 @@ impl LockQueue {
         Self::of(Naming::Numbered, session, parent, names, node_data)
     }
 
-    fn of(
-        naming: Naming,
-        session: &Session,
-        parent: &str,
-        names: Names,
-        node_data: Vec<u8>,
-    ) -> Result<Self, Error> {
+    fn of(naming: Naming, session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
         node::validate_path(parent)?;
         validate_node_data(&node_data)?;
         Ok(Self {
@@ -284,7 +278,7 @@ impl LockQueue {
                 Naming::Protected => self.list_ahead(&place).await?,
                 Naming::Numbered => {
                     let losses = self.session.liveness().losses();
-                    self.see_noted(&place, &self.noted(&place).await?, losses)
+                    self.see_noted(&place, &self.read_note(&place).await?, losses)
                 }
             },
         };
@@ -292,7 +286,12 @@ impl LockQueue {
     }
 
     /// Creates our node with the number of the node named `neighbour`, and returns its name.
-    pub(crate) async fn create_beside(&self, claim: &mut Claim, prefix: &str, neighbour: &str) -> Result<String, Error> {
+    pub(crate) async fn create_beside(
+        &self,
+        claim: &mut Claim,
+        prefix: &str,
+        neighbour: &str,
+    ) -> Result<String, Error> {
         let (_, sequence) = self.contender(neighbour);
         let created = self.create(claim, &format!("{prefix}{sequence}"), CreateMode::Ephemeral).await?;
         Ok(node::name(&created.path).to_owned())
@@ -344,17 +343,21 @@ impl LockQueue {
     async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
         seen.losses = self.session.liveness().losses();
         if self.naming == Naming::Numbered {
-            let noted = self.noted(place).await?;
+            let noted = self.read_note(place).await?;
             seen.noted_version = noted.version_to_replace();
-            if noted.released.passes(predecessor, place.sequence) {
-                return Ok(Seen { ahead: Ahead::nobody(), ..seen });
+            let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
+            if is_admitted || noted.released.passes(predecessor, place.sequence) {
+                // Others may have given up behind us. Then we have to ask for our own node, after the note.
+                let is_there = is_admitted || self.are_present([place.name.as_str()].into_iter()).await? == [true];
+                seen.ahead = Ahead::nobody();
+                return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
             }
         }
         if let Some(floor) = self.known.floor(seen.incarnation) {
             seen.ahead.raise(floor);
         }
         // Whoever goes on in its own place was not seen before.
-        if self.names.may_downgrade() || !seen.ahead.is_worth_probing() {
+        if self.names.may_downgrade() || !seen.ahead.is_complete() || !seen.ahead.is_cheap_to_probe() {
             let noted_version = seen.noted_version;
             return Ok(Seen { noted_version, ..self.list_ahead(place).await? });
         }
@@ -377,15 +380,13 @@ impl LockQueue {
         try_join_all(probes).await
     }
 
-    /// What the last holder has left; and, asked for after that, for the same reason as in a listing, our own node is
-    /// there.
-    async fn noted(&self, place: &Place) -> Result<Noted, Error> {
-        let data = retry_lost_reply(|| self.session.wire().data(&self.parent));
-        let (data, present) = join(data, self.are_present([place.name.as_str()].into_iter())).await;
-        match (data, present?.as_slice()) {
-            (Ok((data, stat)), [true]) => Ok(Noted::new(&data, &stat)),
-            (Ok(_) | Err(ClientError::NoNode), _) => Err(self.node_deleted(place)),
-            (Err(error), _) => Err(self.session.explain("read", &self.parent, error)),
+    /// What the last holder has left.
+    async fn read_note(&self, place: &Place) -> Result<Noted, Error> {
+        match retry_lost_reply(|| self.session.wire().data(&self.parent)).await {
+            Ok((data, stat)) => Ok(Noted::new(&data, &stat)),
+            // It is there as long as our node is.
+            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
+            Err(error) => Err(self.session.explain("read", &self.parent, error)),
         }
     }
 
@@ -408,7 +409,7 @@ impl LockQueue {
 
     fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
         let marker = self.names.marker(Mode::Exclusive);
-        let ahead = if noted.admits_at_creation(place.sequence, place.token.get()) {
+        let ahead = if noted.admits(place.sequence.before(), place.sequence, place.token.get()) {
             Ahead::nobody()
         } else {
             Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))

@@ -14,7 +14,7 @@ const REMEMBERED_MAX: usize = 12;
 const CHILDREN_PER_PROBE: usize = 128;
 
 /// Those who bar the way of a contender, as far as they may be there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ahead {
     /// Their names, the nearest last.
     nearest: Vec<(Sequence, String)>,
@@ -44,10 +44,11 @@ impl Ahead {
         Self { nearest: Vec::new(), beyond: None, listed: 0 }
     }
 
-    /// Whoever has the number before `own`, of whom the name is known without a listing, and nobody knows who else.
+    /// Whoever has the number before `own`, if that one is named by its number alone. Who else is ahead, or has that
+    /// number under another name, is not known without a listing.
     pub(crate) fn number_before(own: Sequence, name: impl FnOnce(Sequence) -> String) -> Self {
         let number = own.before();
-        Self { nearest: vec![(number, name(number))], beyond: Some(number.before()), listed: 0 }
+        Self { nearest: vec![(number, name(number))], beyond: Some(number), listed: 0 }
     }
 
     /// The nearest: the one to watch. `None` when nobody is known by name.
@@ -77,9 +78,14 @@ impl Ahead {
         self.nearest.retain(|_| present.next().unwrap_or(true));
     }
 
-    /// Whether it is enough to ask for those that are remembered, and cheaper than another listing.
-    pub(crate) fn is_worth_probing(&self) -> bool {
-        self.beyond.is_none() && self.nearest.len() * CHILDREN_PER_PROBE <= self.listed
+    /// Whether all of them are remembered by name, so that whoever asks for these need not list the queue.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.beyond.is_none()
+    }
+
+    /// Whether to ask for them is cheaper than another listing.
+    pub(crate) fn is_cheap_to_probe(&self) -> bool {
+        self.nearest.len() * CHILDREN_PER_PROBE <= self.listed
     }
 
     /// The names of those that are remembered.

@@ -179,12 +179,7 @@ impl Mark {
     }
 
     /// Finds the node of a `create` whose reply was lost, of those that this very session owns.
-    pub(crate) async fn find(
-        &self,
-        wire: &Wire,
-        session_id: i64,
-        parent: &str,
-    ) -> Result<Option<Found>, ClientError> {
+    pub(crate) async fn find(&self, wire: &Wire, session_id: i64, parent: &str) -> Result<Option<Found>, ClientError> {
         let Self::Data { mark, .. } = self else {
             let Self::Name(prefix) = self else { return Ok(None) };
             let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;

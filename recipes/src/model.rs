@@ -2,8 +2,9 @@
 //! contenders every order there is.
 //!
 //! Contenders are the state machines of `acquire.rs`, `claim.rs`, `reaper.rs` and `semaphore.rs`, one request a step, and
-//! decide by the library's own code: how nodes are named, parsed and found again, who holds and who waits for whom,
-//! who is let in by a `try`, how leases are counted, when a hold is lost. [`Rules`] names the decisions. The second half
+//! decide by the library's own code: how nodes are named, parsed and found again, who holds and who waits for whom, what
+//! a contender remembers of those ahead and what a holder's note says, who is let in by a `try`, how leases are counted,
+//! when a hold is lost. [`Rules`] names the decisions. The second half
 //! of the tests swaps one of them for a mistake that others have made, and expects the same checker to find it.
 //!
 //! # What is modelled
@@ -11,6 +12,9 @@
 //! * One server: the children of the lock's parents, with number and session, and watches that fire once.
 //! * A request that is applied or not, and whose reply comes or not; the search for a node of unknown name; `acquire`,
 //!   `try_acquire`, a downgrade, permits one by one and several at once.
+//! * A waiter that lists the queue again or asks for those that it has seen ahead, whichever is cheaper: here either,
+//!   wherever it may. What it learns from others of its session, all contenders here learn from each other.
+//! * The note of a holder, and what else is read with it, as the server counts it.
 //! * At any moment: a cancel or a deadline that passes (one and the same here: either way the claim is deleted, by
 //!   name or after a search, until it is gone), the death of a process, a silence that costs the hold, the expiry of a
 //!   session, the deletion of a waiter's node by hand, a notification without a deletion.
@@ -26,8 +30,9 @@
 //!   a write which was lost on a broken connection is not applied after the next `sync`.
 //! * That the leases of one `acquire_many` are created together, with one prefix, and looked for together: here it is one
 //!   after the other, and each has a prefix of its own.
-//! * Missing parents, refused requests, a count of permits that changes, several contenders on one session, numbers that
-//!   wrap, revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
+//! * Missing parents and those that are deleted, refused requests and data of the lock's node that are no notes, a count
+//!   of permits that changes, several contenders on one session beyond what they tell each other, numbers that wrap,
+//!   revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
 //!   add leases because the place in the queue of one was deleted by hand.
 //! * More contenders than here. A contender that comes again is one more contender.
@@ -44,7 +49,9 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use self::properties::{AWAKE, CLEAN, EXCLUSION, ORDER, SERVED, find_endless_run};
 use self::protocol::{Faults, Protocol, Rules};
-use self::server::Program::{self, Downgrade, FlatPermit, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write};
+use self::server::Program::{
+    self, Downgrade, FlatPermit, Handoff, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write,
+};
 use crate::node::Names;
 use crate::queue::{Queue, Verdict};
 
@@ -58,17 +65,30 @@ fn check(model: Protocol, states_min: usize) {
 
 #[test]
 fn three_contenders_of_a_mutex_stand_every_fault() {
-    check(Protocol::new(&[Lock, Lock, Lock], Faults::ALL), 10_000);
+    check(Protocol::new(&[Lock, Lock, Lock], Faults::ALL), 20_000);
 }
 
 #[test]
-fn four_contenders_of_a_mutex_stand_every_fault() {
-    check(Protocol::new(&[Lock, Lock, Lock, Lock], Faults::ALL), 180_000);
+fn four_contenders_of_a_mutex_stand_most_faults() {
+    check(Protocol::new(&[Lock, Lock, Lock, Lock], Faults::FEW), 45_000);
+}
+
+#[test]
+fn what_is_handed_over_stands_every_fault() {
+    check(Protocol::new(&[Handoff, Handoff, Handoff], Faults::ALL), 25_000);
+    check(Protocol::new(&[Handoff, Handoff, Handoff, Handoff], Faults::FEW), 35_000);
+}
+
+#[test]
+fn what_is_handed_over_queues_with_contenders_that_leave_no_notes() {
+    check(Protocol::new(&[Handoff, Handoff, Lock], Faults::ALL), 110_000);
+    check(Protocol::new(&[Handoff, Handoff, Handoff, Lock], Faults::FEW), 240_000);
+    check(Protocol::new(&[Handoff, Handoff, TryLock], Faults::ALL), 70_000);
 }
 
 #[test]
 fn who_only_tries_disturbs_nobody_who_waits() {
-    check(Protocol::new(&[Lock, Lock, TryLock], Faults::ALL), 25_000);
+    check(Protocol::new(&[Lock, Lock, TryLock], Faults::ALL), 45_000);
 }
 
 #[test]
@@ -86,8 +106,8 @@ fn a_downgrade_lets_no_writer_in_between() {
 
 #[test]
 fn of_a_semaphore_no_more_hold_than_there_are_permits() {
-    check(Protocol::new(&[Permit, Permit, Permit], Faults::ALL), 450_000);
-    check(Protocol::new(&[Permit, Permit, Permit, Permit], Faults::FEW), 100_000);
+    check(Protocol::new(&[Permit, Permit, Permit], Faults::ALL), 650_000);
+    check(Protocol::new(&[Permit, Permit, Permit, Permit], Faults::FEW), 250_000);
 }
 
 #[test]
@@ -123,6 +143,7 @@ const RENEWED: Faults = Faults { renewals: true, ..Faults::FEW };
 fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
     for (programs, faults) in [
         ([Lock, Lock, TryLock], Faults::ALL),
+        ([Handoff, Handoff, Lock], Faults::FEW),
         ([Downgrade, Write, Read], Faults::FEW),
         ([Permit, Permit, TryPermit], Faults::FEW),
         ([Permit, TwoPermits, TwoPermits], Faults::FEW),
@@ -233,4 +254,42 @@ fn planted_the_adoption_of_a_node_of_an_earlier_session_is_found() {
 fn planted_a_hold_that_outlives_its_session_is_found() {
     let rules = Rules { loses_before_expiry: false, ..Rules::default() };
     expect_failure_of_these_rules_only(&[Lock, Lock], Faults { expiries: true, ..Faults::NONE }, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_hand_over_to_who_does_not_know_that_its_node_is_there_is_found() {
+    let rules =
+        Rules { admits: |noted, predecessor, own, _| noted.released.passes(predecessor, own), ..Rules::default() };
+    let faults = Faults { deletions: true, ..Faults::NONE };
+    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_contender_that_takes_any_only_child_for_itself_is_found() {
+    let rules = Rules {
+        admits: |noted, predecessor, own, _| [1, 2].iter().any(|czxid| noted.admits(predecessor, own, *czxid)),
+        ..Rules::default()
+    };
+    let faults = Faults { deletions: true, ..Faults::NONE };
+    expect_failure_of_these_rules_only(&[Handoff, Handoff], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_predecessor_that_gave_up_and_is_taken_for_one_that_released_is_found() {
+    let rules = Rules { passes: |_, _, _| true, ..Rules::default() };
+    let faults = Faults { cancels: true, ..Faults::NONE };
+    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_note_of_who_never_held_is_found() {
+    let rules = Rules { notes_from_the_grant_on: false, ..Rules::default() };
+    let faults = Faults { cancels: true, ..Faults::NONE };
+    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_waiter_that_asks_for_those_ahead_and_not_for_its_own_node_is_found() {
+    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { checks_own: false, ..Rules::default() });
+    expect_failure_of_these_rules_only(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
 }

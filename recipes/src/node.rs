@@ -188,6 +188,14 @@ impl Sequence {
         Self(self.0.wrapping_sub(1))
     }
 
+    /// How many were created from this one on, of twice `created_twice` in all in this parent: the server counts the
+    /// creations, and appends the count before each. `None` if that is no count.
+    pub(crate) fn created_since(self, created_twice: i32) -> Option<i32> {
+        // Twice the count wraps twice as often as the numbers do.
+        let since = created_twice.wrapping_sub(self.0.wrapping_mul(2));
+        (since >= 0 && since % 2 == 0).then_some(since / 2)
+    }
+
     /// Parses what follows the last `marker` in a name.
     pub(crate) fn parse(name: &str, marker: &str) -> Option<Self> {
         let (_, digits) = name.rsplit_once(marker)?;

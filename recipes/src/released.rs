@@ -30,11 +30,13 @@ pub(crate) struct Noted {
     pub(crate) incarnation: i64,
     /// The version of its data.
     version: i32,
-    /// The transaction that wrote the data.
-    written: i64,
-    /// The transaction that created or deleted a child last, and how many there were after it.
+    /// The transaction that created or deleted a child last.
     changed: i64,
+    /// How many children there are.
     children: i32,
+    /// How many were created and deleted so far, as the server counts: all that have been created count twice, those
+    /// that are there once less.
+    changes: i32,
 }
 
 impl Released {
@@ -47,8 +49,8 @@ impl Released {
         sequence.map_or(Self::Foreign, Self::Through)
     }
 
-    /// Whether whoever waited for `predecessor` holds: it has held and released. `own` is the number of who asks; a note
-    /// of a later one would be wrong.
+    /// Whether everybody up to `predecessor` has gone, because one of them from that number on has held and released.
+    /// `own` is the number of who asks; a note of a later one would be wrong.
     pub(crate) fn passes(self, predecessor: Sequence, own: Sequence) -> bool {
         match self {
             Self::Through(released) => released.queue_cmp(predecessor).is_ge() && released.queue_cmp(own).is_lt(),
@@ -68,9 +70,9 @@ impl Noted {
             released: Released::parse(data),
             incarnation: stat.czxid,
             version: stat.version,
-            written: stat.mzxid,
             changed: stat.pzxid,
             children: stat.num_children,
+            changes: stat.cversion,
         }
     }
 
@@ -79,12 +81,17 @@ impl Noted {
         (self.released != Released::Foreign).then_some(self.version)
     }
 
-    /// Whether the contender `own`, created by the transaction `czxid`, held from then on. Read after the creation. Only
-    /// what was true in the very transaction counts: its node may have been deleted since, and another have come to hold.
-    pub(crate) fn admits_at_creation(&self, own: Sequence, czxid: i64) -> bool {
+    /// Whether this alone proves that the contender `own`, created by the transaction `czxid`, holds: that nobody is
+    /// ahead of it, no one between `predecessor` and it being there, and that its own node is there still.
+    pub(crate) fn admits(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         let is_alone = self.changed == czxid && self.children == 1;
-        let was_passed = self.written < czxid && self.released.passes(own.before(), own);
-        is_alone || was_passed
+        is_alone || self.released.passes(predecessor, own) && self.lacks_nobody_from(own)
+    }
+
+    /// Whether, if nobody is ahead of `own`, it is there, and all that were created after it. Its number is the count of
+    /// creations before its own.
+    fn lacks_nobody_from(&self, own: Sequence) -> bool {
+        own.created_since(self.changes.wrapping_add(self.children)) == Some(self.children)
     }
 }
 
@@ -98,15 +105,16 @@ mod tests {
         Sequence::parse(&format!("lock-{number:010}"), "lock-").unwrap()
     }
 
-    fn noted(data: &[u8], written: i64, changed: i64, children: i32) -> Noted {
+    /// The lock's node after `created` contenders, of which `children` are there.
+    fn noted(data: &[u8], changed: i64, created: i32, children: i32) -> Noted {
         let stat = Stat {
             czxid: 1,
-            mzxid: written,
+            mzxid: 1,
             pzxid: changed,
             ctime: 0,
             mtime: 0,
             version: 3,
-            cversion: 0,
+            cversion: created.wrapping_mul(2).wrapping_sub(children),
             aversion: 0,
             ephemeral_owner: 0,
             data_length: 0,
@@ -139,18 +147,33 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_holds_from_its_creation_if_it_was_alone_then() {
-        assert!(noted(b"", 1, 9, 1).admits_at_creation(sequence(7), 9));
-        assert!(!noted(b"", 1, 9, 2).admits_at_creation(sequence(7), 9), "somebody else is there");
-        assert!(!noted(b"", 1, 10, 1).admits_at_creation(sequence(7), 9), "the one that is there may be another");
+    fn a_contender_that_is_alone_since_its_creation_holds() {
+        let admits = |noted: Noted| noted.admits(sequence(6), sequence(7), 9);
+        assert!(admits(noted(b"", 9, 8, 1)));
+        assert!(!admits(noted(b"", 9, 8, 2)), "somebody else is there");
+        assert!(!admits(noted(b"", 10, 9, 1)), "the one that is there may be another");
     }
 
     #[test]
-    fn a_contender_holds_from_its_creation_if_the_one_ahead_had_released_before() {
+    fn a_contender_that_was_passed_the_lock_holds_if_its_own_node_is_certainly_there() {
         let data = note(sequence(6));
-        assert!(noted(&data, 8, 12, 3).admits_at_creation(sequence(7), 9));
-        assert!(!noted(&data, 10, 12, 3).admits_at_creation(sequence(7), 9), "released after: to be looked at again");
-        assert!(!noted(&data, 8, 12, 3).admits_at_creation(sequence(8), 9), "somebody is between");
+        let admits = |noted: Noted| noted.admits(sequence(6), sequence(7), 9);
+        assert!(admits(noted(&data, 12, 8, 1)));
+        assert!(admits(noted(&data, 12, 10, 3)), "and two that came later");
+        assert!(!admits(noted(&data, 12, 10, 2)), "one has gone, and it may be this one");
+        assert!(!noted(&data, 12, 10, 2).admits(sequence(7), sequence(8), 10), "the one ahead has not released");
+    }
+
+    #[test]
+    fn the_counts_of_creations_wrap_with_the_numbers() {
+        for number in [i32::MAX, i32::MIN, -1, 1 << 30] {
+            let data = note(sequence(number).before());
+            let admits = |created: i32, children| {
+                noted(&data, 12, created, children).admits(sequence(number).before(), sequence(number), 9)
+            };
+            assert!(admits(number.wrapping_add(1), 1) && admits(number.wrapping_add(3), 3));
+            assert!(!admits(number.wrapping_add(3), 2) && !admits(number.wrapping_add(1), 0));
+        }
     }
 
     proptest! {

@@ -4,17 +4,27 @@ use stateright::{Model, Property};
 use zookeeper_client::Stat;
 
 use super::properties;
-use super::server::{Claim, Phase, Program, Slot, State};
-use super::steps::remove_named;
+use super::server::{Claim, Phase, Program, Seen, Slot, State};
+use super::steps::{self, remove_named};
 use crate::claim;
-use crate::node::Names;
+use crate::node::{Names, Sequence};
 use crate::queue::{Queue, Verdict};
+use crate::released::{Noted, Released};
 
 /// The decisions that the contenders make. By default those of the library; a test that plants a mistake swaps one.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     /// Who holds, and for whom to wait.
     pub(super) verdict: for<'a> fn(&'a [String], Names, &str) -> Verdict<'a>,
+    /// Whether a contender of the second number holds, by what is known of the lock's node. The predecessor, of the first
+    /// number, has gone; the transaction has created the contender.
+    pub(super) admits: fn(&Noted, Sequence, Sequence, i64) -> bool,
+    /// Whether the note says that nobody is ahead.
+    pub(super) passes: fn(Released, Sequence, Sequence) -> bool,
+    /// Whether to ask for the own node after everything else.
+    pub(super) checks_own: bool,
+    /// Whether only who has held leaves a note.
+    pub(super) notes_from_the_grant_on: bool,
     /// Whether this session, the last argument, created the node that was found by its prefix.
     pub(super) is_ours: fn(&Stat, i64) -> bool,
     /// Whether to look for the node at all before `create` is repeated.
@@ -27,6 +37,10 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             verdict: |children, names, own| Queue::from_children(children, names).verdict(own),
+            admits: Noted::admits,
+            passes: Released::passes,
+            checks_own: true,
+            notes_from_the_grant_on: true,
             is_ours: claim::is_ours,
             finds_before_repeating: true,
             loses_before_expiry: true,
@@ -92,6 +106,8 @@ pub(super) struct Protocol {
 pub(super) enum Action {
     /// A request is sent, applied and answered, and the contender acts on the answer.
     Step(usize),
+    /// The contender asks for those that it has seen ahead, instead of listing the queue.
+    Probe(usize),
     /// A write is lost on the way, or its reply is.
     LoseReply {
         client: usize,
@@ -137,16 +153,26 @@ impl Protocol {
     /// dead expire.
     pub(super) fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         for (i, client) in state.clients.iter().enumerate() {
-            match client.phase {
+            match &client.phase {
                 _ if client.ended => actions.push(Action::Step(i)),
                 Phase::Look
                 | Phase::Create(_)
                 | Phase::Find(_)
+                | Phase::ReadNote { .. }
+                | Phase::ReadNoteOf(_)
+                | Phase::CheckOwn
+                | Phase::Probe(_)
                 | Phase::List(_)
                 | Phase::Watch(..)
                 | Phase::WatchLeases
                 | Phase::Unlock => actions.push(Action::Step(i)),
-                Phase::Sleep(kind, number) if !state.has(kind, number) => actions.push(Action::Wake(i)),
+                Phase::Again => {
+                    actions.push(Action::Step(i));
+                    if steps::ahead_now(state, i).is_complete() && client.program.may_probe() {
+                        actions.push(Action::Probe(i));
+                    }
+                }
+                Phase::Sleep(kind, number) if !state.has(*kind, *number) => actions.push(Action::Wake(i)),
                 Phase::SleepOnLeases { changed: true } => actions.push(Action::Wake(i)),
                 Phase::Clean => {
                     let claimed = Slot::ALL.into_iter().filter(|slot| client.claim(*slot) != Claim::Disarmed);
@@ -182,14 +208,14 @@ impl Protocol {
         let faults = &self.faults;
         let losing = faults.replies_lost_max.is_none_or(|max| state.replies_lost < max);
         for (i, client) in state.clients.iter().enumerate() {
-            let phase = client.phase;
+            let phase = &client.phase;
             if matches!(phase, Phase::Done | Phase::Dead) || client.ended {
                 continue;
             }
             for slot in Slot::ALL.into_iter().filter(|_| losing) {
                 let deletes = matches!(client.claim(slot), Claim::Named(_) | Claim::Found(_));
                 let writes = match phase {
-                    Phase::Create(of) => of == slot,
+                    Phase::Create(of) => *of == slot,
                     Phase::Unlock => slot == Slot::First,
                     Phase::Clean => deletes,
                     _ => false,
@@ -198,7 +224,7 @@ impl Protocol {
                     actions.extend([true, false].map(|applied| Action::LoseReply { client: i, slot, applied }));
                 }
             }
-            if faults.cancels && phase != Phase::Clean {
+            if faults.cancels && *phase != Phase::Clean {
                 actions.push(Action::GiveUp(i));
             }
             if faults.crashes {
@@ -210,7 +236,18 @@ impl Protocol {
             if faults.expiries && (client.hold().is_none() || !self.rules.loses_before_expiry) {
                 actions.push(Action::Expire(i));
             }
-            let waits = matches!(phase, Phase::List(_) | Phase::Watch(..) | Phase::WatchLeases) || client.is_asleep();
+            let waits = client.is_asleep()
+                || matches!(
+                    phase,
+                    Phase::List(_)
+                        | Phase::Again
+                        | Phase::ReadNote { .. }
+                        | Phase::ReadNoteOf(_)
+                        | Phase::CheckOwn
+                        | Phase::Probe(_)
+                        | Phase::Watch(..)
+                        | Phase::WatchLeases
+                );
             if faults.deletions && waits && client.hold().is_none() {
                 let deletable = |slot: &Slot| *slot == Slot::First || state.leases_deleted == 0;
                 let there = Slot::ALL.into_iter().filter(|slot| client.node(*slot).is_some());
@@ -219,7 +256,7 @@ impl Protocol {
             if faults.touches && matches!(phase, Phase::Sleep(..)) {
                 actions.push(Action::Touch(i));
             }
-            if faults.renewals && phase == Phase::Find(Slot::First) && client.session == 0 {
+            if faults.renewals && *phase == Phase::Find(Slot::First) && client.session == 0 {
                 actions.push(Action::Renew(i));
             }
         }
@@ -244,14 +281,19 @@ impl Model for Protocol {
         match action {
             Action::Step(i) => self.step(&mut next, i),
             Action::LoseReply { client, slot, applied } => self.lose_reply(&mut next, client, slot, applied),
-            Action::Wake(i) => {
-                let leases = matches!(next.clients[i].phase, Phase::SleepOnLeases { .. });
-                next.clients[i].phase = Phase::List(if leases { Slot::Second } else { Slot::First });
+            Action::Probe(i) => {
+                next.clients[i].seen = Seen(steps::ahead_now(&next, i));
+                next.clients[i].phase = Phase::Probe(vec![]);
             }
-            Action::Touch(i) => next.clients[i].phase = Phase::List(Slot::First),
+            Action::Wake(i) => next.clients[i].wake(),
+            Action::Touch(i) => {
+                if let Phase::Sleep(kind, number) = next.clients[i].phase {
+                    next.clients[i].phase = Phase::Watch(kind, number);
+                }
+            }
             Action::Proceed(i) => {
                 let client = &mut next.clients[i];
-                match (client.phase, client.program) {
+                match (&client.phase, client.program) {
                     (Phase::Hold, Program::Downgrade) if !client.lost => client.phase = Phase::Create(Slot::Second),
                     (Phase::HoldBoth, _) => client.phase = Phase::Unlock,
                     _ => client.give_up(),

@@ -1,11 +1,16 @@
 //! What is on the server, and what each contender knows of it.
 
-use crate::node::{Mode, Names};
+use std::cmp::Ordering;
+
+use crate::ahead::Ahead;
+use crate::node::{Mode, Names, Sequence};
 
 /// What a node wants, as its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Lock,
+    /// As `Lock`, and its name is known to whoever has the next number.
+    Numbered,
     Read,
     Write,
     Lease,
@@ -14,7 +19,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn names(self) -> Names {
         match self {
-            Self::Lock => Names::MUTEX,
+            Self::Lock | Self::Numbered => Names::MUTEX,
             Self::Read | Self::Write => Names::READ_WRITE,
             Self::Lease => Names::LEASES,
         }
@@ -22,7 +27,7 @@ impl Kind {
 
     pub(super) fn mode(self) -> Mode {
         match self {
-            Self::Lock | Self::Write => Mode::Exclusive,
+            Self::Lock | Self::Numbered | Self::Write => Mode::Exclusive,
             Self::Read | Self::Lease => Mode::Shared,
         }
     }
@@ -48,7 +53,7 @@ impl Node {
     /// Whether it is ahead of `other` in the queue, and the two do not share. The specification, written without the
     /// library's code.
     pub(super) fn bars(&self, other: &Self) -> bool {
-        let alone = |node: &Self| matches!(node.kind, Kind::Lock | Kind::Write);
+        let alone = |node: &Self| node.kind.mode() == Mode::Exclusive;
         self.kind != Kind::Lease && self.number < other.number && (alone(self) || alone(other))
     }
 }
@@ -60,6 +65,8 @@ pub(super) enum Program {
     Lock,
     /// `Mutex::try_acquire`.
     TryLock,
+    /// `HandoffMutex::acquire`.
+    Handoff,
     /// `ReadLock::acquire`.
     Read,
     /// `WriteLock::acquire`.
@@ -94,6 +101,7 @@ impl Program {
         match (self, slot) {
             (Self::Permit | Self::TryPermit | Self::TwoPermits, Slot::Second | Slot::Third) => Kind::Lease,
             (Self::Lock | Self::TryLock | Self::FlatPermit, _) => Kind::Lock,
+            (Self::Handoff, _) => Kind::Numbered,
             (Self::Permit | Self::TryPermit | Self::TwoPermits, Slot::First) => Kind::Lock,
             (Self::Read, _) | (Self::Downgrade, Slot::Second) => Kind::Read,
             (Self::Write | Self::Downgrade, _) => Kind::Write,
@@ -107,6 +115,12 @@ impl Program {
             Self::TwoPermits => &[Slot::Second, Slot::Third],
             _ => &[],
         }
+    }
+
+    /// Whether it may ask for those whom it has seen ahead instead of listing again. In a queue where others go on in
+    /// their own place, as writers do that read, that would not be enough.
+    pub(super) fn may_probe(self) -> bool {
+        self.kind(Slot::First).names() == Names::MUTEX && self != Self::FlatPermit
     }
 
     /// Whether it gives up when it is not granted at once.
@@ -127,15 +141,27 @@ pub(super) enum Claim {
 }
 
 /// The next thing that a contender does or waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Phase {
     /// `try_acquire` reads before it writes.
     Look,
     Create(Slot),
     /// The reply to `create` was lost.
     Find(Slot),
+    /// Reads the note of the last holder, in the flight of `create`. Since that was applied, others may have come or gone.
+    ReadNote {
+        changed: bool,
+    },
     /// Lists and decides: of its place in the queue, or, `Second`, of what it wants once it has that.
     List(Slot),
+    /// The one of this number that it watched has gone. It reads the note of the last holder.
+    ReadNoteOf(u8),
+    /// Was passed the lock, and asks whether its own node is there.
+    CheckOwn,
+    /// The predecessor has gone. It lists again, or asks for those whom it has seen ahead.
+    Again,
+    /// Asks for those whom it has seen ahead, one after the other, and then for its own node. So many have been found.
+    Probe(Vec<bool>),
     /// Reads the predecessor with a watch.
     Watch(Kind, u8),
     Sleep(Kind, u8),
@@ -183,18 +209,48 @@ pub(super) struct Client {
     pub(super) ended: bool,
     /// Whether it has taken its hold for lost.
     pub(super) lost: bool,
+    /// Whether it leaves a note when its node goes.
+    pub(super) notes: bool,
+    pub(super) seen: Seen,
+}
+
+/// What a contender remembers of those ahead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Seen(pub(super) Ahead);
+
+impl Ord for Seen {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Any order will do. Contenders that differ in nothing before this are rare.
+        format!("{self:?}").cmp(&format!("{other:?}"))
+    }
+}
+
+impl PartialOrd for Seen {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Client {
     pub(super) fn new(program: Program) -> Self {
         let phase = if program.only_tries() { Phase::Look } else { Phase::Create(Slot::First) };
-        Self { program, phase, claims: [Claim::Disarmed; 3], nodes: vec![], session: 0, ended: false, lost: false }
+        Self {
+            program,
+            phase,
+            claims: [Claim::Disarmed; 3],
+            nodes: vec![],
+            session: 0,
+            ended: false,
+            lost: false,
+            notes: false,
+            seen: Seen(Ahead::nobody()),
+        }
     }
 
     /// What it would tell its user that it holds.
     pub(super) fn hold(&self) -> Option<Hold> {
         let by_second = if self.program == Program::Downgrade { Hold::Shared } else { Hold::Permit };
-        let hold = match (self.phase, self.program) {
+        let hold = match (&self.phase, self.program) {
             (Phase::Hold, Program::Read) => Hold::Shared,
             (Phase::Hold, Program::FlatPermit) => Hold::Permit,
             (Phase::Hold | Phase::HoldBoth, _) => Hold::Alone,
@@ -229,6 +285,7 @@ impl Client {
     /// Gives up what it wants or has; whatever it may have created is cleaned up.
     pub(super) fn give_up(&mut self) {
         self.phase = Phase::Clean;
+        self.seen = Seen(Ahead::nobody());
         self.finish_cleaning();
     }
 
@@ -241,6 +298,18 @@ impl Client {
     /// Learns that its session is gone, and with it everything that it had.
     pub(super) fn end(&mut self) {
         (self.phase, self.claims, self.ended) = (Phase::Done, [Claim::Disarmed; 3], false);
+        self.seen = Seen(Ahead::nobody());
+    }
+
+    /// Hears of what it has waited for.
+    pub(super) fn wake(&mut self) {
+        if let Phase::Sleep(_, number) | Phase::Watch(_, number) = self.phase {
+            self.seen.0.pop();
+            let notes = self.program == Program::Handoff;
+            self.phase = if notes { Phase::ReadNoteOf(number) } else { Phase::Again };
+        } else {
+            self.phase = Phase::List(Slot::Second);
+        }
     }
 }
 
@@ -256,12 +325,25 @@ pub(super) struct State {
     pub(super) overtaken: bool,
     pub(super) replies_lost: u8,
     pub(super) leases_deleted: u8,
+    /// What the last holder that leaves notes has noted.
+    pub(super) released: Option<u8>,
+    /// The number before which nobody is any more, as contenders that were granted have told the others of their session.
+    pub(super) floor: Option<u8>,
 }
 
 impl State {
     pub(super) fn new(programs: &[Program]) -> Self {
         let clients = programs.iter().copied().map(Client::new).collect();
-        Self { clients, next_numbers: [0; 2], granted_last: None, overtaken: false, replies_lost: 0, leases_deleted: 0 }
+        Self {
+            clients,
+            next_numbers: [0; 2],
+            granted_last: None,
+            overtaken: false,
+            replies_lost: 0,
+            leases_deleted: 0,
+            released: None,
+            floor: None,
+        }
     }
 
     /// The nodes of the parent in which `kind` is, each with the index of its contender.
@@ -296,19 +378,39 @@ impl State {
         client.nodes.push(Node { slot, kind, number, session: client.session });
         client.nodes.sort_unstable();
         self.notify_of_leases(kind);
+        self.note_change(i);
         number
     }
 
     /// Deletes those of a contender's nodes that `goes` picks.
     pub(super) fn delete(&mut self, i: usize, goes: impl Fn(&Node) -> bool) {
-        let mut leases_go = false;
+        let (mut any_goes, mut leases_go) = (false, false);
         self.clients[i].nodes.retain(|node| {
+            any_goes |= goes(node);
             leases_go |= node.kind == Kind::Lease && goes(node);
             !goes(node)
         });
         if leases_go {
             self.notify_of_leases(Kind::Lease);
         }
+        if any_goes {
+            self.note_change(self.clients.len());
+        }
+    }
+
+    /// Tells those whose look is still to come that the queue is no longer what it was when their nodes were created.
+    /// Contender `i` is not told.
+    fn note_change(&mut self, i: usize) {
+        for (_, client) in self.clients.iter_mut().enumerate().filter(|(other, _)| *other != i) {
+            if let Phase::ReadNote { changed } = &mut client.phase {
+                *changed = true;
+            }
+        }
+    }
+
+    /// How many contenders have been created in the queue.
+    pub(super) fn created(&self) -> u8 {
+        self.next_numbers[0]
     }
 
     fn notify_of_leases(&mut self, kind: Kind) {
@@ -330,9 +432,29 @@ impl State {
         if kind.mode() == Mode::Exclusive {
             overtaken |= self.granted_last.is_some_and(|last| last > number);
             self.granted_last = self.granted_last.max(Some(number));
+            self.floor = self.granted_last.filter(|_| kind.names() == Names::MUTEX);
         }
         self.overtaken |= overtaken;
     }
+}
+
+/// The number of a node, as the library reads it from its name.
+pub(super) fn sequence(number: u8) -> Sequence {
+    let name = name_for_others(Kind::Lock, number);
+    Names::MUTEX.parse(&name).map(|(_, sequence)| sequence).expect("BUG: a name that was built is not read")
+}
+
+/// The name of a node as another contender remembers it: without what stands for the uuid, which says nothing to it.
+pub(super) fn name_for_others(kind: Kind, number: u8) -> String {
+    format!("{kind:?}-{}{number:010}", kind.names().marker(kind.mode()))
+}
+
+/// What such a name says.
+pub(super) fn remembered(name: &str) -> (Kind, u8) {
+    let kind = if name.starts_with("Numbered-") { Kind::Numbered } else { Kind::Lock };
+    let number = name.rsplit_once('-').and_then(|(_, digits)| digits.parse().ok());
+    // The number before the first, which no node has.
+    (kind, number.unwrap_or(u8::MAX))
 }
 
 /// The name of a node, as the library and the server together build it. The contender and the slot stand for the uuid.
@@ -341,5 +463,8 @@ pub(super) fn name(i: usize, slot: Slot, kind: Kind, number: u8) -> String {
 }
 
 pub(super) fn prefix(i: usize, slot: Slot, kind: Kind) -> String {
+    if kind == Kind::Numbered {
+        return kind.names().marker(kind.mode()).to_owned();
+    }
     format!("_c_{i}{}-{}", slot as u8, kind.names().marker(kind.mode()))
 }

@@ -3,35 +3,59 @@
 use zookeeper_client::Stat;
 
 use super::protocol::Protocol;
-use super::server::{self, Claim, Client, Kind, Phase, Program, Slot, State};
+use super::server::{self, Claim, Client, Kind, Phase, Program, Seen, Slot, State};
+use crate::ahead::Ahead;
 use crate::leases::{self, Leases};
 use crate::node::{self, Names};
 use crate::queue::{Queue, Verdict};
+use crate::released::{self, Noted};
 
 impl Protocol {
     pub(super) fn step(&self, state: &mut State, i: usize) {
         let client = &state.clients[i];
-        let phase = match client.phase {
+        let phase = match client.phase.clone() {
             _ if client.ended => return state.clients[i].end(),
             Phase::Look if self.is_free(state, client.program) => Phase::Create(Slot::First),
             Phase::Look => Phase::Done,
             Phase::Create(slot) => {
                 let number = state.create(i, slot);
                 state.clients[i].set_claim(slot, Claim::Named(number));
+                state.clients[i].notes = !self.rules.notes_from_the_grant_on;
                 after_create(&state.clients[i], slot)
             }
             Phase::Find(slot) => match self.find(state, i, slot) {
                 Some(number) => {
                     state.clients[i].set_claim(slot, Claim::Named(number));
-                    after_create(&state.clients[i], slot)
+                    match after_create(&state.clients[i], slot) {
+                        // Nobody knows what has happened since the creation.
+                        Phase::ReadNote { .. } => Phase::ReadNote { changed: true },
+                        phase => phase,
+                    }
                 }
                 None => Phase::Create(slot),
             },
-            Phase::List(Slot::First) => self.decide(state, i),
+            Phase::List(Slot::First) | Phase::Again => self.decide(state, i),
+            Phase::ReadNote { changed } => self.decide_at_creation(state, i, changed),
+            Phase::ReadNoteOf(predecessor) => {
+                // Whoever waited was created long before the last change.
+                let (noted, own) = (noted(state, 2), server::sequence(own_number(state, i)));
+                let predecessor = server::sequence(predecessor);
+                match (self.rules.admits)(&noted, predecessor, own, 1) {
+                    true => grant(state, i),
+                    false if (self.rules.passes)(noted.released, predecessor, own) => Phase::CheckOwn,
+                    false => Phase::Again,
+                }
+            }
+            Phase::CheckOwn if self.rules.checks_own && client.node(Slot::First).is_none() => Phase::Clean,
+            Phase::CheckOwn => grant(state, i),
+            Phase::Probe(found) => self.probe(state, i, found),
             Phase::List(_) if client.program == Program::Downgrade => decide_on_downgrade(state, i),
             Phase::List(_) => self.decide_on_leases(state, i),
             Phase::Watch(kind, number) if state.has(kind, number) => Phase::Sleep(kind, number),
-            Phase::Watch(..) => Phase::List(Slot::First),
+            Phase::Watch(..) => {
+                state.clients[i].wake();
+                state.clients[i].phase.clone()
+            }
             Phase::WatchLeases if self.verdict_on_leases(state, i) == leases::Verdict::Full => {
                 Phase::SleepOnLeases { changed: false }
             }
@@ -61,21 +85,55 @@ impl Protocol {
         let kind = program.kind(Slot::First);
         let children = state.children(kind);
         match (self.rules.verdict)(&children, kind.names(), &own_name(state, i, Slot::First)) {
-            Verdict::Granted => {
-                if program != Program::FlatPermit {
-                    state.note_grant(i);
-                }
-                if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
-            }
+            Verdict::Granted => grant(state, i),
             Verdict::Behind { .. } if program.only_tries() => Phase::Clean,
             Verdict::Behind { predecessor } => {
                 let position = children.iter().position(|child| child == predecessor);
                 let watched = position.and_then(|position| state.nodes(kind).nth(position));
                 let (_, node) = watched.expect("BUG: a predecessor that is not in the listing");
+                if program.may_probe() {
+                    remember(state, i);
+                }
                 Phase::Watch(node.kind, node.number)
             }
             // An error, and the claim is dropped.
             Verdict::Missing => Phase::Clean,
+        }
+    }
+
+    /// What a contender does that has created its node and read the last holder's note in the same flight.
+    fn decide_at_creation(&self, state: &mut State, i: usize, changed: bool) -> Phase {
+        // The creation was transaction 1.
+        let (noted, own) = (noted(state, if changed { 2 } else { 1 }), server::sequence(own_number(state, i)));
+        if (self.rules.admits)(&noted, own.before(), own, 1) {
+            return grant(state, i);
+        }
+        let name = |_| match own_number(state, i).checked_sub(1) {
+            Some(number) => server::name_for_others(Kind::Numbered, number),
+            None => String::new(),
+        };
+        let ahead = Ahead::number_before(own, name);
+        let (kind, number) = ahead.predecessor().map(|(_, name)| server::remembered(name)).expect("BUG: nobody ahead");
+        state.clients[i].seen = Seen(ahead);
+        Phase::Watch(kind, number)
+    }
+
+    /// What a contender does that asks for those whom it has seen ahead. The last is its own node.
+    fn probe(&self, state: &mut State, i: usize, mut found: Vec<bool>) -> Phase {
+        let client = &mut state.clients[i];
+        let asked = client.seen.0.names().nth(found.len()).map(server::remembered);
+        if let Some((kind, number)) = asked {
+            found.push(state.has(kind, number));
+            return Phase::Probe(found);
+        }
+        if self.rules.checks_own && client.node(Slot::First).is_none() {
+            return Phase::Clean;
+        }
+        client.seen.0.keep(&found);
+        match client.seen.0.predecessor().map(|(_, name)| server::remembered(name)) {
+            _ if client.seen.0.is_nobody() => grant(state, i),
+            Some((kind, number)) => Phase::Watch(kind, number),
+            None => Phase::List(Slot::First),
         }
     }
 
@@ -107,6 +165,11 @@ impl Protocol {
     fn find(&self, state: &State, i: usize, slot: Slot) -> Option<u8> {
         let client = &state.clients[i];
         let kind = client.program.kind(slot);
+        if kind == Kind::Numbered {
+            // By its data, which only the contender has written.
+            let node = client.nodes.iter().find(|node| node.slot == slot)?;
+            return (self.rules.is_ours)(&stat_of(node.session), client.session.into()).then_some(node.number);
+        }
         let children = state.children(kind);
         let found = node::find_protected(&children, &server::prefix(i, slot, kind)).next()?;
         let position = children.iter().position(|child| child == found)?;
@@ -118,7 +181,7 @@ impl Protocol {
         if self.faults.replies_lost_max.is_some() {
             state.replies_lost += 1;
         }
-        if let Phase::Create(_) = state.clients[i].phase {
+        if matches!(state.clients[i].phase, Phase::Create(_)) {
             if applied {
                 state.create(i, slot);
             }
@@ -149,8 +212,58 @@ impl Protocol {
     }
 }
 
-/// Deletes the node that a claim names, if it is there.
+/// Lets the contender hold, or go on to what it wanted the lock for.
+fn grant(state: &mut State, i: usize) -> Phase {
+    let program = state.clients[i].program;
+    state.clients[i].seen = Seen(Ahead::nobody());
+    state.clients[i].notes = program == Program::Handoff;
+    if program != Program::FlatPermit {
+        state.note_grant(i);
+    }
+    if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
+}
+
+/// Notes whom the contender sees ahead in a listing.
+fn remember(state: &mut State, i: usize) {
+    let kind = state.clients[i].program.kind(Slot::First);
+    let children: Vec<String> =
+        state.nodes(kind).map(|(_, node)| server::name_for_others(node.kind, node.number)).collect();
+    let own = server::name_for_others(kind, own_number(state, i));
+    let ahead = Queue::from_children(&children, kind.names()).ahead_of(&own);
+    state.clients[i].seen = Seen(ahead.expect("BUG: a contender behind another is not in the listing"));
+}
+
+/// Whom a contender has seen ahead, without those of whom others of its session know better.
+pub(super) fn ahead_now(state: &State, i: usize) -> Ahead {
+    let mut ahead = state.clients[i].seen.0.clone();
+    if let Some(floor) = state.floor {
+        ahead.raise(server::sequence(floor));
+    }
+    ahead
+}
+
+/// The data of the lock's node, and what else is read with it, after the transaction `changed`.
+fn noted(state: &State, changed: i64) -> Noted {
+    let data = state.released.map(|number| released::note(server::sequence(number)));
+    let children = state.nodes(Kind::Lock).count().try_into().expect("BUG: too many nodes");
+    let cversion = 2 * i32::from(state.created()) - children;
+    let stat = Stat { pzxid: changed, cversion, num_children: children, ..stat_of(0) };
+    Noted::new(&data.unwrap_or_default(), &stat)
+}
+
+fn own_number(state: &State, i: usize) -> u8 {
+    match state.clients[i].claim(Slot::First) {
+        Claim::Named(number) => number,
+        claim => unreachable!("BUG: {claim:?} has no name"),
+    }
+}
+
+/// Deletes the node that a claim names, if it is there, and leaves a note in its stead if it was that of a holder.
 pub(super) fn remove_named(state: &mut State, i: usize, slot: Slot) {
+    let is_there = state.clients[i].node(slot).is_some();
+    if let (true, true, Claim::Named(number)) = (state.clients[i].notes, is_there, state.clients[i].claim(slot)) {
+        state.released = Some(number);
+    }
     if let Claim::Named(number) | Claim::Found(number) = state.clients[i].claim(slot) {
         state.delete(i, |node| (node.slot, node.number) == (slot, number));
     }
@@ -161,6 +274,7 @@ fn after_create(client: &Client, slot: Slot) -> Phase {
     let unnamed = |slot: &Slot| !matches!(client.claim(*slot), Claim::Named(_));
     match client.program.leases().iter().copied().find(unnamed) {
         Some(lacking) if slot != Slot::First => Phase::Create(lacking),
+        _ if slot == Slot::First && client.program == Program::Handoff => Phase::ReadNote { changed: false },
         _ if slot == Slot::First => Phase::List(Slot::First),
         _ => Phase::List(Slot::Second),
     }

@@ -23,8 +23,15 @@ pub(crate) enum Recipe {
     Semaphore,
 }
 
-pub(crate) const RECIPES: [Recipe; 7] =
-    [Recipe::Naive, Recipe::Mutex, Recipe::Handoff, Recipe::Read, Recipe::Write, Recipe::SemaphoreMutex, Recipe::Semaphore];
+pub(crate) const RECIPES: [Recipe; 7] = [
+    Recipe::Naive,
+    Recipe::Mutex,
+    Recipe::Handoff,
+    Recipe::Read,
+    Recipe::Write,
+    Recipe::SemaphoreMutex,
+    Recipe::Semaphore,
+];
 
 impl Recipe {
     /// A lock of this recipe.

@@ -26,7 +26,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Those of a listing who bar the way of one contender, in any order, of `listed` contenders in all.
-    pub(crate) fn new<'a>(mut ahead: Vec<(Sequence, &'a str)>, listed: usize) -> Self {
+    pub(crate) fn new(mut ahead: Vec<(Sequence, &str)>, listed: usize) -> Self {
         let mut beyond = None;
         if ahead.len() > REMEMBERED_MAX {
             let forgotten = ahead.len() - REMEMBERED_MAX;

@@ -9,6 +9,7 @@ mod contract;
 mod curator_names;
 mod deadline;
 mod example;
+mod handoff;
 mod interop;
 mod known_faults;
 mod lost_replies;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tempfile::NamedTempFile;
 use tokio::task::{JoinSet, yield_now};
-use zk_recipes::{AnyLock, LockOptions, Mutex, RwLock};
+use zk_recipes::{AnyLock, HandoffMutex, LockOptions, Mutex, RwLock};
 
 use super::kazoo_session;
 use super::peer::Peer;
@@ -102,10 +102,12 @@ async fn a_counter_under_one_mutex_of_three_languages_stays_exact() {
     for _ in 0..CONTENDERS {
         spawn_peer(&mut contenders, Peer::curator(&lab).await, &request, "incremented");
         spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &request, "incremented");
-        let lock = Mutex::new(&kazoo_session(&lab).await, MUTEX).unwrap();
-        contenders.spawn(increment(lock.into(), Counter::open(path)));
+        let ours = kazoo_session(&lab).await;
+        for lock in [Mutex::new(&ours, MUTEX).unwrap().into(), HandoffMutex::new(&ours, MUTEX).unwrap().into()] {
+            contenders.spawn(increment(lock, Counter::open(path)));
+        }
     }
-    finish("mutex", begun, contenders, path, 3 * CONTENDERS * ROUNDS).await;
+    finish("mutex", begun, contenders, path, 4 * CONTENDERS * ROUNDS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Mutexes.
 
-use zk_recipes::{LockOptions, Mutex};
+use zk_recipes::{HandoffMutex, LockOptions, Mutex};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
@@ -34,5 +34,33 @@ async fn our_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other
     let mut kazoo = Peer::kazoo(&lab).await;
     let options = LockOptions { kazoo: true, ..LockOptions::default() };
     let ours = Mutex::with_options(&session, PATH, options).unwrap();
+    Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_handoff_mutex_and_curator_s_mutex_exclude_each_other() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let mut curator = Peer::curator(&lab).await;
+    let pair = Pair::new(HandoffMutex::new(&session, PATH).unwrap(), "mutex", PATH);
+    pair.assert_exclusion(&lab, &mut curator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_handoff_mutex_and_a_kazoo_lock_with_curator_s_names_exclude_each_other() {
+    let lab = Lab::open().await;
+    let session = kazoo_session(&lab).await;
+    let mut kazoo = Peer::kazoo(&lab).await;
+    let pair = Pair::new(HandoffMutex::new(&session, PATH).unwrap(), "mutex", PATH);
+    pair.assert_exclusion(&lab, &mut kazoo).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_handoff_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other() {
+    let lab = Lab::open().await;
+    let session = kazoo_session(&lab).await;
+    let mut kazoo = Peer::kazoo(&lab).await;
+    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    let ours = HandoffMutex::with_options(&session, PATH, options).unwrap();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }

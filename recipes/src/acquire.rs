@@ -85,8 +85,6 @@ pub(crate) struct Place {
     pub(crate) token: FencingToken,
     mode: Mode,
     sequence: Sequence,
-    /// What it saw when it had taken the place.
-    seen: Seen,
 }
 
 /// What a contender saw when it looked at the queue last.
@@ -166,8 +164,8 @@ impl LockQueue {
     pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let (mut claim, prefix) = self.claim(mode);
         let granted = deadline.bound(async {
-            let place = self.enqueue(&mut claim, &prefix).await?;
-            let seen = self.wait_for_grant(&place).await?;
+            let (place, seen) = self.enqueue(&mut claim, &prefix).await?;
+            let seen = self.wait_for_grant(&place, seen).await?;
             Ok((place, seen))
         });
         match granted.await {
@@ -185,12 +183,11 @@ impl LockQueue {
             if !Queue::from_children(&self.list().await?, self.names).admits(mode) {
                 return Ok(None);
             }
-            let place = self.enqueue(&mut claim, &prefix).await?;
-            let seen = match self.naming {
-                // Without a listing it may be open whether somebody is there.
-                Naming::Numbered if !place.seen.ahead.is_nobody() => self.list_ahead(&place).await?,
-                _ => place.seen.clone(),
-            };
+            let (place, mut seen) = self.enqueue(&mut claim, &prefix).await?;
+            if self.naming == Naming::Numbered && !seen.ahead.is_nobody() {
+                // The note leaves it open whether somebody is there.
+                seen = self.list_ahead(&place, seen.noted_version).await?;
+            }
             Ok(seen.ahead.is_nobody().then_some((seen, place)))
         };
         match Deadline::after(within).bound(attempt).await {
@@ -204,13 +201,15 @@ impl LockQueue {
     /// Takes a place in the queue without waiting for the grant.
     pub(crate) async fn take_place(&self, mode: Mode) -> Result<(Claim, Place), Error> {
         let (mut claim, prefix) = self.claim(mode);
-        let place = self.enqueue(&mut claim, &prefix).await?;
+        let place = self.place(&self.create(&mut claim, &prefix, CreateMode::EphemeralSequential).await?);
         Ok((claim, place))
     }
 
-    /// Waits for the grant of a place that has been taken. `None` when the deadline came first; the node is gone then.
+    /// Waits for the grant of a place that has been taken, however long ago. `None` when the deadline came first; the node
+    /// is gone then.
     pub(crate) async fn granted(&self, claim: Claim, place: Place, deadline: Deadline) -> Result<Option<Hold>, Error> {
-        match deadline.bound(self.wait_for_grant(&place)).await {
+        let granted = async { self.wait_for_grant(&place, self.look(&place).await?).await };
+        match deadline.bound(granted).await {
             Some(Ok(seen)) => Ok(Some(self.hold(claim, &place, seen))),
             Some(Err(error)) => Err(error),
             None => claim.withdraw().await.map(|()| None),
@@ -252,7 +251,7 @@ impl LockQueue {
     }
 
     /// Creates our node, with the server's next number, and looks at what is ahead of it in the same flight.
-    async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<Place, Error> {
+    async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<(Place, Seen), Error> {
         let losses = self.session.liveness().losses();
         let create = self.create(claim, prefix, CreateMode::EphemeralSequential);
         // Sent in this order, and answered in this order.
@@ -266,23 +265,31 @@ impl LockQueue {
                 (created?, look.map(|(data, stat)| Look::Noted(Noted::new(&data, &stat))))
             }
         };
-        let name = node::name(&created.path).to_owned();
-        let (mode, sequence) = self.contender(&name);
-        let seen = Seen { ahead: Ahead::nobody(), incarnation: 0, losses, noted_version: None };
-        let mut place = Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, seen };
-        place.seen = match look {
-            Ok(Look::Children(children, stat)) if created.at_once => self.see(&place, &children, &stat, losses)?,
+        let place = self.place(&created);
+        let seen = match look {
+            Ok(Look::Children(children, stat)) if created.at_once => {
+                self.see(&place, &children, &stat, None, losses)?
+            }
             Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted, losses),
             // The node was created after the look, or the look went wrong.
-            _ => match self.naming {
-                Naming::Protected => self.list_ahead(&place).await?,
-                Naming::Numbered => {
-                    let losses = self.session.liveness().losses();
-                    self.see_noted(&place, &self.read_note(&place).await?, losses)
-                }
-            },
+            _ => self.look(&place).await?,
         };
-        Ok(place)
+        Ok((place, seen))
+    }
+
+    /// Looks at what is ahead for the first time.
+    async fn look(&self, place: &Place) -> Result<Seen, Error> {
+        let losses = self.session.liveness().losses();
+        match self.naming {
+            Naming::Protected => self.list_ahead(place, None).await,
+            Naming::Numbered => Ok(self.see_noted(place, &self.read_note(place).await?, losses)),
+        }
+    }
+
+    fn place(&self, created: &Created) -> Place {
+        let name = node::name(&created.path).to_owned();
+        let (mode, sequence) = self.contender(&name);
+        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence }
     }
 
     /// Creates our node with the number of the node named `neighbour`, and returns its name.
@@ -312,11 +319,10 @@ impl LockQueue {
     }
 
     /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
-    async fn wait_for_grant(&self, place: &Place) -> Result<Seen, Error> {
-        let mut seen = place.seen.clone();
+    async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
         while !seen.ahead.is_nobody() {
             let Some((predecessor, name)) = seen.ahead.predecessor() else {
-                seen = self.list_ahead(place).await?;
+                seen = self.list_ahead(place, seen.noted_version).await?;
                 continue;
             };
             if self.watch(name).await? == Fired::Deleted {
@@ -358,8 +364,7 @@ impl LockQueue {
         }
         // Whoever goes on in its own place was not seen before.
         if self.names.may_downgrade() || !seen.ahead.is_complete() || !seen.ahead.is_cheap_to_probe() {
-            let noted_version = seen.noted_version;
-            return Ok(Seen { noted_version, ..self.list_ahead(place).await? });
+            return self.list_ahead(place, seen.noted_version).await;
         }
         // Our own node last: if it is there when all ahead of it have gone, it holds.
         let present = self.are_present(seen.ahead.names().chain([place.name.as_str()])).await?;
@@ -370,14 +375,15 @@ impl LockQueue {
         Ok(seen)
     }
 
-    /// Which of these nodes are there. Asked for in one flight, in this order.
+    /// Which of these nodes are there. Asked for in one flight, in this order; after a lost reply all of them again, as
+    /// the order is what the answers are worth.
     async fn are_present(&self, names: impl Iterator<Item = &str>) -> Result<Vec<bool>, Error> {
-        let probes = names.map(|name| async move {
-            let path = node::child(&self.parent, name);
-            let stat = retry_lost_reply(|| self.session.wire().stat(&path)).await;
-            stat.map(|stat| stat.is_some()).map_err(|error| self.session.explain("read", &path, error))
-        });
-        try_join_all(probes).await
+        let paths: Vec<String> = names.map(|name| node::child(&self.parent, name)).collect();
+        let stats = retry_lost_reply(|| try_join_all(paths.iter().map(|path| self.session.wire().stat(path)))).await;
+        match stats {
+            Ok(stats) => Ok(stats.iter().map(Option::is_some).collect()),
+            Err(error) => Err(self.session.explain("read", &self.parent, error)),
+        }
     }
 
     /// What the last holder has left.
@@ -391,20 +397,27 @@ impl LockQueue {
     }
 
     /// Who is ahead of us, by a listing.
-    async fn list_ahead(&self, place: &Place) -> Result<Seen, Error> {
+    async fn list_ahead(&self, place: &Place, noted_version: Option<i32>) -> Result<Seen, Error> {
         let losses = self.session.liveness().losses();
         match retry_lost_reply(|| self.session.wire().children_and_stat(&self.parent)).await {
-            Ok((children, stat)) => self.see(place, &children, &stat, losses),
+            Ok((children, stat)) => self.see(place, &children, &stat, noted_version, losses),
             Err(ClientError::NoNode) => Err(self.node_deleted(place)),
             Err(error) => Err(self.session.explain("list", &self.parent, error)),
         }
     }
 
-    fn see(&self, place: &Place, children: &[String], stat: &Stat, losses: u64) -> Result<Seen, Error> {
+    fn see(
+        &self,
+        place: &Place,
+        children: &[String],
+        stat: &Stat,
+        noted_version: Option<i32>,
+        losses: u64,
+    ) -> Result<Seen, Error> {
         let queue = Queue::from_children(children, self.names);
         self.report_foreign(&queue);
         let ahead = queue.ahead_of(&place.name).ok_or_else(|| self.node_deleted(place))?;
-        Ok(Seen { ahead, incarnation: stat.czxid, losses, noted_version: place.seen.noted_version })
+        Ok(Seen { ahead, incarnation: stat.czxid, losses, noted_version })
     }
 
     fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {

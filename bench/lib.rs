@@ -8,8 +8,8 @@ use zk_recipes::{
 /// How many may hold the semaphore.
 const PERMITS: u32 = 3;
 
-/// The paths of the lock of several.
-const SEVERAL: [&str; 3] = ["/bench/multi/1", "/bench/multi/2", "/bench/multi/3"];
+/// How many locks the lock of several has.
+const MULTI_LOCKS: u32 = 3;
 
 /// A recipe to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,20 +52,37 @@ impl Recipe {
         }
     }
 
-    /// A lock of this recipe at a path of its own.
+    /// Whether one lock lets one hold at a time, so that it can be compared with the mutexes of others.
+    #[must_use]
+    pub fn is_mutex(self) -> bool {
+        !matches!(self, Self::Read | Self::Semaphore | Self::Multi)
+    }
+
+    /// A lock of this recipe at a path that belongs to the recipe.
     ///
     /// # Errors
     /// As the recipe's constructor.
     pub fn lock(self, session: &Session) -> Result<Lock, Error> {
+        self.lock_at(session, &format!("/bench/{}", self.name().replace(' ', "-")))
+    }
+
+    /// A lock of this recipe at `path`.
+    ///
+    /// # Errors
+    /// As the recipe's constructor.
+    pub fn lock_at(self, session: &Session, path: &str) -> Result<Lock, Error> {
         let lock = match self {
-            Self::Naive => NaiveLock::new(session, "/bench/naive")?.into(),
-            Self::Mutex => Mutex::new(session, "/bench/mutex")?.into(),
-            Self::Handoff => HandoffMutex::new(session, "/bench/handoff")?.into(),
-            Self::Read => RwLock::new(session, "/bench/read")?.read().into(),
-            Self::Write => RwLock::new(session, "/bench/write")?.write().into(),
-            Self::SemaphoreMutex => SemaphoreMutex::new(session, "/bench/semaphore-mutex")?.into(),
-            Self::Semaphore => Semaphore::new(session, "/bench/semaphore", PERMITS)?.into(),
-            Self::Multi => return MultiLock::from_paths(session, SEVERAL).map(Lock::Several),
+            Self::Naive => NaiveLock::new(session, path)?.into(),
+            Self::Mutex => Mutex::new(session, path)?.into(),
+            Self::Handoff => HandoffMutex::new(session, path)?.into(),
+            Self::Read => RwLock::new(session, path)?.read().into(),
+            Self::Write => RwLock::new(session, path)?.write().into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.into(),
+            Self::Semaphore => Semaphore::new(session, path, PERMITS)?.into(),
+            Self::Multi => {
+                let paths = (1..=MULTI_LOCKS).map(|i| format!("{path}/{i}"));
+                return MultiLock::from_paths(session, paths).map(Lock::Several);
+            }
         };
         Ok(Lock::One(lock))
     }

@@ -50,6 +50,8 @@ pub(crate) enum Output {
     Null,
     Inherit,
     Pipe,
+    /// A socket, which is the child's standard input as well.
+    Socket,
     Log,
 }
 
@@ -58,6 +60,8 @@ pub(crate) enum Output {
 pub(crate) struct Guard {
     shell: Child,
     lifeline: UnixStream,
+    /// The other end of [`Output::Socket`].
+    dialogue: Option<UnixStream>,
     pid: Pid,
     folder: PathBuf,
     /// Kept open, so that the log can be read after the guard has removed the folder.
@@ -83,10 +87,16 @@ impl Guard {
         folder.write(SCRIPT_NAME, SCRIPT)?;
         let mut command = launch.command(&folder);
         command.stdin(OwnedFd::from(guard_end)).stderr(log.try_clone().map_err(failed())?);
+        let mut dialogue = None;
         match launch.stdout {
             Output::Null => command.stdout(Stdio::null()),
             Output::Inherit => command.stdout(Stdio::inherit()),
             Output::Pipe => command.stdout(Stdio::piped()),
+            Output::Socket => {
+                let (ours, childs) = UnixStream::pair().map_err(failed())?;
+                dialogue = Some(ours);
+                command.stdout(OwnedFd::from(childs))
+            }
             Output::Log => command.stdout(log.try_clone().map_err(failed())?),
         };
         let mut shell = command.spawn().map_err(failed())?;
@@ -98,7 +108,7 @@ impl Guard {
         match (read, line.trim().parse()) {
             (Ok(_), Ok(pid)) => {
                 let (pid, stop_within, folder) = (Pid::from_raw(pid), launch.stop_within, folder.into_path());
-                Ok(Self { shell, lifeline, pid, folder, log, stop_within, status: None })
+                Ok(Self { shell, lifeline, dialogue, pid, folder, log, stop_within, status: None })
             }
             (read, _) => {
                 drop(lifeline);
@@ -116,6 +126,10 @@ impl Guard {
 
     pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.shell.stdout.take()
+    }
+
+    pub(crate) fn take_dialogue(&mut self) -> Option<UnixStream> {
+        self.dialogue.take()
     }
 
     /// The end of what the child wrote to its log, also after it has ended.
@@ -149,6 +163,13 @@ impl Guard {
     }
 }
 
+impl Output {
+    /// What the child reads, as `guard.sh` names it.
+    fn as_input(self) -> &'static str {
+        if matches!(self, Self::Socket) { "output" } else { "empty" }
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         self.request_stop();
@@ -173,7 +194,7 @@ impl Launch {
         let mut command = Command::new("/bin/sh");
         command
             .arg(folder.path().join(SCRIPT_NAME))
-            .args([self.stop_signal.name(), &polls.to_string()])
+            .args([self.stop_signal.name(), &polls.to_string(), self.stdout.as_input()])
             .arg(folder.path())
             .arg(&self.program)
             .args(&self.args)

@@ -1,12 +1,14 @@
 # Runs a program so that neither it nor its folder outlives the process at the other end of standard input.
 #
-#   sh guard.sh SIGNAL POLLS FOLDER PROGRAM [ARGUMENT…]
+#   sh guard.sh SIGNAL POLLS INPUT FOLDER PROGRAM [ARGUMENT…]
+#
+# INPUT is what the program reads: `empty`, or `output` when standard output is a socket that is to be read as well.
 #
 # Standard input is a socket, the lifeline. The program's process id is written to it once the program is about to run.
 # When it reaches end-of-file, for whatever reason, the whole process group gets SIGNAL, and the program gets KILL when it
 # is still there POLLS tenths of a second later. The exit status is the program's (128 + n when signal n ended it).
-signal=$1 polls=$2 folder=$3
-shift 3
+signal=$1 polls=$2 input=$3 folder=$4
+shift 4
 exec 3<&0 </dev/null
 
 # The program gets PATH as it is, while sleep, cat and rm must be found whatever it is.
@@ -40,10 +42,16 @@ if /usr/bin/env --default-signal=INT true 2>/dev/null; then
     launcher='/usr/bin/env --default-signal=INT'
 fi
 
+# The program's input, which is opened this late so that the watcher does not keep the socket open.
+case $input in
+    output) exec 4<&1 ;;
+    *) exec 4</dev/null ;;
+esac
+
 # The program runs in the foreground, because a shell starts background jobs with SIGINT ignored. It does not start at all
 # when the lifeline is gone already, as the write fails then.
 # shellcheck disable=SC2016,SC2086
-$launcher /bin/sh -c 'echo "$$" >"$0/pid" && echo "$$" >&0 && exec "$@" </dev/null' "$folder" "$@" <&3 3<&-
+$launcher /bin/sh -c 'echo "$$" >"$0/pid" && echo "$$" >&0 && exec "$@" <&4 4<&-' "$folder" "$@" <&3 3<&-
 status=$?
 
 {

@@ -1,9 +1,10 @@
 //! Any program as a guarded child.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{ChildStdout, ExitStatus};
+use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
@@ -46,11 +47,13 @@ pub enum Stdout {
     Inherit,
     /// To [`Process::line`].
     Lines,
+    /// To [`Process::line`], while standard input is what [`Process::say`] says.
+    Dialogue,
     /// To the log, with the standard error.
     Log,
 }
 
-/// What [`Process::spawn`] runs. Standard input is always empty.
+/// What [`Process::spawn`] runs. Standard input is empty, but for [`Stdout::Dialogue`].
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// A path, or a name to be found in `PATH`.
@@ -124,6 +127,7 @@ pub struct Process {
     name: String,
     guard: Guard,
     lines: Option<mpsc::Receiver<String>>,
+    input: Option<UnixStream>,
 }
 
 impl Process {
@@ -147,13 +151,18 @@ impl Process {
                 Stdout::Null => Output::Null,
                 Stdout::Inherit => Output::Inherit,
                 Stdout::Lines => Output::Pipe,
+                Stdout::Dialogue => Output::Socket,
                 Stdout::Log => Output::Log,
             },
             log_file: config.log_file,
         };
         let mut guard = Guard::spawn(launch, Folder::create(None)?)?;
-        let lines = guard.take_stdout().map(lines_of);
-        Ok(Self { name: config.program.display().to_string(), guard, lines })
+        let name = config.program.display().to_string();
+        let input = guard.take_dialogue();
+        let output = input.as_ref().map(UnixStream::try_clone).transpose();
+        let output = output.map_err(Error::system(format!("listen to {name}")))?;
+        let lines = guard.take_stdout().map(lines_of).or_else(|| output.map(lines_of));
+        Ok(Self { name, guard, lines, input })
     }
 
     /// The process id of the program, for signals. It is not to be used once [`try_wait`](Self::try_wait) has returned a
@@ -179,6 +188,19 @@ impl Process {
             Ok(line) => Ok(line),
             Err(_) => Err(Error::NotReady { name: self.name.clone(), within, log: self.log_tail() }),
         }
+    }
+
+    /// Writes a line to the program's standard input. Blocks only while the program leaves many kilobytes unread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the program has gone, and when its input does not come from here (see [`Stdout::Dialogue`]).
+    pub fn say(&self, line: &str) -> Result<(), Error> {
+        let written = match &self.input {
+            Some(input) => (&*input).write_all(format!("{line}\n").as_bytes()),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        };
+        written.map_err(Error::system(format!("say {line:?} to {}", self.name)))
     }
 
     /// The last few kilobytes of the log, also after the program has ended.
@@ -232,7 +254,7 @@ impl Process {
 }
 
 /// Reads lines on a thread of its own, which ends with the output or with the receiver.
-fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+fn lines_of(stdout: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(LINES_MAX);
     thread::spawn(move || {
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {

@@ -3,6 +3,7 @@
 pub(crate) mod configuration;
 pub(crate) mod server;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::configuration::{Installation, Settings};
@@ -154,5 +155,18 @@ impl ZooKeeper {
     /// Nothing is lost.
     pub async fn metric(&self, name: &str) -> Result<u64, Error> {
         self.server.metric(name).await
+    }
+
+    /// Every counter that `mntr` gives as a whole number, all of one moment, by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`metric`](Self::metric).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn metrics(&self) -> Result<BTreeMap<String, u64>, Error> {
+        self.server.metrics().await
     }
 }

@@ -1,5 +1,6 @@
 //! One ZooKeeper process and its data, alone or in an ensemble.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -166,9 +167,14 @@ impl Server {
 
     /// One counter of `mntr`, zero when it is not listed.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64, Error> {
+        Ok(self.metrics().await?.get(name).copied().unwrap_or(0))
+    }
+
+    /// Every counter of `mntr` that is a whole number.
+    pub(crate) async fn metrics(&self) -> Result<BTreeMap<String, u64>, Error> {
         let answer = self.ask("mntr").await?;
-        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
-        Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+        let lines = answer.lines().filter_map(|line| line.split_once('\t'));
+        Ok(lines.filter_map(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?))).collect())
     }
 }
 

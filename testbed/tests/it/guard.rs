@@ -37,6 +37,32 @@ async fn a_process_gets_its_arguments_and_environment_and_an_empty_input() {
 }
 
 #[tokio::test]
+async fn a_dialogue_is_the_programs_input_and_output() {
+    let config = shell("while read -r line; do echo \"not $line\"; done; echo bye");
+    let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Dialogue, ..config }).unwrap();
+    for word in ["so", "yet"] {
+        process.say(word).unwrap();
+        assert_eq!(line(&mut process).await, format!("not {word}"));
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_program_is_the_end_of_its_dialogue() {
+    let config = shell("read -r line; echo \"$line\"");
+    let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Dialogue, ..config }).unwrap();
+    process.say("last words").unwrap();
+    assert_eq!(line(&mut process).await, "last words");
+    assert_eq!(process.line(DEADLINE).await.unwrap(), None);
+    assert!(process.say("anybody there?").is_err());
+}
+
+#[tokio::test]
+async fn a_process_without_a_dialogue_cannot_be_spoken_to() {
+    let error = Process::spawn(shell("exec sleep 600")).unwrap().say("hello").unwrap_err();
+    assert!(error.to_string().contains("say \"hello\" to sh"), "{error}");
+}
+
+#[tokio::test]
 async fn the_process_id_is_the_programs_own() {
     let mut process = Process::spawn(shell("echo $$; exec sleep 600")).unwrap();
     assert_eq!(line(&mut process).await, process.pid().to_string());

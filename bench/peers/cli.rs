@@ -1,0 +1,158 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+
+use crate::implementation::Implementation;
+
+const AFTER_HELP: &str = "\
+Writes bench-peers.md, bench-peers.json and bench-peers.svg. bench/peers/README.md says how it is measured.
+
+Exit codes:
+    0  everything was measured, or could not be within its bounds, which the report says
+    1  an implementation failed, or a waiter was not served exactly once, which the report says
+    3  the server, a peer or the machine did not do its part
+   64  wrong usage
+  130  interrupted (Ctrl-C, SIGTERM)";
+
+/// Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
+#[derive(Debug, Parser)]
+#[command(name = "bench-peers", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Contend for locks as the lines of standard input say
+    #[command(hide = true)]
+    Worker,
+}
+
+/// What is measured, and how.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Settings {
+    /// Timed repetitions, beside one that warms up and one that counts bytes
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    reps: u16,
+    /// How long the hand-offs of each measurement are counted
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_window)]
+    pub(crate) window: Duration,
+    /// Numbers of contenders
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,30,300,1500",
+        value_parser = clap::value_parser!(u32).range(1..=5000)
+    )]
+    contenders: Vec<u32>,
+    /// Implementations to measure [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = names())]
+    only: Vec<String>,
+    /// Seed of the order of the measurements
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Waiters that queue for one lock at once and are served in one go; 0 leaves that out
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub(crate) waiters: u32,
+    /// Folder of the report
+    #[arg(long, value_name = "DIR", default_value = "target")]
+    pub(crate) out: PathBuf,
+}
+
+impl Settings {
+    /// Timed repetitions.
+    pub(crate) fn reps(&self) -> usize {
+        self.reps.into()
+    }
+
+    /// Numbers of contenders, in ascending order, each once.
+    pub(crate) fn contenders(&self) -> Vec<u32> {
+        let mut contenders = self.contenders.clone();
+        contenders.sort_unstable();
+        contenders.dedup();
+        contenders
+    }
+
+    /// The implementations that were asked for, in the order of the report.
+    pub(crate) fn implementations(&self) -> Vec<Implementation> {
+        let is_wanted = |implementation: &Implementation| {
+            self.only.is_empty() || self.only.iter().any(|name| name == implementation.name())
+        };
+        Implementation::all().into_iter().filter(is_wanted).collect()
+    }
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(Implementation::all().into_iter().map(Implementation::name))
+}
+
+fn parse_window(text: &str) -> Result<Duration, String> {
+    let window =
+        humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 500ms or 2s"))?;
+    if (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&window) {
+        Ok(window)
+    } else {
+        Err("the window must be from 1ms to 1h long".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn settings(args: &[&str]) -> Settings {
+        Cli::try_parse_from(["bench-peers"].iter().chain(args)).unwrap().settings
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_measure_everything() {
+        let settings = settings(&[]);
+        assert_eq!(settings.implementations(), Implementation::all());
+        assert_eq!(settings.contenders(), [1, 30, 300, 1500]);
+        assert_eq!((settings.reps(), settings.window, settings.waiters), (5, Duration::from_secs(2), 20_000));
+        assert_eq!(settings.out, PathBuf::from("target"));
+    }
+
+    #[test]
+    fn contenders_are_measured_in_ascending_order_and_once() {
+        assert_eq!(settings(&["--contenders", "30,1,30"]).contenders(), [1, 30]);
+    }
+
+    #[test]
+    fn implementations_keep_the_order_of_the_report() {
+        let names: Vec<_> =
+            settings(&["--only", "mutex,raw"]).implementations().into_iter().map(Implementation::name).collect();
+        assert_eq!(names, ["raw", "mutex"]);
+    }
+
+    #[test]
+    fn impossible_values_are_refused() {
+        for args in [
+            ["--reps", "0"],
+            ["--window", "0s"],
+            ["--window", "soon"],
+            ["--contenders", "0"],
+            ["--contenders", "1,x"],
+            ["--only", "redis"],
+            ["--waiters", "100001"],
+        ] {
+            let error = Cli::try_parse_from(["bench-peers"].iter().chain(&args)).unwrap_err().to_string();
+            assert!(error.contains("invalid value"), "{args:?}: {error}");
+        }
+    }
+}

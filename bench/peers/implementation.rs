@@ -1,0 +1,113 @@
+//! What is measured, and where it runs.
+
+use bench::Recipe;
+
+/// A lock of somebody's, or what is measured beside the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Implementation {
+    /// Apache Curator's `InterProcessMutex`.
+    Curator,
+    /// kazoo's `Lock`.
+    Kazoo,
+    /// `Client::lock` of the crate `zookeeper-client`, with Curator's names.
+    ZookeeperClient,
+    /// Creating an ephemeral node of one's own and deleting it: the least that any lock must do, and no exclusion.
+    Raw,
+    /// A recipe of `zk-recipes`.
+    Ours(Recipe),
+}
+
+/// The process that an implementation runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Host {
+    /// A Java virtual machine.
+    Java,
+    /// A Python interpreter.
+    Python,
+    /// This program, as a worker.
+    Rust,
+}
+
+impl Implementation {
+    /// All of them, in the order of the report: those of others, then ours.
+    pub(crate) fn all() -> Vec<Self> {
+        let ours = Recipe::ALL.into_iter().filter(|recipe| recipe.is_mutex()).map(Self::Ours);
+        [Self::Curator, Self::Kazoo, Self::ZookeeperClient, Self::Raw].into_iter().chain(ours).collect()
+    }
+
+    /// The name on the command line, on the wire and in the report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Curator => "curator",
+            Self::Kazoo => "kazoo",
+            Self::ZookeeperClient => "zookeeper-client",
+            Self::Raw => "raw",
+            Self::Ours(recipe) => recipe.name(),
+        }
+    }
+
+    /// The implementation of that name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|implementation| implementation.name() == name)
+    }
+
+    /// Where it runs.
+    pub(crate) fn host(self) -> Host {
+        match self {
+            Self::Curator => Host::Java,
+            Self::Kazoo => Host::Python,
+            Self::ZookeeperClient | Self::Raw | Self::Ours(_) => Host::Rust,
+        }
+    }
+
+    /// Whether it is a recipe of ours whose contenders queue. The naive lock is the control: nobody would use it.
+    pub(crate) fn is_our_queue(self) -> bool {
+        matches!(self, Self::Ours(recipe) if recipe != Recipe::Naive)
+    }
+
+    /// The node whose children are the contenders of the lock at `path`, and how many of them there are when all of the
+    /// contenders have queued. `None` when they do not queue in ZooKeeper.
+    pub(crate) fn queue(self, path: &str, contenders: u32, sessions: u32) -> Option<(String, u32)> {
+        match (self, self.name()) {
+            (Self::Raw | Self::Ours(Recipe::Naive), _) => None,
+            // Waiters of one session queue in memory behind one node.
+            (_, "cohort") => Some((path.to_owned(), sessions)),
+            // The turn to take the permit is queued for, the permit itself is beside that queue.
+            (Self::Ours(Recipe::SemaphoreMutex), _) => Some((format!("{path}/locks"), contenders)),
+            _ => Some((path.to_owned(), contenders)),
+        }
+    }
+}
+
+/// How many sessions so many contenders share.
+pub(crate) fn sessions_of(contenders: u32) -> u32 {
+    contenders.min(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_implementation_is_found_by_a_name_that_is_one_word() {
+        for implementation in Implementation::all() {
+            assert_eq!(Implementation::by_name(implementation.name()), Some(implementation));
+            assert!(!implementation.name().contains(char::is_whitespace), "{implementation:?}");
+        }
+        assert_eq!(Implementation::by_name("read"), None, "readers share their lock");
+    }
+
+    #[test]
+    fn a_queue_is_complete_when_every_contender_has_a_node() {
+        let queue = |name: &str| Implementation::by_name(name).unwrap().queue("/a", 30, 3);
+        assert_eq!(queue("mutex"), Some(("/a".to_owned(), 30)));
+        assert_eq!(queue("curator"), Some(("/a".to_owned(), 30)));
+        assert_eq!(queue("semaphore-mutex"), Some(("/a/locks".to_owned(), 30)));
+        assert_eq!((queue("raw"), queue("naive")), (None, None));
+    }
+
+    #[test]
+    fn one_contender_has_one_session_and_many_share_three() {
+        assert_eq!([1, 2, 3, 1500].map(sessions_of), [1, 2, 3, 3]);
+    }
+}

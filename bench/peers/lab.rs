@@ -1,0 +1,327 @@
+//! The server, the workers, and how one implementation is measured with them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::error::Error;
+use crate::fleet::Fleet;
+use crate::implementation::{Host, Implementation, sessions_of};
+use crate::protocol::{Answer, Contest, Progress, Request};
+use crate::window::{Exchange, Window, as_f64};
+
+/// The parent of all locks.
+const ROOT: &str = "/peers";
+/// Opening the sessions and starting the contenders.
+const START_WITHIN: Duration = Duration::from_secs(60);
+/// From the start until everybody has queued.
+const QUEUED_WITHIN: Duration = Duration::from_secs(30);
+/// The steady state is waited for at least and at most so long.
+const SETTLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(6);
+/// How long every contender may take for its last cycle, before it is cut off.
+const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+/// For whatever a worker answers at once when its machine is not too busy.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+/// The orchestrator asks seldom, and has to live through whatever keeps the server busy.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What came of a measurement.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Measured(Window),
+    /// It took too long, as it would again.
+    OutOfBounds(String),
+    /// The implementation or its worker failed.
+    Failed(String),
+}
+
+/// The way from the workers to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The workers connect to the server, which counts their packets.
+    Direct,
+    /// They connect through a proxy, which counts their bytes.
+    Proxied,
+}
+
+/// Why a measurement cannot go on.
+pub(crate) enum Trouble {
+    OutOfBounds(String),
+    Failed(String),
+    /// The whole run cannot go on.
+    Fatal(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// One throwaway server, and the workers that contend on it.
+pub(crate) struct Lab {
+    // Dropped first, so that nobody contends on a server that is going.
+    pub(crate) fleet: Fleet,
+    client: Client,
+    proxy: Proxy,
+    server: ZooKeeper,
+    paths_used: u32,
+}
+
+/// The counters of the server, or of the proxy, at a moment.
+struct Snapshot {
+    /// Cycles that had finished then.
+    cycles: f64,
+    packets: Option<u64>,
+    notifications: Option<u64>,
+    bytes: Option<u64>,
+}
+
+impl Lab {
+    /// Starts the server, the proxy and the workers.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not installed or does not start.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was started is stopped.
+    pub(crate) async fn set_up(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
+        // Compiling the Java program takes the other core.
+        let server = async { Ok(ZooKeeper::start(ZooKeeperConfig::default()).await?) };
+        let (server, fleet) = tokio::try_join!(server, Fleet::start(hosts))?;
+        let proxy = Proxy::start(&server.connect_string()).await?;
+        let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
+        let client = connector.connect(&server.connect_string()).await.map_err(Error::zookeeper("open a session"))?;
+        let root = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        client.create(ROOT, &[], &root).await.map_err(Error::zookeeper("create the parent of the locks"))?;
+        Ok(Self { fleet, client, proxy, server, paths_used: 0 })
+    }
+
+    /// Measures one implementation at a fresh path.
+    ///
+    /// # Errors
+    ///
+    /// When the run cannot go on; what concerns the implementation alone is an [`Outcome`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The worker is in the middle of something: the lab has to be dropped.
+    pub(crate) async fn measure(
+        &mut self,
+        implementation: Implementation,
+        contenders: u32,
+        window: Duration,
+        way: Way,
+    ) -> Result<Outcome, Error> {
+        let host = implementation.host();
+        let measured = match self.run(implementation, contenders, window, way).await {
+            // The contenders are stopped in any case.
+            Ok(window) => self.stop(host, DRAIN_WITHIN).await.map(|()| Outcome::Measured(window)),
+            Err(Trouble::OutOfBounds(what)) => {
+                self.stop(host, Duration::ZERO).await.map(|()| Outcome::OutOfBounds(what))
+            }
+            Err(trouble) => Err(trouble),
+        };
+        match measured {
+            Ok(outcome) => Ok(outcome),
+            Err(Trouble::Fatal(error)) => Err(error),
+            Err(Trouble::OutOfBounds(what) | Trouble::Failed(what)) => {
+                self.fleet.replace(host).await?;
+                Ok(Outcome::Failed(what))
+            }
+        }
+    }
+
+    async fn run(
+        &mut self,
+        implementation: Implementation,
+        contenders: u32,
+        window: Duration,
+        way: Way,
+    ) -> Result<Window, Trouble> {
+        let host = implementation.host();
+        let contest = self.contest(implementation, contenders, sessions_of(contenders), way);
+        let queue = implementation.queue(&contest.path, contenders, contest.sessions);
+        self.ask(host, &Request::Run(contest), START_WITHIN).await?;
+        let queued = self.until_queued(host, contenders, queue.as_ref()).await?;
+        let is_steady = self.until_steady(host, queued + u64::from(contenders)).await?;
+        let before = self.snapshot(host, way).await?;
+        let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        let answer = self.ask(host, &Request::Measure { window_ms }, window + ANSWER_WITHIN).await?;
+        let after = self.snapshot(host, way).await?;
+        let Answer::Measured(measured) = answer else { return Err(unexpected(&answer)) };
+        if measured.cycles() == 0 {
+            let window = humantime::format_duration(window);
+            return Err(Trouble::OutOfBounds(format!("no cycle finished in a window of {window}")));
+        }
+        Ok(Window::new(&measured, is_steady, after.since(&before)))
+    }
+
+    /// A contest for a path that nobody has used.
+    pub(crate) fn contest(
+        &mut self,
+        implementation: Implementation,
+        contenders: u32,
+        sessions: u32,
+        way: Way,
+    ) -> Contest {
+        self.paths_used += 1;
+        Contest {
+            implementation: implementation.name().to_owned(),
+            path: format!("{ROOT}/{}", self.paths_used),
+            contenders,
+            sessions,
+            connect_string: match way {
+                Way::Direct => self.server.connect_string(),
+                Way::Proxied => self.proxy.connect_string(),
+            },
+        }
+    }
+
+    /// Waits until every contender is in the queue, but for those that are between two cycles at the moment. Returns how many
+    /// cycles have finished by then.
+    async fn until_queued(
+        &mut self,
+        host: Host,
+        contenders: u32,
+        queue: Option<&(String, u32)>,
+    ) -> Result<u64, Trouble> {
+        let deadline = Instant::now() + QUEUED_WITHIN;
+        loop {
+            let Progress { begun, finished } = self.progress(host).await?;
+            let missing = match queue {
+                Some((path, nodes)) => {
+                    nodes.saturating_sub(between_cycles(*nodes)).saturating_sub(self.children(path).await?)
+                }
+                None => 0,
+            };
+            if begun >= contenders && missing == 0 {
+                return Ok(finished);
+            }
+            if Instant::now() >= deadline {
+                let within = humantime::format_duration(QUEUED_WITHIN);
+                return Err(Trouble::OutOfBounds(format!("the queue was not complete within {within}")));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until so many cycles have finished, as the first round is not like those after it. False when that takes too
+    /// long.
+    async fn until_steady(&mut self, host: Host, cycles: u64) -> Result<bool, Trouble> {
+        let began = Instant::now();
+        loop {
+            let is_steady = self.progress(host).await?.finished >= cycles;
+            if (is_steady && began.elapsed() >= *SETTLE.start()) || began.elapsed() >= *SETTLE.end() {
+                return Ok(is_steady);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// The number of children of a node that may not be there yet.
+    pub(crate) async fn children(&self, path: &str) -> Result<u32, Error> {
+        let stat = tokio::time::timeout(ANSWER_WITHIN, self.client.check_stat(path)).await;
+        let stat = stat.map_err(|_| Error::ZooKeeperSilent(ANSWER_WITHIN))?;
+        let stat = stat.map_err(Error::zookeeper("count the contenders"))?;
+        Ok(stat.and_then(|stat| u32::try_from(stat.num_children).ok()).unwrap_or(0))
+    }
+
+    pub(crate) async fn progress(&mut self, host: Host) -> Result<Progress, Trouble> {
+        match self.ask(host, &Request::Progress, ANSWER_WITHIN).await? {
+            Answer::Progress(progress) => Ok(progress),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn stop(&mut self, host: Host, within: Duration) -> Result<(), Trouble> {
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        match self.ask(host, &Request::Stop { within_ms }, within + ANSWER_WITHIN).await? {
+            Answer::Stopped { .. } => Ok(()),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Asks a worker.
+    pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, Trouble> {
+        self.fleet.ask(host, request, within).await.map_err(Trouble::Failed)
+    }
+
+    /// Reads the counters. As cycles finish meanwhile, those of just before and just after stand for the moment between.
+    async fn snapshot(&mut self, host: Host, way: Way) -> Result<Snapshot, Trouble> {
+        let before = self.progress(host).await?.finished;
+        let (mut packets, mut notifications, mut bytes) = (None, None, None);
+        match way {
+            Way::Direct => {
+                let metrics = self.server.metrics().await.map_err(Error::from)?;
+                packets = metrics.get("zk_packets_received").copied();
+                notifications = watches_fired(&metrics);
+            }
+            Way::Proxied => {
+                let traffic = self.proxy.traffic();
+                bytes = Some(traffic.bytes_to_server + traffic.bytes_from_server);
+            }
+        }
+        let after = self.progress(host).await?.finished;
+        Ok(Snapshot { cycles: f64::midpoint(as_f64(before), as_f64(after)), packets, notifications, bytes })
+    }
+}
+
+impl Snapshot {
+    fn since(&self, before: &Self) -> Exchange {
+        let grown = |now: Option<u64>, was: Option<u64>| now?.checked_sub(was?);
+        Exchange {
+            cycles: self.cycles - before.cycles,
+            requests: grown(self.packets, before.packets),
+            notifications: grown(self.notifications, before.notifications),
+            bytes: grown(self.bytes, before.bytes),
+        }
+    }
+}
+
+/// How many nodes of a complete queue may be missing at a moment, as their contenders have released and not queued again.
+fn between_cycles(nodes: u32) -> u32 {
+    (nodes / 100).max(3)
+}
+
+/// Watch events of every kind that the server has sent.
+fn watches_fired(metrics: &BTreeMap<String, u64>) -> Option<u64> {
+    let kinds = ["created", "deleted", "changed", "children"];
+    kinds.iter().map(|kind| metrics.get(&format!("zk_sum_node_{kind}_watch_count")).copied()).sum()
+}
+
+pub(crate) fn unexpected(answer: &Answer) -> Trouble {
+    Trouble::Failed(format!("unexpected answer: {answer}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_exchanged_is_the_growth_of_the_counters() {
+        let snapshot = |cycles, packets, notifications| Snapshot { cycles, packets, notifications, bytes: None };
+        let exchange = snapshot(110.0, Some(700), Some(60)).since(&snapshot(10.0, Some(400), Some(10)));
+        assert_eq!(exchange, Exchange { cycles: 100.0, requests: Some(300), notifications: Some(50), bytes: None });
+        assert_eq!(snapshot(1.0, Some(3), None).since(&snapshot(0.0, Some(4), None)).requests, None, "it was reset");
+    }
+
+    #[test]
+    fn watch_events_of_every_kind_count() {
+        let metrics = |kinds: &[&str]| {
+            kinds.iter().map(|kind| (format!("zk_sum_node_{kind}_watch_count"), 5)).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(watches_fired(&metrics(&["created", "deleted", "changed", "children"])), Some(20));
+        assert_eq!(watches_fired(&metrics(&["deleted"])), None, "a server that does not count them");
+    }
+
+    #[test]
+    fn a_small_queue_may_be_empty_at_the_moment_and_a_large_one_lacks_one_in_a_hundred() {
+        assert_eq!([1, 30, 300, 1500].map(between_cycles), [3, 3, 3, 15]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The figures that the recipes are held to: ratios of figures that were measured within the same repetition.
+
+use crate::results::{Figure, Results, median, notifications_per_release, ops_per_s, p50_us};
+use crate::waiters::Waiters;
+
+/// With nobody else there.
+const UNCONTENDED: u32 = 1;
+/// A moderate number of contenders.
+const FEW: u32 = 30;
+/// A large number of contenders.
+const MANY: u32 = 1500;
+
+/// A figure and what it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    /// What it is, in words.
+    pub(crate) name: String,
+    pub(crate) goal: Goal,
+    /// None when what it is made of was not measured.
+    pub(crate) spread: Option<Spread>,
+}
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// A figure over the repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Goal {
+    /// Whether a figure is what it should be, to the two decimals that are printed.
+    pub(crate) fn is_met(self, figure: f64) -> bool {
+        let figure = (figure * 100.0).round() / 100.0;
+        match self {
+            Self::AtMost(limit) => figure <= limit,
+            Self::AtLeast(limit) => figure >= limit,
+        }
+    }
+}
+
+impl Spread {
+    /// Nothing of nothing.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+        let min = values.iter().copied().reduce(f64::min)?;
+        let max = values.iter().copied().reduce(f64::max)?;
+        Some(Self { median: median(values)?, min, max })
+    }
+}
+
+/// All of them, in the order of the report.
+pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
+    let mut ratios = vec![uncontended(results, "raw", 1.15), uncontended(results, "curator", 0.75)];
+    let at_many = |name: &str, goal| Ratio {
+        name: format!("{name} ÷ curator, operations a second at {MANY}"),
+        goal: Goal::AtLeast(goal),
+        spread: paired(results, (name, MANY), ("curator", MANY), ops_per_s),
+    };
+    ratios.extend([at_many("mutex", 2.5), at_many("handoff", 7.0), at_many("cohort", 100.0)]);
+    ratios.push(Ratio {
+        name: format!("handoff at {MANY} ÷ at {FEW}, operations a second"),
+        goal: Goal::AtLeast(0.85),
+        spread: paired(results, ("handoff", MANY), ("handoff", FEW), ops_per_s),
+    });
+    let bytes = |contenders| results.bytes_per_handoff("handoff", contenders);
+    ratios.push(Ratio {
+        name: format!("handoff at {MANY} ÷ at {FEW}, bytes a hand-off"),
+        goal: Goal::AtMost(1.1),
+        spread: bytes(MANY).zip(bytes(FEW)).and_then(|(many, few)| Spread::of(&[many / few])),
+    });
+    ratios.push(notifications(results));
+    if let Some(waiters) = waiters {
+        let served = waiters.outcome.as_ref().ok().map(|(_, drained)| f64::from(drained.served.min(drained.tokens)));
+        ratios.push(Ratio {
+            name: format!(
+                "{} served exactly once, of {} waiters at once",
+                crate::waiters::RECIPE.name(),
+                waiters.waiters
+            ),
+            goal: Goal::AtLeast(f64::from(waiters.waiters)),
+            spread: served.and_then(|served| Spread::of(&[served])),
+        });
+    }
+    ratios
+}
+
+/// The middle time of our quickest queue with nobody else there, by that of another implementation.
+///
+/// The quickest is the one whose median over all repetitions is least, and stays the same in each of them: to choose anew
+/// in every repetition would be to choose the luckiest.
+fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
+    let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
+    let medians = ours.filter_map(|implementation| {
+        let p50s = results.by_repetition(implementation.name(), UNCONTENDED, p50_us);
+        Some((implementation.name(), median(&p50s.into_iter().flatten().collect::<Vec<_>>())?))
+    });
+    let best = medians.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _)| name);
+    Ratio {
+        name: format!("best of ours ({}) ÷ {reference}, p50 uncontended", best.unwrap_or("none")),
+        goal: Goal::AtMost(limit),
+        spread: best.and_then(|best| paired(results, (best, UNCONTENDED), (reference, UNCONTENDED), p50_us)),
+    }
+}
+
+/// The most watch events that a release of a queue of ours makes, whatever the number of contenders.
+fn notifications(results: &Results) -> Ratio {
+    let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
+    let worst = ours
+        .flat_map(|implementation| results.contenders().iter().map(|contenders| (implementation.name(), *contenders)))
+        .filter_map(|(name, contenders)| {
+            let figures = results.by_repetition(name, contenders, notifications_per_release);
+            Some((name, contenders, Spread::of(&figures.into_iter().flatten().collect::<Vec<_>>())?))
+        })
+        .max_by(|one, other| one.2.median.total_cmp(&other.2.median));
+    let which = worst.map_or(String::new(), |(name, contenders, _)| format!(" ({name} at {contenders})"));
+    Ratio {
+        name: format!("notifications a release, most of any queue of ours{which}"),
+        goal: Goal::AtMost(1.0),
+        spread: worst.map(|(_, _, spread)| spread),
+    }
+}
+
+/// The quotients of a figure, over the repetitions that have both.
+fn paired(results: &Results, of: (&str, u32), by: (&str, u32), figure: Figure) -> Option<Spread> {
+    let dividends = results.by_repetition(of.0, of.1, figure);
+    let divisors = results.by_repetition(by.0, by.1, figure);
+    let pairs = dividends.into_iter().zip(divisors).filter_map(|(dividend, divisor)| dividend.zip(divisor));
+    Spread::of(
+        &pairs.filter(|(_, divisor)| *divisor > 0.0).map(|(dividend, divisor)| dividend / divisor).collect::<Vec<_>>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::plan::Repetition;
+    use crate::protocol::Drained;
+    use crate::results::tests::{results, step, window};
+    use crate::window::Exchange;
+
+    fn named<'a>(ratios: &'a [Ratio], beginning: &str) -> &'a Ratio {
+        ratios.iter().find(|ratio| ratio.name.starts_with(beginning)).unwrap()
+    }
+
+    #[test]
+    fn a_ratio_pairs_the_figures_of_each_repetition() {
+        let results = results(&[
+            ("mutex", 1500, &[(1000, 1), (3000, 1), (2000, 1)]),
+            ("curator", 1500, &[(500, 1), (1000, 1), (400, 1)]),
+        ]);
+        let ratios = ratios(&results, None);
+        let ratio = named(&ratios, "mutex ÷ curator");
+        assert_eq!(ratio.spread, Some(Spread { median: 3.0, min: 2.0, max: 5.0 }));
+        assert!(ratio.goal.is_met(3.0));
+    }
+
+    #[test]
+    fn the_best_of_ours_is_chosen_once_and_the_naive_lock_is_not_ours() {
+        let results = results(&[
+            ("mutex", 1, &[(100, 300), (100, 210), (100, 300)]),
+            ("write", 1, &[(100, 220), (100, 220), (100, 500)]),
+            ("naive", 1, &[(100, 100), (100, 100), (100, 100)]),
+            ("raw", 1, &[(100, 200), (100, 200), (100, 200)]),
+        ]);
+        let ratios = ratios(&results, None);
+        let ratio = &ratios[0];
+        assert_eq!(ratio.name, "best of ours (write) ÷ raw, p50 uncontended");
+        let spread = ratio.spread.unwrap();
+        assert!((spread.median - 1.1).abs() < 0.01 && (spread.max - 2.5).abs() < 0.01, "{spread:?}");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_ratio() {
+        let results = results(&[("raw", 1, &[(100, 200)])]);
+        assert!(ratios(&results, None).iter().all(|ratio| ratio.spread.is_none()));
+    }
+
+    #[test]
+    fn the_queue_with_the_most_notifications_is_named() {
+        let mut results = results(&[("mutex", 30, &[(1, 1)]), ("write", 30, &[(1, 1)]), ("naive", 30, &[(1, 1)])]);
+        for (name, notifications) in [("mutex", 98), ("write", 100), ("naive", 300)] {
+            let exchange = Exchange { cycles: 100.0, notifications: Some(notifications), ..Exchange::default() };
+            results.measured(step(Repetition::Timed(0), name, 30), window(100, 1, exchange));
+        }
+        let ratios = ratios(&results, None);
+        let ratio = named(&ratios, "notifications");
+        assert_eq!(ratio.name, "notifications a release, most of any queue of ours (write at 30)");
+        assert_eq!(ratio.spread, Spread::of(&[1.0]));
+    }
+
+    #[test]
+    fn waiters_count_as_served_when_each_had_a_token_of_its_own() {
+        let drained = Drained { served: 50, tokens: 49, ..Drained::default() };
+        let waiters = Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::ZERO, drained)) };
+        let ratios = ratios(&results(&[]), Some(&waiters));
+        let ratio = ratios.last().unwrap();
+        assert_eq!(ratio.spread, Spread::of(&[49.0]));
+        assert!(!ratio.goal.is_met(49.0));
+    }
+
+    #[test]
+    fn a_goal_is_judged_by_the_figure_that_is_printed() {
+        assert!(Goal::AtMost(1.0).is_met(1.004));
+        assert!(!Goal::AtMost(1.0).is_met(1.006));
+        assert!(Goal::AtLeast(2.5).is_met(2.496));
+        assert!(!Goal::AtLeast(2.5).is_met(2.49));
+    }
+}

@@ -1,0 +1,19 @@
+//! What was found, as text for people, as data for programs, and as a picture.
+
+pub(crate) mod chart;
+pub(crate) mod json;
+pub(crate) mod markdown;
+
+use crate::ratios::Ratio;
+use crate::results::Row;
+use crate::waiters::Waiters;
+
+/// Everything that a report is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    /// Under which conditions it was measured, a sentence each.
+    pub(crate) conditions: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) ratios: Vec<Ratio>,
+    pub(crate) waiters: Option<Waiters>,
+}

@@ -1,0 +1,207 @@
+//! The report as GitHub-flavoured Markdown.
+
+use std::fmt::Write as _;
+
+use crate::ratios::{Goal, Ratio, Spread};
+use crate::report::Report;
+use crate::results::Row;
+use crate::waiters::{RECIPE, Waiters};
+
+/// What stands for a figure that there is none of.
+const ABSENT: &str = "–";
+
+const HOW_TO_READ: &str = "\
+- A closed loop: every contender acquires, releases and does so again at once. `raw` creates and deletes a node of its own \
+and excludes nobody: the limit.
+- **ops/s**: cycles that finished in the window, a second; with more than one contender each is a hand-off. Median over the \
+repetitions.
+- **p50**, **p99**: from the call of acquire to the confirmed release, of the cycles of all repetitions merged. Left out \
+where fewer than ten values lie above, or where the loop did not come to its steady state in time.
+- **requests**, **notifications**: packets that the server received and watch events that it sent, by its own counters just \
+before and after the window, for each cycle in between. Median over the repetitions. A server notifies a session once for \
+all of its waiters.
+- **bytes**: in both directions for each cycle. The server does not count what it sends, so these come from one more \
+repetition, not timed, through a proxy that counts.
+";
+
+/// The whole text.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = String::from("# Locks side by side\n\n");
+    for condition in &report.conditions {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "- {condition}");
+    }
+    text.push('\n');
+    let header = ["implementation", "contenders", "ops/s", "p50 µs", "p99 µs", "requests", "bytes", "notifications"];
+    table(&mut text, &header, 1, report.rows.iter().map(row));
+    for row in &report.rows {
+        if let Some(missing) = &row.missing {
+            let what = if missing.is_failure { "failed" } else { "not measured" };
+            let _ = writeln!(text, "\n`{}` at {}: {what}: {}", row.implementation, row.contenders, missing.reason);
+        }
+    }
+    let _ = writeln!(text, "\n{HOW_TO_READ}");
+    text.push_str("## Ratios\n\nEach the median of what it is within every repetition.\n\n");
+    table(&mut text, &["figure", "goal", "median", "min..max", "met"], 1, report.ratios.iter().map(ratio));
+    if let Some(waiters) = &report.waiters {
+        let _ = writeln!(text, "\n{}", served(waiters));
+    }
+    text
+}
+
+fn table<const N: usize>(
+    text: &mut String,
+    header: &[&str; N],
+    text_columns: usize,
+    rows: impl Iterator<Item = [String; N]>,
+) {
+    let rules = std::array::from_fn(|column| if column < text_columns { "---" } else { "---:" }.to_owned());
+    for row in [header.map(str::to_owned), rules].into_iter().chain(rows) {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+}
+
+fn row(row: &Row) -> [String; 8] {
+    [
+        format!("`{}`", row.implementation),
+        row.contenders.to_string(),
+        figure(row.ops_per_s),
+        figure(row.p50_us),
+        figure(row.p99_us),
+        figure(row.requests_per_handoff),
+        figure(row.bytes_per_handoff),
+        figure(row.notifications_per_release),
+    ]
+}
+
+fn ratio(ratio: &Ratio) -> [String; 5] {
+    let goal = match ratio.goal {
+        Goal::AtMost(limit) => format!("≤ {limit}"),
+        Goal::AtLeast(limit) => format!("≥ {limit}"),
+    };
+    let Some(spread) = ratio.spread else {
+        return [ratio.name.clone(), goal, ABSENT.to_owned(), ABSENT.to_owned(), ABSENT.to_owned()];
+    };
+    let Spread { median, min, max } = spread;
+    let is_met = if ratio.goal.is_met(median) { "yes" } else { "no" };
+    [ratio.name.clone(), goal, decimals(median), format!("{}..{}", decimals(min), decimals(max)), is_met.to_owned()]
+}
+
+/// Two decimals, unless it is a count.
+fn decimals(figure: f64) -> String {
+    if figure.fract() == 0.0 && figure >= 10.0 { format!("{figure:.0}") } else { format!("{figure:.2}") }
+}
+
+/// How the waiters were served, in a sentence.
+fn served(waiters: &Waiters) -> String {
+    let Waiters { waiters: count, sessions, outcome } = waiters;
+    let recipe = RECIPE.name();
+    match outcome {
+        Ok((queued, drained)) => {
+            let each = |total: u64| figure(Some(crate::window::as_f64(total) / f64::from((*count).max(1))));
+            format!(
+                "{} of {count} waiters of one `{recipe}` over {sessions} sessions, all in the queue after {:.1} s, were \
+                 served in one go within {:.1} s. Each hand-off took {} requests, {} notifications and {} bytes by the \
+                 sessions' own count; the requests of queueing came before.",
+                drained.served.min(drained.tokens),
+                queued.as_secs_f64(),
+                crate::window::as_f64(drained.elapsed_us) / 1e6,
+                each(drained.requests),
+                each(drained.notifications),
+                each(drained.bytes),
+            )
+        }
+        Err(reason) => format!("{count} waiters of one `{recipe}` over {sessions} sessions were not served: {reason}"),
+    }
+}
+
+/// Three significant digits are all that a histogram has; below ten one decimal more.
+fn figure(value: Option<f64>) -> String {
+    match value {
+        None => ABSENT.to_owned(),
+        Some(value) if value < 10.0 => format!("{value:.2}"),
+        Some(value) if value < 100.0 => format!("{value:.1}"),
+        Some(value) => thousands(&format!("{value:.0}")),
+    }
+}
+
+/// Digits in groups of three.
+pub(crate) fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::Drained;
+    use crate::results::Missing;
+    use crate::results::tests::results;
+
+    fn report() -> Report {
+        let mut rows = results(&[("mutex", 30, &[(1234, 100)]), ("kazoo", 30, &[])]).rows();
+        rows[0].missing = Some(Missing { reason: "too slow".to_owned(), is_failure: false });
+        let ratios = vec![
+            Ratio {
+                name: "mutex ÷ curator".to_owned(),
+                goal: Goal::AtLeast(2.5),
+                spread: Spread::of(&[2.0, 2.6, 3.0]),
+            },
+            Ratio { name: "handoff ÷ curator".to_owned(), goal: Goal::AtLeast(7.0), spread: None },
+        ];
+        let drained =
+            Drained { served: 50, tokens: 50, elapsed_us: 1_500_000, requests: 100, notifications: 50, bytes: 40_000 };
+        let waiters = Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::from_millis(300), drained)) };
+        Report { conditions: vec!["2 cores".to_owned()], rows, ratios, waiters: Some(waiters) }
+    }
+
+    #[test]
+    fn every_row_of_a_table_has_as_many_cells_as_its_header() {
+        let text = render(&report());
+        let widths: Vec<usize> =
+            text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count()).collect();
+        assert_eq!(widths, [7, 7, 7, 7, 4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn figures_stand_in_their_rows() {
+        let text = render(&report());
+        for line in [
+            "- 2 cores",
+            "| `mutex` | 30 | 1 234 | 100 | 100 | – | – | – |",
+            "| `kazoo` | 30 | – | – | – | – | – | – |",
+            "`kazoo` at 30: not measured: too slow",
+            "| mutex ÷ curator | ≥ 2.5 | 2.60 | 2.00..3.00 | yes |",
+            "| handoff ÷ curator | ≥ 7 | – | – | – |",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_waiters_are_told_in_a_sentence() {
+        let served = |waiters: &Waiters| super::served(waiters);
+        let waiters = report().waiters.unwrap();
+        assert!(served(&waiters).starts_with("50 of 50 waiters of one `"), "{}", served(&waiters));
+        assert!(
+            served(&waiters)
+                .contains("within 1.5 s. Each hand-off took 2.00 requests, 1.00 notifications and 800 bytes")
+        );
+        let failed = Waiters { outcome: Err("session lost".to_owned()), ..waiters };
+        assert!(served(&failed).ends_with("were not served: session lost"));
+    }
+
+    #[test]
+    fn figures_have_three_digits_or_more_and_groups() {
+        let figures = [0.0, 1.234, 12.34, 123.4, 1_234.0, 1_234_567.0].map(|value| figure(Some(value)));
+        assert_eq!(figures, ["0.00", "1.23", "12.3", "123", "1 234", "1 234 567"]);
+    }
+}

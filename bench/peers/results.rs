@@ -1,0 +1,274 @@
+//! All that was measured, and the figures that follow from it.
+
+use std::collections::BTreeMap;
+
+use crate::implementation::{Implementation, sessions_of};
+use crate::plan::{Repetition, Step};
+use crate::window::{Exchange, Times, Window};
+
+/// The measurements of a run.
+#[derive(Debug)]
+pub(crate) struct Results {
+    implementations: Vec<Implementation>,
+    contenders: Vec<u32>,
+    reps: usize,
+    series: BTreeMap<(&'static str, u32), Series>,
+}
+
+/// What was found for one implementation and number of contenders.
+#[derive(Debug, Default)]
+struct Series {
+    /// By repetition; absent ones were not measured.
+    windows: BTreeMap<usize, Window>,
+    proxied: Option<Exchange>,
+    missing: Option<Missing>,
+}
+
+/// Why there are no figures, or not all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) reason: String,
+    /// Whether the implementation failed, instead of being too slow.
+    pub(crate) is_failure: bool,
+}
+
+/// The figures of one implementation and number of contenders. Absent ones could not be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) implementation: &'static str,
+    pub(crate) sessions: u32,
+    pub(crate) contenders: u32,
+    /// Median over the repetitions.
+    pub(crate) ops_per_s: Option<f64>,
+    /// Of the cycles of all repetitions together.
+    pub(crate) p50_us: Option<f64>,
+    /// Of the cycles of all repetitions together.
+    pub(crate) p99_us: Option<f64>,
+    /// Median over the repetitions.
+    pub(crate) requests_per_handoff: Option<f64>,
+    /// Of the one repetition through the proxy.
+    pub(crate) bytes_per_handoff: Option<f64>,
+    /// Median over the repetitions.
+    pub(crate) notifications_per_release: Option<f64>,
+    pub(crate) missing: Option<Missing>,
+}
+
+/// A figure of a window.
+pub(crate) type Figure = fn(&Window) -> Option<f64>;
+
+impl Results {
+    /// Nothing was measured yet.
+    pub(crate) fn new(implementations: &[Implementation], contenders: &[u32], reps: usize) -> Self {
+        Self {
+            implementations: implementations.to_vec(),
+            contenders: contenders.to_vec(),
+            reps,
+            series: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps what a step has found.
+    pub(crate) fn measured(&mut self, step: Step, window: Window) {
+        let series = self.series.entry((step.implementation.name(), step.contenders)).or_default();
+        match step.repetition {
+            Repetition::WarmUp => {}
+            Repetition::Timed(repetition) => {
+                series.windows.insert(repetition, window);
+            }
+            Repetition::Bytes => series.proxied = Some(window.exchange),
+        }
+    }
+
+    /// Keeps why a step has found nothing.
+    pub(crate) fn not_measured(&mut self, step: Step, missing: Missing) {
+        self.series.entry((step.implementation.name(), step.contenders)).or_default().missing = Some(missing);
+    }
+
+    /// Whether a step is to be left out, as the same one could not be measured before.
+    pub(crate) fn is_given_up(&self, step: Step) -> bool {
+        let series = self.series.get(&(step.implementation.name(), step.contenders));
+        series.is_some_and(|series| series.missing.is_some())
+    }
+
+    /// What was measured.
+    pub(crate) fn implementations(&self) -> &[Implementation] {
+        &self.implementations
+    }
+
+    /// With how many contenders, in ascending order.
+    pub(crate) fn contenders(&self) -> &[u32] {
+        &self.contenders
+    }
+
+    /// One row an implementation and number of contenders.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let rows = self.implementations.iter().flat_map(|implementation| {
+            self.contenders.iter().map(|&contenders| self.row(implementation.name(), contenders))
+        });
+        rows.collect()
+    }
+
+    fn row(&self, implementation: &'static str, contenders: u32) -> Row {
+        let nothing = Series::default();
+        let series = self.series.get(&(implementation, contenders)).unwrap_or(&nothing);
+        let mut times = Times::new();
+        series.windows.values().filter_map(|window| window.times.as_ref()).for_each(|own| times.merge(own));
+        let median_of = |figure: Figure| median(&series.windows.values().filter_map(figure).collect::<Vec<_>>());
+        Row {
+            implementation,
+            sessions: sessions_of(contenders),
+            contenders,
+            ops_per_s: median_of(ops_per_s),
+            p50_us: times.quantile_us(50),
+            p99_us: times.quantile_us(99),
+            requests_per_handoff: median_of(|window| window.exchange.requests_per_handoff()),
+            bytes_per_handoff: self.bytes_per_handoff(implementation, contenders),
+            notifications_per_release: median_of(notifications_per_release),
+            missing: series.missing.clone(),
+        }
+    }
+
+    /// A figure in every timed repetition.
+    pub(crate) fn by_repetition(&self, implementation: &str, contenders: u32, figure: Figure) -> Vec<Option<f64>> {
+        let series = self.series.iter().find(|(key, _)| **key == (implementation, contenders));
+        let window = |repetition| series?.1.windows.get(&repetition);
+        (0..self.reps).map(|repetition| window(repetition).and_then(figure)).collect()
+    }
+
+    /// The bytes of a hand-off, which were counted in one repetition.
+    pub(crate) fn bytes_per_handoff(&self, implementation: &str, contenders: u32) -> Option<f64> {
+        let series = self.series.iter().find(|(key, _)| **key == (implementation, contenders))?;
+        series.1.proxied?.bytes_per_handoff()
+    }
+
+    /// Whether an implementation failed.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.series.values().any(|series| series.missing.as_ref().is_some_and(|missing| missing.is_failure))
+    }
+}
+
+/// Cycles a second.
+pub(crate) fn ops_per_s(window: &Window) -> Option<f64> {
+    Some(window.ops_per_s())
+}
+
+/// The middle time of a cycle.
+pub(crate) fn p50_us(window: &Window) -> Option<f64> {
+    window.times.as_ref()?.quantile_us(50)
+}
+
+/// Watch events a release.
+pub(crate) fn notifications_per_release(window: &Window) -> Option<f64> {
+    window.exchange.notifications_per_release()
+}
+
+/// The middle value, or the mean of the middle two; nothing of nothing.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::protocol::Measured;
+
+    /// A window of one second with so many cycles of the same time.
+    pub(crate) fn window(cycles: u64, time_us: u64, exchange: Exchange) -> Window {
+        let measured = Measured { elapsed_us: 1_000_000, times_us: [(time_us, cycles)].into() };
+        Window::new(&measured, true, exchange)
+    }
+
+    pub(crate) fn step(repetition: Repetition, name: &str, contenders: u32) -> Step {
+        Step { repetition, implementation: Implementation::by_name(name).unwrap(), contenders }
+    }
+
+    /// Measured in so many repetitions, with these operations a second and times.
+    pub(crate) fn results(points: &[(&'static str, u32, &[(u64, u64)])]) -> Results {
+        let reps = points.iter().map(|(_, _, windows)| windows.len()).max().unwrap_or(0);
+        let mut contenders: Vec<u32> = points.iter().map(|(_, contenders, _)| *contenders).collect();
+        contenders.sort_unstable();
+        contenders.dedup();
+        let measured = |all: &Implementation| points.iter().any(|(name, _, _)| *name == all.name());
+        let implementations: Vec<_> = Implementation::all().into_iter().filter(measured).collect();
+        let mut results = Results::new(&implementations, &contenders, reps);
+        for (name, contenders, windows) in points {
+            for (repetition, (cycles, time_us)) in windows.iter().enumerate() {
+                let timed = step(Repetition::Timed(repetition), name, *contenders);
+                results.measured(timed, window(*cycles, *time_us, Exchange::default()));
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn a_row_has_medians_of_the_repetitions_and_quantiles_of_all_cycles() {
+        let mut results = results(&[("mutex", 30, &[(1000, 100), (3000, 300), (2000, 200)])]);
+        let exchange = Exchange { cycles: 10.0, bytes: Some(8_000), ..Exchange::default() };
+        results.measured(step(Repetition::Bytes, "mutex", 30), window(1, 1, exchange));
+        let rows = results.rows();
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!((row.implementation, row.sessions, row.contenders), ("mutex", 3, 30));
+        assert_eq!((row.ops_per_s, row.p50_us, row.p99_us), (Some(2000.0), Some(200.0), Some(300.0)));
+        assert_eq!((row.bytes_per_handoff, row.requests_per_handoff), (Some(800.0), None));
+        assert_eq!(row.missing, None);
+    }
+
+    #[test]
+    fn the_warm_up_leaves_no_figures() {
+        let mut results = Results::new(&[Implementation::Curator], &[1], 1);
+        results.measured(step(Repetition::WarmUp, "curator", 1), window(100, 100, Exchange::default()));
+        assert_eq!(results.rows()[0].ops_per_s, None);
+    }
+
+    #[test]
+    fn what_could_not_be_measured_says_why_and_is_given_up() {
+        let mut results = Results::new(&[Implementation::Kazoo], &[1, 1500], 1);
+        let warm_up = step(Repetition::WarmUp, "kazoo", 1500);
+        assert!(!results.is_given_up(warm_up));
+        let missing = Missing { reason: "too slow".to_owned(), is_failure: false };
+        results.not_measured(warm_up, missing.clone());
+        assert!(results.is_given_up(step(Repetition::Timed(0), "kazoo", 1500)));
+        assert!(!results.is_given_up(step(Repetition::Timed(0), "kazoo", 1)));
+        assert_eq!(results.rows()[1].missing, Some(missing));
+        assert!(!results.has_failures());
+        let failure = Missing { reason: "session lost".to_owned(), is_failure: true };
+        results.not_measured(warm_up, failure);
+        assert!(results.has_failures());
+    }
+
+    #[test]
+    fn a_figure_of_each_repetition_keeps_its_place() {
+        let mut results = results(&[("mutex", 1, &[(10, 1), (20, 1)])]);
+        results.reps = 3;
+        assert_eq!(results.by_repetition("mutex", 1, ops_per_s), [Some(10.0), Some(20.0), None]);
+        assert_eq!(results.by_repetition("handoff", 1, ops_per_s), [None; 3]);
+        assert_eq!(results.series[&("mutex", 1)].windows[&0].elapsed, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_lies_within_the_sample(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
+            let median = median(&values).unwrap();
+            prop_assert!(values.iter().any(|value| *value <= median));
+            prop_assert!(values.iter().any(|value| *value >= median));
+        }
+    }
+}

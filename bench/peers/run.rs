@@ -1,0 +1,118 @@
+//! A whole run: set up, measure as planned, write the report.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::thread;
+
+use crate::cli::Settings;
+use crate::error::{Error, Exit};
+use crate::interrupt::Interrupt;
+use crate::lab::{Lab, Outcome, Way};
+use crate::plan::{Repetition, Step, plan};
+use crate::progress::Progress;
+use crate::ratios::ratios;
+use crate::report::{Report, chart, json, markdown};
+use crate::results::{Missing, Results};
+use crate::waiters::{self, Waiters};
+
+const MARKDOWN: &str = "bench-peers.md";
+const JSON: &str = "bench-peers.json";
+const CHART: &str = "bench-peers.svg";
+
+/// Measures and reports.
+///
+/// # Errors
+///
+/// When there can be no report.
+///
+/// # Cancel safety
+///
+/// Everything that was started is stopped, which blocks for a moment.
+pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
+    // Found out before an hour was spent.
+    make_folder(&settings.out)?;
+    let steps = plan(&settings.implementations(), &settings.contenders(), settings.reps(), settings.seed);
+    let mut progress = Progress::new(steps.len());
+    let outcome = interrupt.or(measure(settings, &steps, &mut progress)).await;
+    progress.finish();
+    let (report, exit) = outcome?;
+    let text = markdown::render(&report);
+    write(&settings.out, MARKDOWN, &text)?;
+    write(&settings.out, JSON, &json::render(&report.rows)?)?;
+    write(&settings.out, CHART, &chart::render(&report.rows)?)?;
+    // A reader that has gone, as `head` does, is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(exit)
+}
+
+async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -> Result<(Report, Exit), Error> {
+    progress.stage("starting ZooKeeper and the workers");
+    let mut hosts: Vec<_> = settings.implementations().into_iter().map(|each| each.host()).collect();
+    if settings.waiters > 0 {
+        hosts.push(waiters::HOST);
+    }
+    let mut lab = Lab::set_up(hosts).await?;
+    let mut results = Results::new(&settings.implementations(), &settings.contenders(), settings.reps());
+    for &step in steps {
+        progress.step_begins(step);
+        let outcome =
+            if results.is_given_up(step) { None } else { Some(measure_step(settings, &mut lab, step).await?) };
+        progress.step_ended(step, outcome.as_ref());
+        match outcome {
+            None => {}
+            Some(Outcome::Measured(window)) => results.measured(step, window),
+            Some(Outcome::OutOfBounds(reason)) => {
+                results.not_measured(step, Missing { reason, is_failure: false });
+            }
+            Some(Outcome::Failed(reason)) => results.not_measured(step, Missing { reason, is_failure: true }),
+        }
+    }
+    let mut waiters = None;
+    if settings.waiters > 0 {
+        progress.stage(&format!("serving {} waiters of one {}", settings.waiters, waiters::RECIPE.name()));
+        waiters = Some(waiters::serve(&mut lab, settings.waiters).await?);
+    }
+    let has_failed = results.has_failures() || waiters.as_ref().is_some_and(|waiters: &Waiters| !waiters.is_served());
+    let report = Report {
+        conditions: conditions(settings, &lab),
+        rows: results.rows(),
+        ratios: ratios(&results, waiters.as_ref()),
+        waiters,
+    };
+    Ok((report, if has_failed { Exit::Failed } else { Exit::Measured }))
+}
+
+async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<Outcome, Error> {
+    let way = match step.repetition {
+        Repetition::Bytes => Way::Proxied,
+        Repetition::WarmUp | Repetition::Timed(_) => Way::Direct,
+    };
+    lab.measure(step.implementation, step.contenders, settings.window, way).await
+}
+
+fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        format!(
+            "{} repetitions after one that warms up, windows of {}, seed {}; within a repetition all implementations one after \
+             another in random order, at a fresh path each",
+            settings.reps(),
+            humantime::format_duration(settings.window),
+            settings.seed,
+        ),
+        "contenders share 3 sessions, one has one; each implementation runs in one process that lives as long as the run"
+            .to_owned(),
+        format!("server and contenders share one machine with {cores} cores ({})", std::env::consts::ARCH),
+        format!("one throwaway ZooKeeper server with durable writes; {}", lab.fleet.versions()),
+    ]
+}
+
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))
+}

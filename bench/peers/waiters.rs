@@ -1,0 +1,106 @@
+//! Very many waiters in one queue: all of them must be served, each once.
+
+use std::time::{Duration, Instant};
+
+use bench::Recipe;
+
+use crate::error::Error;
+use crate::implementation::{Host, Implementation};
+use crate::lab::{Lab, Trouble, Way, unexpected};
+use crate::protocol::{Answer, Drained, Request};
+
+/// The recipe whose queue it is.
+pub(crate) const RECIPE: Recipe = Recipe::Mutex;
+/// Where it runs.
+pub(crate) const HOST: Host = Host::Rust;
+/// More would share one connection than a service should let.
+const WAITERS_PER_SESSION_MAX: u32 = 1500;
+const START_WITHIN: Duration = Duration::from_secs(60);
+const QUEUED_WITHIN: Duration = Duration::from_secs(300);
+const DRAINED_WITHIN: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(100);
+
+/// How a queue of waiters was served.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Waiters {
+    pub(crate) waiters: u32,
+    pub(crate) sessions: u32,
+    /// How long it took until all of them had queued, and how they were served; or why they were not.
+    pub(crate) outcome: Result<(Duration, Drained), String>,
+}
+
+impl Waiters {
+    /// Whether every waiter was served once, and each grant had a token of its own.
+    pub(crate) fn is_served(&self) -> bool {
+        self.outcome.as_ref().is_ok_and(|(_, drained)| (drained.served, drained.tokens) == (self.waiters, self.waiters))
+    }
+}
+
+/// Lets so many waiters queue behind a holder, who then releases.
+///
+/// # Errors
+///
+/// When the run cannot go on; what concerns the recipe alone is in the outcome.
+///
+/// # Cancel safety
+///
+/// The worker is in the middle of something: the lab has to be dropped.
+pub(crate) async fn serve(lab: &mut Lab, waiters: u32) -> Result<Waiters, Error> {
+    let sessions = waiters.div_ceil(WAITERS_PER_SESSION_MAX);
+    let outcome = match queue_and_drain(lab, waiters, sessions).await {
+        Ok(served) => Ok(served),
+        Err(Trouble::Fatal(error)) => return Err(error),
+        Err(Trouble::OutOfBounds(what) | Trouble::Failed(what)) => {
+            lab.fleet.replace(HOST).await?;
+            Err(what)
+        }
+    };
+    Ok(Waiters { waiters, sessions, outcome })
+}
+
+async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(Duration, Drained), Trouble> {
+    let implementation = Implementation::Ours(RECIPE);
+    let contest = lab.contest(implementation, waiters, sessions, Way::Direct);
+    // The holder is in the queue as well.
+    let queue = implementation.queue(&contest.path, waiters + 1, sessions);
+    let began = Instant::now();
+    lab.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
+    loop {
+        let begun = lab.progress(HOST).await?.begun;
+        let is_queued = match &queue {
+            Some((path, nodes)) => lab.children(path).await? >= *nodes,
+            None => true,
+        };
+        if begun >= waiters && is_queued {
+            break;
+        }
+        if began.elapsed() >= QUEUED_WITHIN {
+            let within = humantime::format_duration(QUEUED_WITHIN);
+            return Err(Trouble::OutOfBounds(format!("the queue was not complete within {within}")));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let queued = began.elapsed();
+    let within_ms = u64::try_from(DRAINED_WITHIN.as_millis()).unwrap_or(u64::MAX);
+    match lab.ask(HOST, &Request::Drain { within_ms }, DRAINED_WITHIN + START_WITHIN).await? {
+        Answer::Drained(drained) => Ok((queued, drained)),
+        answer => Err(unexpected(&answer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_served_only_when_each_was_once_with_a_token_of_its_own() {
+        let waiters = |served, tokens| {
+            let drained = Drained { served, tokens, ..Drained::default() };
+            Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::ZERO, drained)) }
+        };
+        assert!(waiters(50, 50).is_served());
+        assert!(!waiters(49, 49).is_served());
+        assert!(!waiters(50, 49).is_served());
+        assert!(!Waiters { outcome: Err("session lost".to_owned()), ..waiters(50, 50) }.is_served());
+    }
+}

@@ -1,0 +1,80 @@
+//! The worker for everything that is written in Rust: it does what the lines of its standard input ask for.
+
+mod closed_loop;
+mod contender;
+mod waiters;
+
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use self::closed_loop::ClosedLoop;
+use self::waiters::Waiters;
+use crate::error::chain;
+use crate::protocol::{Answer, Request};
+
+/// Whatever went wrong, in words: the orchestrator puts it into the report.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the worker is doing between two requests.
+#[derive(Default)]
+enum Work {
+    #[default]
+    Nothing,
+    Loop(ClosedLoop),
+    Waiters(Waiters),
+}
+
+/// Answers requests until standard input ends.
+///
+/// # Errors
+///
+/// When standard input or output breaks, or the runtime cannot be started.
+pub(crate) fn run() -> io::Result<()> {
+    let runtime = Runtime::new()?;
+    let mut out = io::stdout().lock();
+    let mut say = |line: &str| writeln!(out, "{line}").and_then(|()| out.flush());
+    say(concat!("ready zk-recipes ", env!("CARGO_PKG_VERSION")))?;
+    let mut work = Work::Nothing;
+    for line in io::stdin().lock().lines() {
+        let answer = match line?.parse() {
+            Ok(request) => runtime.block_on(answer(&mut work, request)),
+            Err(error) => Err(error.into()),
+        };
+        say(&answer.unwrap_or_else(|failure| Answer::Failed(chain(&*failure))).to_string())?;
+    }
+    Ok(())
+}
+
+async fn answer(work: &mut Work, request: Request) -> Result<Answer, Failure> {
+    match (request, &mut *work) {
+        (Request::Run(contest), Work::Nothing) => {
+            *work = Work::Loop(ClosedLoop::start(&contest).await?);
+            Ok(Answer::Running)
+        }
+        (Request::Queue(contest), Work::Nothing) => {
+            *work = Work::Waiters(Waiters::queue(&contest).await?);
+            Ok(Answer::Running)
+        }
+        (Request::Progress, Work::Loop(contenders)) => Ok(Answer::Progress(contenders.progress()?)),
+        (Request::Progress, Work::Waiters(waiters)) => Ok(Answer::Progress(waiters.progress()?)),
+        (Request::Measure { window_ms }, Work::Loop(contenders)) => {
+            Ok(Answer::Measured(contenders.measure(Duration::from_millis(window_ms)).await?))
+        }
+        (Request::Stop { within_ms }, _) => match std::mem::take(work) {
+            Work::Loop(contenders) => {
+                Ok(Answer::Stopped { cut_off: contenders.stop(Duration::from_millis(within_ms)).await? })
+            }
+            // Dropped, the waiters leave the queue.
+            Work::Waiters(_) | Work::Nothing => Ok(Answer::Stopped { cut_off: 0 }),
+        },
+        (Request::Drain { within_ms }, Work::Waiters(_)) => {
+            let Work::Waiters(waiters) = std::mem::take(work) else {
+                unreachable!("BUG: it was waiters a moment ago");
+            };
+            Ok(Answer::Drained(waiters.drain(Duration::from_millis(within_ms)).await?))
+        }
+        (request, _) => Err(format!("{request} does not fit what is being done").into()),
+    }
+}

@@ -1,0 +1,123 @@
+//! Contenders that acquire and release without a pause.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::Failure;
+use super::contender::{Contender, Sessions};
+use crate::error::chain;
+use crate::protocol::{Contest, Measured, Progress};
+
+/// The contenders of one lock, at work.
+pub(super) struct ClosedLoop {
+    sessions: Sessions,
+    shared: Arc<Shared>,
+    contenders: JoinSet<()>,
+}
+
+/// What the contenders share.
+#[derive(Default)]
+struct Shared {
+    begun: AtomicU32,
+    finished: AtomicU64,
+    is_stopping: AtomicBool,
+    is_held: AtomicBool,
+    is_measuring: AtomicBool,
+    /// Times of the cycles that have finished in the window, in microseconds.
+    times_us: Mutex<Vec<u64>>,
+    /// Why the first contender that failed did.
+    failure: Mutex<Option<String>>,
+}
+
+impl ClosedLoop {
+    /// Opens the sessions and starts every contender.
+    pub(super) async fn start(contest: &Contest) -> Result<Self, Failure> {
+        let sessions = Sessions::open(contest).await?;
+        let shared = Arc::new(Shared::default());
+        let mut contenders = JoinSet::new();
+        for i in 0..usize::try_from(contest.contenders)? {
+            let contender = sessions.contender(i, &contest.path)?;
+            let shared = Arc::clone(&shared);
+            contenders.spawn(async move {
+                if let Err(failure) = contend(&contender, &shared).await {
+                    lock(&shared.failure).get_or_insert(chain(&*failure));
+                }
+            });
+        }
+        Ok(Self { sessions, shared, contenders })
+    }
+
+    pub(super) fn progress(&self) -> Result<Progress, Failure> {
+        self.shared.check()?;
+        Ok(Progress {
+            begun: self.shared.begun.load(Ordering::Relaxed),
+            finished: self.shared.finished.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Times the cycles that finish within a window that begins now.
+    pub(super) async fn measure(&self, window: Duration) -> Result<Measured, Failure> {
+        let started = Instant::now();
+        self.shared.is_measuring.store(true, Ordering::Relaxed);
+        tokio::time::sleep(window).await;
+        self.shared.is_measuring.store(false, Ordering::Relaxed);
+        let elapsed_us = u64::try_from(started.elapsed().as_micros())?;
+        let times_us = std::mem::take(&mut *lock(&self.shared.times_us));
+        self.shared.check()?;
+        let mut measured = Measured { elapsed_us, ..Measured::default() };
+        for time_us in times_us {
+            *measured.times_us.entry(time_us).or_insert(0) += 1;
+        }
+        Ok(measured)
+    }
+
+    /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many were cut off.
+    pub(super) async fn stop(mut self, within: Duration) -> Result<u32, Failure> {
+        self.shared.is_stopping.store(true, Ordering::Relaxed);
+        let all_ended = async { while self.contenders.join_next().await.is_some() {} };
+        // Nothing but the time being over can go wrong here.
+        let _ = tokio::time::timeout(within, all_ended).await;
+        let cut_off = u32::try_from(self.contenders.len())?;
+        self.shared.check()?;
+        // Their sessions would keep them busy with the lock otherwise.
+        self.contenders.shutdown().await;
+        self.sessions.close().await?;
+        Ok(cut_off)
+    }
+}
+
+impl Shared {
+    /// Fails once a contender has.
+    fn check(&self) -> Result<(), Failure> {
+        lock(&self.failure).clone().map_or(Ok(()), |reason| Err(reason.into()))
+    }
+}
+
+async fn contend(contender: &Contender, shared: &Shared) -> Result<(), Failure> {
+    shared.begun.fetch_add(1, Ordering::Relaxed);
+    while !shared.is_stopping.load(Ordering::Relaxed) {
+        let called = Instant::now();
+        let held = contender.acquire().await?;
+        if contender.excludes() {
+            if shared.is_held.swap(true, Ordering::AcqRel) {
+                return Err("two contenders held the lock at once".into());
+            }
+            shared.is_held.store(false, Ordering::Release);
+        }
+        held.release().await?;
+        shared.finished.fetch_add(1, Ordering::Relaxed);
+        if shared.is_measuring.load(Ordering::Relaxed) {
+            let time_us = u64::try_from(called.elapsed().as_micros())?;
+            lock(&shared.times_us).push(time_us);
+        }
+    }
+    Ok(())
+}
+
+/// A contender that panicked has said so on standard error, and left nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,152 @@
+//! One contender of any implementation, and the sessions that contenders share.
+
+use std::time::Duration;
+
+use bench::{Lock, Recipe};
+use zk_recipes::{AnyLock, LockGuard, Session, SessionConfig};
+use zookeeper_client::{Acls, Client, CreateMode, LockClient, LockOptions, LockPrefix};
+
+use super::Failure;
+use crate::implementation::Implementation;
+use crate::protocol::Contest;
+
+/// The same for every implementation, and long enough for a machine that is busy with it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sessions of the library that the implementation is written with.
+pub(super) enum Sessions {
+    Recipes(Recipe, Vec<Session>),
+    Client(Vec<Client>),
+    Raw(Vec<Client>),
+}
+
+/// Somebody who wants the lock.
+pub(super) enum Contender {
+    Recipe(AnyLock),
+    Client { client: Client, path: String },
+    Raw { client: Client, path: String },
+}
+
+/// The lock, held.
+pub(super) enum Held<'a> {
+    Recipe(LockGuard),
+    Client(LockClient<'a>),
+    Raw(&'a Client, &'a str),
+}
+
+impl Sessions {
+    /// Opens the sessions, and makes the parents that an implementation does not make by itself.
+    pub(super) async fn open(contest: &Contest) -> Result<Self, Failure> {
+        let Contest { implementation, path, sessions, connect_string, .. } = contest;
+        let unknown = || format!("unknown implementation: {implementation}");
+        let implementation = Implementation::by_name(implementation).ok_or_else(unknown)?;
+        match implementation {
+            Implementation::Ours(recipe) => {
+                let mut opened = Vec::new();
+                for _ in 0..*sessions {
+                    let config = SessionConfig { timeout: SESSION_TIMEOUT, ..SessionConfig::default() };
+                    opened.push(Session::connect(connect_string, config).await?);
+                }
+                Ok(Self::Recipes(recipe, opened))
+            }
+            Implementation::ZookeeperClient => Ok(Self::Client(clients(*sessions, connect_string).await?)),
+            Implementation::Raw => {
+                let clients = clients(*sessions, connect_string).await?;
+                if let Some(client) = clients.first() {
+                    client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+                }
+                Ok(Self::Raw(clients))
+            }
+            Implementation::Curator | Implementation::Kazoo => {
+                Err(format!("{} is not written in Rust", implementation.name()).into())
+            }
+        }
+    }
+
+    /// Contender `i` of those for `path`, with a lock object of its own.
+    pub(super) fn contender(&self, i: usize, path: &str) -> Result<Contender, Failure> {
+        match self {
+            Self::Recipes(recipe, sessions) => match recipe.lock_at(&sessions[i % sessions.len()], path)? {
+                Lock::One(lock) => Ok(Contender::Recipe(lock)),
+                Lock::Several(_) => Err(format!("{} is not one lock", recipe.name()).into()),
+            },
+            Self::Client(clients) => {
+                Ok(Contender::Client { client: clients[i % clients.len()].clone(), path: path.to_owned() })
+            }
+            Self::Raw(clients) => {
+                Ok(Contender::Raw { client: clients[i % clients.len()].clone(), path: format!("{path}/{i}") })
+            }
+        }
+    }
+
+    /// The sessions of our recipes; none of any other.
+    pub(super) fn of_recipes(&self) -> &[Session] {
+        match self {
+            Self::Recipes(_, sessions) => sessions,
+            Self::Client(_) | Self::Raw(_) => &[],
+        }
+    }
+
+    /// Ends the sessions. The client library has no call for that: its sessions end with the last clone of the client.
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        for session in self.of_recipes() {
+            session.close().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Failure> {
+    let mut clients = Vec::new();
+    for _ in 0..sessions {
+        clients.push(Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect_string).await?);
+    }
+    Ok(clients)
+}
+
+impl Contender {
+    /// Whether only one may hold at a time.
+    pub(super) fn excludes(&self) -> bool {
+        !matches!(self, Self::Raw { .. })
+    }
+
+    pub(super) async fn acquire(&self) -> Result<Held<'_>, Failure> {
+        match self {
+            Self::Recipe(lock) => Ok(Held::Recipe(lock.acquire().await?)),
+            Self::Client { client, path } => {
+                let parents = CreateMode::Container.with_acls(Acls::anyone_all());
+                let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
+                Ok(Held::Client(client.lock(LockPrefix::new_curator(path, "lock-")?, &[], options).await?))
+            }
+            Self::Raw { client, path } => {
+                client.create(path, &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await?;
+                Ok(Held::Raw(client, path))
+            }
+        }
+    }
+}
+
+impl Held<'_> {
+    /// The fencing token of a recipe's grant.
+    pub(super) fn token(&self) -> Option<String> {
+        match self {
+            Self::Recipe(held) => Some(held.token().to_string()),
+            Self::Client(_) | Self::Raw(..) => None,
+        }
+    }
+
+    /// Gives the lock back, and returns when the server has confirmed it.
+    pub(super) async fn release(self) -> Result<(), Failure> {
+        match self {
+            Self::Recipe(held) => held.release().await?,
+            Self::Client(held) => {
+                held.client().delete(held.lock_path(), None).await?;
+                // It releases when it is dropped, without a confirmation that could be waited for. As the node is gone
+                // already, that would be a request that nobody needs.
+                std::mem::forget(held);
+            }
+            Self::Raw(client, path) => client.delete(path, None).await?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Many waiters that queue behind one holder and are served once each.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use zk_recipes::{Session, Traffic};
+
+use super::Failure;
+use super::contender::Sessions;
+use crate::protocol::{Contest, Drained, Progress};
+
+/// A queue whose first holder releases when told to.
+pub(super) struct Waiters {
+    // Dropped before the sessions, which the waiters use.
+    tasks: JoinSet<Result<String, Failure>>,
+    release: oneshot::Sender<()>,
+    shared: Arc<Shared>,
+    sessions: Sessions,
+    waiters: u32,
+}
+
+#[derive(Default)]
+struct Shared {
+    begun: AtomicU32,
+    is_held: AtomicBool,
+}
+
+impl Waiters {
+    /// Opens the sessions, acquires the lock, and lets the waiters queue behind it.
+    pub(super) async fn queue(contest: &Contest) -> Result<Self, Failure> {
+        let sessions = Sessions::open(contest).await?;
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        let (release, released) = oneshot::channel();
+        let (acquired, is_acquired) = oneshot::channel();
+        let first = sessions.contender(0, &contest.path)?;
+        tasks.spawn(async move {
+            let held = first.acquire().await?;
+            let token = held.token().unwrap_or_default();
+            // Whoever listened has gone, and the lock with it, if this fails; so too for the wait.
+            let _ = acquired.send(());
+            let _ = released.await;
+            held.release().await.map(|()| token)
+        });
+        if is_acquired.await.is_err() {
+            return Err(match tasks.join_next().await {
+                Some(Ok(Err(failure))) => failure,
+                _ => "the first holder ended early".into(),
+            });
+        }
+        for i in 0..usize::try_from(contest.contenders)? {
+            let contender = sessions.contender(i, &contest.path)?;
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move {
+                shared.begun.fetch_add(1, Ordering::Relaxed);
+                let held = contender.acquire().await?;
+                if shared.is_held.swap(true, Ordering::AcqRel) {
+                    return Err("two waiters held the lock at once".into());
+                }
+                let token = held.token().unwrap_or_default();
+                shared.is_held.store(false, Ordering::Release);
+                held.release().await.map(|()| token)
+            });
+        }
+        Ok(Self { tasks, release, shared, sessions, waiters: contest.contenders })
+    }
+
+    /// Fails when a waiter has: nobody ends before the drain.
+    pub(super) fn progress(&mut self) -> Result<Progress, Failure> {
+        match self.tasks.try_join_next() {
+            None => Ok(Progress { begun: self.shared.begun.load(Ordering::Relaxed), finished: 0 }),
+            Some(Ok(Err(failure))) => Err(failure),
+            Some(_) => Err("a waiter got the lock while another held it".into()),
+        }
+    }
+
+    /// Releases the lock and waits until everybody has been served, for at most `within`.
+    pub(super) async fn drain(self, within: Duration) -> Result<Drained, Failure> {
+        let Self { mut tasks, release, sessions, waiters, .. } = self;
+        let before = traffic(sessions.of_recipes());
+        let started = Instant::now();
+        // The first holder listens until it is told, or has failed, which its result says.
+        let _ = release.send(());
+        let mut tokens = BTreeSet::new();
+        let mut finished = 0_u32;
+        let everybody = async {
+            while let Some(result) = tasks.join_next().await {
+                tokens.insert(result??);
+                finished += 1;
+            }
+            Ok::<_, Failure>(())
+        };
+        let in_time = tokio::time::timeout(within, everybody).await;
+        let elapsed_us = u64::try_from(started.elapsed().as_micros())?;
+        match in_time {
+            Ok(drained) => drained?,
+            Err(_) => return Err(format!("{finished} of {waiters} were served within {within:?}").into()),
+        }
+        let after = traffic(sessions.of_recipes());
+        sessions.close().await?;
+        Ok(Drained {
+            // The first holder was not served: it was there before.
+            served: finished.saturating_sub(1),
+            tokens: u32::try_from(tokens.len())?.saturating_sub(1),
+            elapsed_us,
+            requests: after.requests - before.requests,
+            notifications: after.notifications - before.notifications,
+            bytes: after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received,
+        })
+    }
+}
+
+fn traffic(sessions: &[Session]) -> Traffic {
+    let mut total = Traffic::default();
+    for session in sessions {
+        total += session.traffic();
+    }
+    total
+}

@@ -5,10 +5,10 @@ SQLX_CLI_VERSION := 0.9.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test demo up test check sqlx bench cargo-deny sqlx-cli
+.PHONY: help deps deps-test demo up test check sqlx bench bench-peers cargo-deny sqlx-cli
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler
 	@./scripts/deps.sh
@@ -41,6 +41,10 @@ sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
 
 bench: deps ## run the benchmarks
 	cargo bench -p bench $(ARGS)
+
+bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
+	cargo build --release --locked -p bench --bin bench-peers
+	./target/release/bench-peers $(ARGS)
 
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \

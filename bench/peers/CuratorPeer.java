@@ -1,13 +1,14 @@
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -46,7 +47,7 @@ public final class CuratorPeer {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         // Some logging backends write there unless told otherwise.
         System.setOut(System.err);
-        out.print("ready " + jar(InterProcessMutex.class) + " on Java " + System.getProperty("java.version") + "\n");
+        out.print("ready Curator " + version() + " on Java " + System.getProperty("java.version") + "\n");
         out.flush();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         CuratorPeer peer = null;
@@ -71,10 +72,16 @@ public final class CuratorPeer {
         System.exit(0);
     }
 
-    /** The file that a class is from, whose name has the version: not every jar tells it inside. */
-    private static String jar(Class<?> type) throws IOException {
-        String location = type.getProtectionDomain().getCodeSource().getLocation().getPath();
-        return Path.of(location).toRealPath().getFileName().toString();
+    /** What Maven wrote into the jar, as not every manifest tells the version. */
+    private static String version() throws IOException {
+        Properties properties = new Properties();
+        String resource = "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties";
+        try (InputStream in = InterProcessMutex.class.getResourceAsStream(resource)) {
+            if (in != null) {
+                properties.load(in);
+            }
+        }
+        return properties.getProperty("version", "of the class path");
     }
 
     private String answer(String[] words) throws Exception {

@@ -1,6 +1,6 @@
 //! The worker processes, which live as long as the run, so that they are warm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -64,12 +64,8 @@ impl Fleet {
     ///
     /// The workers that were starting are stopped.
     pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
-        let mut launched = BTreeMap::new();
-        for host in hosts {
-            if !launched.contains_key(&host) {
-                launched.insert(host, launch(host)?);
-            }
-        }
+        let hosts: BTreeSet<Host> = hosts.into_iter().collect();
+        let launched: Vec<_> = hosts.into_iter().map(|host| Ok((host, launch(host)?))).collect::<Result<_, Error>>()?;
         let mut workers = BTreeMap::new();
         for (host, process) in launched {
             workers.insert(host, until_ready(host, process).await?);

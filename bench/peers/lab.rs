@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::fleet::Fleet;
 use crate::implementation::{Host, Implementation, sessions_of};
 use crate::protocol::{Answer, Contest, Progress, Request};
@@ -19,11 +19,13 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// From the start until everybody has queued.
 const QUEUED_WITHIN: Duration = Duration::from_secs(30);
 /// The steady state is waited for at least and at most so long.
-const SETTLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(6);
+const SETTLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(10);
 /// How long every contender may take for its last cycle, before it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// For whatever a worker answers at once when its machine is not too busy.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// After a failure, with its worker gone.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 /// The orchestrator asks seldom, and has to live through whatever keeps the server busy.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -51,13 +53,12 @@ pub(crate) enum Way {
 pub(crate) enum Trouble {
     OutOfBounds(String),
     Failed(String),
-    /// The whole run cannot go on.
-    Fatal(Error),
 }
 
+/// The server may be too busy with what is measured to answer the orchestrator.
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
-        Self::Fatal(error)
+        Self::Failed(chain(&error))
     }
 }
 
@@ -129,12 +130,24 @@ impl Lab {
         };
         match measured {
             Ok(outcome) => Ok(outcome),
-            Err(Trouble::Fatal(error)) => Err(error),
             Err(Trouble::OutOfBounds(what) | Trouble::Failed(what)) => {
                 self.fleet.replace(host).await?;
+                self.until_serving().await?;
                 Ok(Outcome::Failed(what))
             }
         }
+    }
+
+    /// Waits until the server answers, after something that may have been too much for it.
+    async fn until_serving(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + RECOVERED_WITHIN;
+        while let Err(error) = self.server.metrics().await {
+            if Instant::now() >= deadline {
+                return Err(error.into());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
     }
 
     async fn run(
@@ -230,6 +243,19 @@ impl Lab {
         let stat = stat.map_err(|_| Error::ZooKeeperSilent(ANSWER_WITHIN))?;
         let stat = stat.map_err(Error::zookeeper("count the contenders"))?;
         Ok(stat.and_then(|stat| u32::try_from(stat.num_children).ok()).unwrap_or(0))
+    }
+
+    /// The number of watches that the server keeps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Testbed`] when the server does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub(crate) async fn watches(&self) -> Result<u64, Error> {
+        Ok(self.server.metric("zk_watch_count").await?)
     }
 
     pub(crate) async fn progress(&mut self, host: Host) -> Result<Progress, Trouble> {

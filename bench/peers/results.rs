@@ -193,8 +193,11 @@ pub(crate) mod tests {
         Step { repetition, implementation: Implementation::by_name(name).unwrap(), contenders }
     }
 
-    /// Measured in so many repetitions, with these operations a second and times.
-    pub(crate) fn results(points: &[(&'static str, u32, &[(u64, u64)])]) -> Results {
+    /// An implementation, how many contended, and in each repetition the operations a second and the time of each.
+    type Point<'a> = (&'static str, u32, &'a [(u64, u64)]);
+
+    /// What was measured, as if it were these points.
+    pub(crate) fn results(points: &[Point<'_>]) -> Results {
         let reps = points.iter().map(|(_, _, windows)| windows.len()).max().unwrap_or(0);
         let mut contenders: Vec<u32> = points.iter().map(|(_, contenders, _)| *contenders).collect();
         contenders.sort_unstable();

@@ -71,7 +71,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     let mut waiters = None;
     if settings.waiters > 0 {
         progress.stage(&format!("serving {} waiters of one {}", settings.waiters, waiters::RECIPE.name()));
-        waiters = Some(waiters::serve(&mut lab, settings.waiters).await?);
+        waiters = Some(waiters::serve(&mut lab, settings.waiters).await);
     }
     let has_failed = results.has_failures() || waiters.as_ref().is_some_and(|waiters: &Waiters| !waiters.is_served());
     let report = Report {
@@ -95,13 +95,13 @@ fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     vec![
         format!(
-            "{} repetitions after one that warms up, windows of {}, seed {}; within a repetition all implementations one after \
+            "{} after one that warms up, windows of {}, seed {}; within a repetition all implementations one after \
              another in random order, at a fresh path each",
-            settings.reps(),
+            if settings.reps() == 1 { "1 repetition".to_owned() } else { format!("{} repetitions", settings.reps()) },
             humantime::format_duration(settings.window),
             settings.seed,
         ),
-        "contenders share 3 sessions, one has one; each implementation runs in one process that lives as long as the run"
+        "contenders share up to 3 sessions; each implementation runs in one process that lives as long as the run"
             .to_owned(),
         format!("server and contenders share one machine with {cores} cores ({})", std::env::consts::ARCH),
         format!("one throwaway ZooKeeper server with durable writes; {}", lab.fleet.versions()),

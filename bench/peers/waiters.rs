@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use bench::Recipe;
 
-use crate::error::Error;
 use crate::implementation::{Host, Implementation};
 use crate::lab::{Lab, Trouble, Way, unexpected};
 use crate::protocol::{Answer, Drained, Request};
 
-/// The recipe whose queue it is.
+/// The recipe whose queue it is: one in which every waiter has a watch of its own.
 pub(crate) const RECIPE: Recipe = Recipe::Mutex;
 /// Where it runs.
 pub(crate) const HOST: Host = Host::Rust;
@@ -36,44 +35,26 @@ impl Waiters {
     }
 }
 
-/// Lets so many waiters queue behind a holder, who then releases.
-///
-/// # Errors
-///
-/// When the run cannot go on; what concerns the recipe alone is in the outcome.
+/// Lets so many waiters queue behind a holder, who then releases. It comes last: should it be too much for the server,
+/// nothing else has to be measured on that.
 ///
 /// # Cancel safety
 ///
 /// The worker is in the middle of something: the lab has to be dropped.
-pub(crate) async fn serve(lab: &mut Lab, waiters: u32) -> Result<Waiters, Error> {
+pub(crate) async fn serve(lab: &mut Lab, waiters: u32) -> Waiters {
     let sessions = waiters.div_ceil(WAITERS_PER_SESSION_MAX);
-    let outcome = match queue_and_drain(lab, waiters, sessions).await {
-        Ok(served) => Ok(served),
-        Err(Trouble::Fatal(error)) => return Err(error),
-        Err(Trouble::OutOfBounds(what) | Trouble::Failed(what)) => {
-            lab.fleet.replace(HOST).await?;
-            Err(what)
-        }
-    };
-    Ok(Waiters { waiters, sessions, outcome })
+    let outcome = queue_and_drain(lab, waiters, sessions).await;
+    let outcome = outcome.map_err(|(Trouble::OutOfBounds(what) | Trouble::Failed(what))| what);
+    Waiters { waiters, sessions, outcome }
 }
 
 async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(Duration, Drained), Trouble> {
     let implementation = Implementation::Ours(RECIPE);
     let contest = lab.contest(implementation, waiters, sessions, Way::Direct);
-    // The holder is in the queue as well.
-    let queue = implementation.queue(&contest.path, waiters + 1, sessions);
     let began = Instant::now();
     lab.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
-    loop {
-        let begun = lab.progress(HOST).await?.begun;
-        let is_queued = match &queue {
-            Some((path, nodes)) => lab.children(path).await? >= *nodes,
-            None => true,
-        };
-        if begun >= waiters && is_queued {
-            break;
-        }
+    // Who watches whoever is ahead has looked around, and waits for nothing else.
+    while lab.progress(HOST).await?.begun < waiters || lab.watches().await? < u64::from(waiters) {
         if began.elapsed() >= QUEUED_WITHIN {
             let within = humantime::format_duration(QUEUED_WITHIN);
             return Err(Trouble::OutOfBounds(format!("the queue was not complete within {within}")));

@@ -98,8 +98,8 @@ fn look(name: &str) -> Look {
     match (ours.position(|implementation| implementation.name() == name), name) {
         (Some(place), _) => Look { colour: COLOURS[place % COLOURS.len()], dashes: None },
         (None, "curator") => Look { colour: INK, dashes: Some((9, 4)) },
-        (None, "raw") => Look { colour: RGBColor(0x8c, 0x95, 0x9f), dashes: Some((2, 4)) },
-        (None, "kazoo") => Look { colour: RGBColor(0x6e, 0x77, 0x81), dashes: Some((4, 4)) },
+        (None, "raw") => Look { colour: RGBColor(0x77, 0x80, 0x8a), dashes: Some((2, 4)) },
+        (None, "kazoo") => Look { colour: RGBColor(0x57, 0x60, 0x6a), dashes: Some((5, 4)) },
         (None, _) => Look { colour: PALE_INK, dashes: Some((14, 4)) },
     }
 }
@@ -212,7 +212,8 @@ fn write(
 
 fn draw_frame(area: &Area<'_>, scale: Scale, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
     write(area, "Hand-offs of one lock per second", (LEFT, 22), (22, INK), (HPos::Left, VPos::Top))?;
-    let subtitle = "higher is better; everybody acquires and releases without a pause; raw excludes nobody: the limit";
+    let subtitle =
+        "everybody acquires and releases without a pause; solid: this library; raw excludes nobody: the limit";
     write(area, subtitle, (LEFT, 50), (14, PALE_INK), (HPos::Left, VPos::Top))?;
     for decade in scale.decades() {
         let y = between(decade, scale.ops_per_s, (BOTTOM, TOP));

@@ -113,18 +113,21 @@ impl Results {
         let series = self.series.get(&(implementation, contenders)).unwrap_or(&nothing);
         let mut times = Times::new();
         series.windows.values().filter_map(|window| window.times.as_ref()).for_each(|own| times.merge(own));
+        let ops_per_s = median(&series.windows.values().map(Window::ops_per_s).collect::<Vec<_>>());
+        let is_idle = ops_per_s == Some(0.0);
+        let idle = || Missing { reason: "no cycle finished in most windows".to_owned(), is_failure: false };
         let median_of = |figure: Figure| median(&series.windows.values().filter_map(figure).collect::<Vec<_>>());
         Row {
             implementation,
             sessions: sessions_of(contenders),
             contenders,
-            ops_per_s: median_of(ops_per_s),
+            ops_per_s: ops_per_s.filter(|_| !is_idle),
             p50_us: times.quantile_us(50),
             p99_us: times.quantile_us(99),
             requests_per_handoff: median_of(|window| window.exchange.requests_per_handoff()),
             bytes_per_handoff: self.bytes_per_handoff(implementation, contenders),
             notifications_per_release: median_of(notifications_per_release),
-            missing: series.missing.clone(),
+            missing: series.missing.clone().or_else(|| is_idle.then(idle)),
         }
     }
 
@@ -248,6 +251,15 @@ pub(crate) mod tests {
         let failure = Missing { reason: "session lost".to_owned(), is_failure: true };
         results.not_measured(warm_up, failure);
         assert!(results.has_failures());
+    }
+
+    #[test]
+    fn windows_in_which_nothing_finished_are_told_and_tried_again() {
+        let results = results(&[("naive", 1500, &[(0, 1), (3, 1), (0, 1)])]);
+        let row = &results.rows()[0];
+        assert_eq!((row.ops_per_s, row.p50_us), (None, None));
+        assert_eq!(row.missing.as_ref().unwrap().reason, "no cycle finished in most windows");
+        assert!(!results.is_given_up(step(Repetition::Bytes, "naive", 1500)));
     }
 
     #[test]

@@ -30,7 +30,7 @@ const CHART: &str = "bench-peers.svg";
 ///
 /// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
-    // Found out before an hour was spent.
+    // Found out before anything is measured.
     make_folder(&settings.out)?;
     let steps = plan(&settings.implementations(), &settings.contenders(), settings.reps(), settings.seed);
     let mut progress = Progress::new(steps.len());

@@ -15,8 +15,8 @@ pub(crate) const HOST: Host = Host::Rust;
 /// More would share one connection than a service should let.
 const WAITERS_PER_SESSION_MAX: u32 = 1500;
 const START_WITHIN: Duration = Duration::from_secs(60);
-const QUEUED_WITHIN: Duration = Duration::from_secs(300);
-const DRAINED_WITHIN: Duration = Duration::from_secs(300);
+const QUEUED_WITHIN: Duration = Duration::from_secs(120);
+const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 
 /// How a queue of waiters was served.
@@ -53,8 +53,9 @@ async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(
     let contest = lab.contest(implementation, waiters, sessions, Way::Direct);
     let began = Instant::now();
     lab.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
-    // Who watches whoever is ahead has looked around, and waits for nothing else.
-    while lab.progress(HOST).await?.begun < waiters || lab.watches().await? < u64::from(waiters) {
+    // Who watches whoever is ahead has looked around, and waits for nothing else. A server that is too busy to say how many
+    // do so is not that far.
+    while lab.progress(HOST).await?.begun < waiters || lab.watches().await.unwrap_or(0) < u64::from(waiters) {
         if began.elapsed() >= QUEUED_WITHIN {
             let within = humantime::format_duration(QUEUED_WITHIN);
             return Err(Trouble::OutOfBounds(format!("the queue was not complete within {within}")));

@@ -2,7 +2,8 @@
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
-    AnyLock, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
+    AnyLock, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
+    SessionConfig,
 };
 
 /// How many may hold the semaphore.
@@ -34,8 +35,16 @@ pub enum Recipe {
 
 impl Recipe {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 8] =
-        [Self::Naive, Self::Mutex, Self::Handoff, Self::Read, Self::Write, Self::SemaphoreMutex, Self::Semaphore, Self::Multi];
+    pub const ALL: [Self; 8] = [
+        Self::Naive,
+        Self::Mutex,
+        Self::Handoff,
+        Self::Read,
+        Self::Write,
+        Self::SemaphoreMutex,
+        Self::Semaphore,
+        Self::Multi,
+    ];
 
     /// The name in the reports.
     #[must_use]

@@ -9,7 +9,7 @@ use crate::lab::{Lab, Trouble, Way, unexpected};
 use crate::protocol::{Answer, Drained, Request};
 
 /// The recipe whose queue it is: one in which every waiter has a watch of its own.
-pub(crate) const RECIPE: Recipe = Recipe::Mutex;
+pub(crate) const RECIPE: Recipe = Recipe::Handoff;
 /// Where it runs.
 pub(crate) const HOST: Host = Host::Rust;
 /// More would share one connection than a service should let.

@@ -1,81 +1,28 @@
 //! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, try_join_all};
-use tokio::time::Instant;
 use tracing::warn;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::ahead::Ahead;
-use crate::claim::{Claim, Created, Mark, Note, Remains};
+use crate::claim::{Claim, Created};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::Hold;
 use crate::known::Known;
+use crate::mark::{Mark, Note};
 use crate::node::{self, Mode, Names, Naming, Sequence};
+use crate::options::validate_node_data;
 use crate::queue::Queue;
 use crate::released::{self, Noted};
-use crate::revoke;
+use crate::remains::Remains;
 use crate::session::Session;
 use crate::token::FencingToken;
 use crate::wire::{Fired, retry_lost_reply};
-
-/// One point in time that bounds everything an acquire does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    pub(crate) fn never() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn after(wait: Duration) -> Self {
-        // A wait beyond what the clock can express is for ever.
-        Self(Instant::now().checked_add(wait))
-    }
-
-    /// The output of `work`, or `None` when the deadline came first.
-    pub(crate) async fn bound<F: Future>(self, work: F) -> Option<F::Output> {
-        match self.0 {
-            Some(instant) => tokio::time::timeout_at(instant, work).await.ok(),
-            None => Some(work.await),
-        }
-    }
-}
-
-/// What a lock's contenders may be given beside the path. The default is what Curator's clients expect.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockOptions {
-    /// The data of our nodes, for whoever looks at the queue; see [`participants`](crate::participants). At most
-    /// [`NODE_DATA_MAX`](Self::NODE_DATA_MAX) bytes, and not `__REVOKE__`, by which Curator's clients ask for a lock
-    /// back.
-    pub node_data: Vec<u8>,
-    /// Whether the locks of kazoo, the Python client, are contenders, too. Its clients must then be told to wait for our
-    /// nodes, by `extra_lock_patterns` or a subclass, and Curator's clients must stay away from the path.
-    pub kazoo: bool,
-}
-
-impl LockOptions {
-    /// How many bytes of data a lock's node may have. A server closes the connection of whoever sends it more than its
-    /// `jute.maxbuffer` in one request, 1 MiB by default, without saying why; this leaves room for path and ACL. Keep it
-    /// far smaller where many look at the queue.
-    pub const NODE_DATA_MAX: usize = 1_000_000;
-}
-
-/// Checks the data that the nodes of a lock are to have.
-pub(crate) fn validate_node_data(node_data: &[u8]) -> Result<(), Error> {
-    let (length, limit) = (node_data.len(), LockOptions::NODE_DATA_MAX);
-    if length > limit {
-        Err(Error::NodeDataTooLong { length, limit })
-    } else if node_data == revoke::REQUEST {
-        Err(Error::NodeDataReserved)
-    } else {
-        Ok(())
-    }
-}
 
 /// A place that a contender has taken in the queue.
 #[derive(Clone, Debug)]

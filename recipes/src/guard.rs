@@ -5,10 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::claim::{self, Claim, Removal};
+use crate::claim::{self, Claim};
 use crate::error::Error;
 use crate::liveness::{ConnectionState, LostReason};
 use crate::owner::Slot;
+use crate::remains::Removal;
 use crate::revoke::Revocation;
 use crate::token::FencingToken;
 

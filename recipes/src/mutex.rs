@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Deadline, LockOptions, LockQueue};
+use crate::acquire::LockQueue;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::{granted, queue_lock_forms};
 use crate::guard::LockGuard;
 use crate::node::{Mode, Names};
+use crate::options::LockOptions;
 use crate::owner::Owner;
 use crate::participants::{self, Participant};
 use crate::session::Session;

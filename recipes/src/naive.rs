@@ -6,12 +6,13 @@ use std::time::Duration;
 use uuid::Uuid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use crate::acquire::Deadline;
 use crate::backoff::Backoff;
-use crate::claim::{self, Claim, Remains};
+use crate::claim::{self, Claim};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
 use crate::node;
+use crate::remains::Remains;
 use crate::session::Session;
 use crate::shared_node::Sign;
 use crate::token::FencingToken;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::acquire::{Deadline, LockQueue};
+use crate::acquire::LockQueue;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, HoldState, LockGuard};
 use crate::liveness::LostReason;

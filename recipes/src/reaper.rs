@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use zookeeper_client::Error as ClientError;
 
 use crate::backoff::Backoff;
-use crate::claim::{self, REQUESTS_MAX, Remains};
+use crate::remains::{self, REQUESTS_MAX, Remains};
 use crate::wire::Wire;
 
 /// The pauses before a deletion that the server has refused is tried again. The reason may pass at once, as an overload
@@ -59,7 +59,7 @@ async fn reap(
     loop {
         let removal = {
             let _place = places.acquire().await;
-            claim::remove(wire, session_id, &mut remains).await
+            remains::remove(wire, session_id, &mut remains).await
         };
         let path = remains.path();
         match removal {

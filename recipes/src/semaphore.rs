@@ -11,13 +11,15 @@ use futures_util::future::try_join;
 use tracing::warn;
 use zookeeper_client::Error as ClientError;
 
-use crate::acquire::{self, Deadline, LockQueue};
+use crate::acquire::{self, LockQueue};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;
 use crate::leases::{self, Leases};
 use crate::multi_guard::MultiGuard;
 use crate::node::{self, Mode, Names};
+use crate::options;
 use crate::participants::{self, Participant};
 use crate::session::Session;
 use crate::shared_count::SharedCount;
@@ -127,7 +129,7 @@ impl Semaphore {
     /// [`LockOptions::node_data`](crate::LockOptions::node_data); nothing is sent.
     #[doc(alias = "setNodeData")]
     pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
-        acquire::validate_node_data(&node_data)?;
+        options::validate_node_data(&node_data)?;
         Ok(Self { node_data: node_data.into(), ..self })
     }
 

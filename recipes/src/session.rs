@@ -11,7 +11,6 @@ use tracing::{debug, info};
 use zookeeper_client::{Error as ClientError, SessionState, StateWatcher};
 
 use crate::acl::{Acl, Auth, NodePolicy, Parents};
-use crate::claim::Remains;
 use crate::connect::Line;
 use crate::error::Error;
 use crate::known::Known;
@@ -20,6 +19,7 @@ use crate::node::{self, Names};
 use crate::pulse::Pulse;
 use crate::reaper;
 use crate::registry::Registry;
+use crate::remains::Remains;
 use crate::shared_node::SharedNode;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};

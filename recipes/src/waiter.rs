@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Deadline, LockQueue, Place};
+use crate::acquire::{LockQueue, Place};
 use crate::claim::Claim;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;

@@ -6,7 +6,7 @@ use zookeeper_client::Stat;
 use super::properties;
 use super::server::{Claim, Phase, Program, Seen, Slot, State};
 use super::steps::{self, remove_named};
-use crate::claim;
+use crate::mark;
 use crate::node::{Names, Sequence};
 use crate::queue::{Queue, Verdict};
 use crate::released::{Noted, Released};
@@ -41,7 +41,7 @@ impl Default for Rules {
             passes: Released::passes,
             checks_own: true,
             notes_from_the_grant_on: true,
-            is_ours: claim::is_ours,
+            is_ours: mark::is_ours,
             finds_before_repeating: true,
             loses_before_expiry: true,
         }

@@ -9,13 +9,15 @@ use tracing::warn;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::{Listing, Semaphore};
-use crate::acquire::Deadline;
 use crate::backoff::Backoff;
-use crate::claim::{self, Claim, REQUESTS_MAX, Remains};
+use crate::claim::{self, Claim};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
 use crate::leases::Verdict;
+use crate::mark;
 use crate::node::{self, Mode, Names};
+use crate::remains::{self, REQUESTS_MAX, Remains};
 use crate::session::Session;
 use crate::token::FencingToken;
 
@@ -150,8 +152,7 @@ impl<'a> Attempt<'a> {
         let mut created = Vec::new();
         let flight = Flight::land(answers, |node| created.push(node));
         self.unnamed = !flight.is_certain;
-        let foreign =
-            created.iter().find(|(_, stat)| !claim::is_ours(stat, session.id())).map(|(path, _)| path.clone());
+        let foreign = created.iter().find(|(_, stat)| !mark::is_ours(stat, session.id())).map(|(path, _)| path.clone());
         self.note(created);
         // The server answers for nodes that it has just made, so this would be a proxy's or a server's fault.
         foreign.map_or(Ok(flight), |path| Err(Error::NodeDeleted { path }))
@@ -161,7 +162,7 @@ impl<'a> Attempt<'a> {
     async fn find_unnamed(&mut self) -> Result<(), Error> {
         let (session, parent) = (self.semaphore.session(), &self.semaphore.inner.leases);
         let known = self.leases.iter().map(|lease| node::name(&lease.path)).collect();
-        let found = claim::find_unnamed(session.wire(), session.id(), parent, &self.prefix, &known).await;
+        let found = mark::find_unnamed(session.wire(), session.id(), parent, &self.prefix, &known).await;
         self.note(found.map_err(|error| session.explain("list", parent, error))?);
         self.unnamed = false;
         Ok(())
@@ -213,7 +214,7 @@ impl<'a> Attempt<'a> {
         let leases = mem::take(&mut self.leases);
         let unnamed = mem::take(&mut self.unnamed);
         (turn.is_some() || unnamed || !leases.is_empty()).then(|| {
-            Remains::Leases(claim::Leases {
+            Remains::Leases(remains::Leases {
                 parent: self.semaphore.inner.leases.clone(),
                 prefix: self.prefix.clone(),
                 named: leases.into_iter().map(|lease| lease.path).collect(),

@@ -1,0 +1,160 @@
+//! How a node is found whose creation was not answered, and what is known of one that was created.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use zookeeper_client::{Error as ClientError, Stat};
+
+use crate::known::{Known, Taken};
+use crate::node;
+use crate::remains::{REQUESTS_MAX, Removal, removal};
+use crate::wire::{NotingError, Wire, retry_lost_reply};
+
+/// By what a node is found whose reply has not come.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    /// What its name begins with. Only we wrote that.
+    Name(String),
+    /// What its data begin with. Only we wrote that, but anybody may have overwritten it; then it is the node of the
+    /// first claim of our session that looks for one.
+    Data { mark: String, known: Arc<Known> },
+}
+
+/// A node that is a claim's.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) path: String,
+    pub(crate) stat: Stat,
+    pub(crate) handoff: Option<Handoff>,
+}
+
+impl Mark {
+    /// Whether the node that the server has just created is the claim's: none of those that another has taken.
+    pub(crate) fn take(&self, path: String, stat: Stat) -> Option<Found> {
+        let handoff = match self {
+            Self::Name(_) => None,
+            Self::Data { known, .. } => Some(Handoff { _taken: known.take(stat.czxid)?, note: None }),
+        };
+        Some(Found { path, stat, handoff })
+    }
+
+    /// Finds the node of a `create` whose reply was lost, of those that this very session owns.
+    pub(crate) async fn find(&self, wire: &Wire, session_id: i64, parent: &str) -> Result<Option<Found>, ClientError> {
+        let Self::Data { mark, .. } = self else {
+            let Self::Name(prefix) = self else { return Ok(None) };
+            let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
+            return Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)));
+        };
+        retry_lost_reply(|| wire.sync(parent)).await?;
+        let paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
+            Ok(paths) => paths.into_iter().filter(|path| node::parent(path) == Some(parent)).collect(),
+            // A server older than 3.6.
+            Err(ClientError::Unimplemented) => {
+                children(wire, parent).await?.iter().map(|name| node::child(parent, name)).collect::<Vec<_>>()
+            }
+            Err(error) => return Err(error),
+        };
+        let mut overwritten = None;
+        for paths in paths.chunks(REQUESTS_MAX) {
+            let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
+            for (path, (data, stat)) in paths.iter().zip(nodes).filter_map(|(path, node)| Some((path, node?))) {
+                if !is_ours(&stat, session_id) {
+                    continue;
+                }
+                if data.starts_with(mark.as_bytes()) {
+                    return Ok(self.take(path.clone(), stat));
+                }
+                if stat.version != 0 && overwritten.is_none() {
+                    overwritten = self.take(path.clone(), stat);
+                }
+            }
+        }
+        Ok(overwritten)
+    }
+}
+
+/// What the node of a lock that is handed over needs beside its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Handoff {
+    /// Kept as long as anybody sees to the node, so that no other claim takes it.
+    _taken: Arc<Taken>,
+    /// What to leave for whoever comes next, from the grant on.
+    note: Option<Note>,
+}
+
+/// What a holder leaves when it releases.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    /// The path of the lock's node, whose data it becomes.
+    pub(crate) noted: String,
+    pub(crate) data: Vec<u8>,
+    /// The version of the data that it replaces. Other data are not ours to overwrite.
+    pub(crate) version: i32,
+}
+
+impl Handoff {
+    /// Notes what to leave on release.
+    pub(crate) fn will_leave(&mut self, note: Note) {
+        self.note = Some(note);
+    }
+
+    /// Deletes the node and leaves the note. `None` when there is no note to be left.
+    pub(crate) async fn release(&mut self, wire: &Wire, path: &str) -> Result<Option<Removal>, ClientError> {
+        let Some(Note { noted, data, version }) = &self.note else { return Ok(None) };
+        match wire.delete_noting(path, noted, data, *version).await {
+            Ok(()) => Ok(Some(Removal::Deleted)),
+            Err(NotingError::Delete(error)) => removal(Err(error)).map(Some),
+            // Whoever comes next has to look for itself.
+            Err(NotingError::Note) => {
+                self.note = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Finds the nodes of `create`s whose replies were lost: by the prefix that only we wrote, and only those that this very
+/// session owns and whose names are not `known`. `sync` first, as a server that lags behind the leader may not show them
+/// yet.
+pub(crate) async fn find_unnamed(
+    wire: &Wire,
+    session_id: i64,
+    parent: &str,
+    prefix: &str,
+    known: &HashSet<&str>,
+) -> Result<Vec<(String, Stat)>, ClientError> {
+    retry_lost_reply(|| wire.sync(parent)).await?;
+    let children = children(wire, parent).await?;
+    let unnamed = node::find_protected(&children, prefix).filter(|name| !known.contains(name));
+    let paths: Vec<String> = unnamed.map(|name| node::child(parent, name)).collect();
+    let mut found = Vec::with_capacity(paths.len());
+    for paths in paths.chunks(REQUESTS_MAX) {
+        let stats = try_join_all(paths.iter().map(|path| retry_lost_reply(|| wire.stat(path)))).await?;
+        let there = paths.iter().zip(stats).filter_map(|(path, stat)| Some((path.clone(), stat?)));
+        found.extend(there.filter(|(_, stat)| is_ours(stat, session_id)));
+    }
+    Ok(found)
+}
+
+/// The names of the children of a node; none of a node that is missing.
+async fn children(wire: &Wire, parent: &str) -> Result<Vec<String>, ClientError> {
+    match retry_lost_reply(|| wire.children(parent)).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        answered => answered,
+    }
+}
+
+/// A node's data and stat, `None` of one that is missing.
+async fn data(wire: &Wire, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ClientError> {
+    match retry_lost_reply(|| wire.data(path)).await {
+        Ok(node) => Ok(Some(node)),
+        Err(ClientError::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this very session created the node, and not an earlier one whose nodes are not deleted yet.
+pub(crate) fn is_ours(stat: &Stat, session_id: i64) -> bool {
+    stat.ephemeral_owner == session_id
+}

@@ -2,7 +2,7 @@
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
-    AnyLock, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
+    AnyLock, CohortMutex, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
     SessionConfig,
 };
 
@@ -21,6 +21,8 @@ pub enum Recipe {
     Mutex,
     /// [`HandoffMutex`].
     Handoff,
+    /// [`CohortMutex`].
+    Cohort,
     /// The shared side of [`RwLock`].
     Read,
     /// The exclusive side of [`RwLock`].
@@ -35,10 +37,11 @@ pub enum Recipe {
 
 impl Recipe {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Naive,
         Self::Mutex,
         Self::Handoff,
+        Self::Cohort,
         Self::Read,
         Self::Write,
         Self::SemaphoreMutex,
@@ -53,6 +56,7 @@ impl Recipe {
             Self::Naive => "naive",
             Self::Mutex => "mutex",
             Self::Handoff => "handoff",
+            Self::Cohort => "cohort",
             Self::Read => "read",
             Self::Write => "write",
             Self::SemaphoreMutex => "semaphore-mutex",
@@ -84,6 +88,7 @@ impl Recipe {
             Self::Naive => NaiveLock::new(session, path)?.into(),
             Self::Mutex => Mutex::new(session, path)?.into(),
             Self::Handoff => HandoffMutex::new(session, path)?.into(),
+            Self::Cohort => CohortMutex::new(session, path)?.into(),
             Self::Read => RwLock::new(session, path)?.read().into(),
             Self::Write => RwLock::new(session, path)?.write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.into(),

@@ -68,12 +68,12 @@ impl Implementation {
     /// The node whose children are the contenders of the lock at `path`, and how many of them there are when all of the
     /// contenders have queued. `None` when they do not queue in ZooKeeper.
     pub(crate) fn queue(self, path: &str, contenders: u32, sessions: u32) -> Option<(String, u32)> {
-        match (self, self.name()) {
-            (Self::Raw | Self::Ours(Recipe::Naive), _) => None,
+        match self {
+            Self::Raw | Self::Ours(Recipe::Naive) => None,
             // Waiters of one session queue in memory behind one node.
-            (_, "cohort") => Some((path.to_owned(), sessions)),
+            Self::Ours(Recipe::Cohort) => Some((path.to_owned(), sessions)),
             // The turn to take the permit is queued for, the permit itself is beside that queue.
-            (Self::Ours(Recipe::SemaphoreMutex), _) => Some((format!("{path}/locks"), contenders)),
+            Self::Ours(Recipe::SemaphoreMutex) => Some((format!("{path}/locks"), contenders)),
             _ => Some((path.to_owned(), contenders)),
         }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Place {
 
 /// What a contender saw when it looked at the queue last.
 #[derive(Clone, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     /// Who bars its way; nobody when it holds.
     ahead: Ahead,
     /// Which node of the path the numbers are of.
@@ -105,6 +105,10 @@ impl LockQueue {
 
     pub(crate) fn names(&self) -> Names {
         self.names
+    }
+
+    pub(crate) fn naming(&self) -> Naming {
+        self.naming
     }
 
     /// Queues up and waits for the grant. `None` when the deadline came first; the node is gone then.
@@ -186,7 +190,7 @@ impl LockQueue {
     }
 
     /// What was granted.
-    fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
+    pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
         if place.mode == Mode::Exclusive {
             self.known.granted(seen.incarnation, place.sequence);
         }
@@ -198,7 +202,7 @@ impl LockQueue {
     }
 
     /// Creates our node, with the server's next number, and looks at what is ahead of it in the same flight.
-    async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<(Place, Seen), Error> {
+    pub(crate) async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<(Place, Seen), Error> {
         let losses = self.session.liveness().losses();
         let create = self.create(claim, prefix, CreateMode::EphemeralSequential);
         // Sent in this order, and answered in this order.
@@ -225,7 +229,7 @@ impl LockQueue {
     }
 
     /// Looks at what is ahead for the first time.
-    async fn look(&self, place: &Place) -> Result<Seen, Error> {
+    pub(crate) async fn look(&self, place: &Place) -> Result<Seen, Error> {
         let losses = self.session.liveness().losses();
         match self.naming {
             Naming::Protected => self.list_ahead(place, None).await,
@@ -266,7 +270,7 @@ impl LockQueue {
     }
 
     /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
-    async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
+    pub(crate) async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
         while !seen.ahead.is_nobody() {
             let Some((predecessor, name)) = seen.ahead.predecessor() else {
                 seen = self.list_ahead(place, seen.noted_version).await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cohort::CohortMutex;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::handoff::HandoffMutex;
@@ -30,6 +31,8 @@ pub enum AnyLock {
     Mutex(Mutex),
     /// See [`HandoffMutex`].
     Handoff(HandoffMutex),
+    /// See [`CohortMutex`].
+    Cohort(CohortMutex),
     /// See [`ReadLock`].
     Read(ReadLock),
     /// See [`WriteLock`].
@@ -47,6 +50,7 @@ macro_rules! each {
             AnyLock::Naive($lock) => $work,
             AnyLock::Mutex($lock) => $work,
             AnyLock::Handoff($lock) => $work,
+            AnyLock::Cohort($lock) => $work,
             AnyLock::Read($lock) => $work,
             AnyLock::Write($lock) => $work,
             AnyLock::SemaphoreMutex($lock) => $work,
@@ -114,6 +118,7 @@ from_recipe!(
     Naive(NaiveLock),
     Mutex(Mutex),
     Handoff(HandoffMutex),
+    Cohort(CohortMutex),
     Read(ReadLock),
     Write(WriteLock),
     SemaphoreMutex(SemaphoreMutex),

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::claim::{self, Claim};
+use crate::cohort::Turn;
 use crate::error::Error;
 use crate::liveness::{ConnectionState, LostReason};
 use crate::owner::Slot;
 use crate::remains::Removal;
 use crate::revoke::Revocation;
+use crate::session::Session;
 use crate::token::FencingToken;
 
 /// Whether a hold can be relied on at this moment.
@@ -24,7 +26,7 @@ pub enum HoldState {
     Lost(LostReason),
 }
 
-/// What the guards of one hold share. The node goes with the last of them.
+/// What the guards of one hold share, or have one after the other. The node goes with the last of them.
 #[derive(Debug)]
 pub(crate) struct Hold {
     claim: Claim,
@@ -55,12 +57,20 @@ impl Hold {
         self.claim
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        self.claim.session()
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
     pub(crate) fn path(&self) -> &str {
         self.claim.path()
     }
 
     pub(crate) fn state(&self) -> HoldState {
-        let live = self.claim.session().liveness();
+        let live = self.session().liveness();
         match (live.lost_since(self.losses), live.state()) {
             (Some(reason), _) => HoldState::Lost(reason),
             (None, ConnectionState::Connected) => HoldState::Held,
@@ -69,14 +79,25 @@ impl Hold {
     }
 
     async fn lost(&self) -> LostReason {
-        self.claim.session().lost_since(self.losses).await
+        self.session().lost_since(self.losses).await
+    }
+
+    /// Waits until the hold is not suspect: until it is known whether it has survived.
+    pub(crate) async fn settled(&self) {
+        let mut states = self.session().states();
+        while self.state() == HoldState::Suspect {
+            tokio::select! {
+                _ = states.changed() => {}
+                _ = self.lost() => {}
+            }
+        }
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
         Error::HoldLost { path: self.path().to_owned(), reason }
     }
 
-    async fn release(self) -> Result<(), Error> {
+    pub(crate) async fn release(self) -> Result<(), Error> {
         let Self { mut claim, losses, .. } = self;
         let session = claim.session().clone();
         let path = claim.path().to_owned();
@@ -106,7 +127,16 @@ impl Hold {
 #[derive(Debug)]
 #[must_use = "if unused the lock is released immediately"]
 pub struct LockGuard {
-    hold: Arc<Hold>,
+    stake: Stake,
+}
+
+/// By what a guard holds.
+#[derive(Debug)]
+enum Stake {
+    /// By a hold that the guards of one owner share.
+    Share(Arc<Hold>),
+    /// By a hold that goes to the next of the same process.
+    Turn(Turn),
 }
 
 impl LockGuard {
@@ -116,7 +146,19 @@ impl LockGuard {
 
     /// One more guard of a hold.
     pub(crate) fn sharing(hold: Arc<Hold>) -> Self {
-        Self { hold }
+        Self { stake: Stake::Share(hold) }
+    }
+
+    /// The guard of a hold that may be handed over.
+    pub(crate) fn in_turn(turn: Turn) -> Self {
+        Self { stake: Stake::Turn(turn) }
+    }
+
+    fn hold(&self) -> &Hold {
+        match &self.stake {
+            Stake::Share(hold) => hold,
+            Stake::Turn(turn) => turn.tenure().hold(),
+        }
     }
 
     /// The fencing token: greater than that of every hold that ended before this one was granted. Holders that share the
@@ -124,19 +166,22 @@ impl LockGuard {
     /// their tokens.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.hold.token
+        match &self.stake {
+            Stake::Share(hold) => hold.token(),
+            Stake::Turn(turn) => turn.tenure().token(),
+        }
     }
 
     /// The path of the node that stands for this hold.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.hold.path()
+        self.hold().path()
     }
 
     /// Whether the hold can be relied on now.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        self.hold.state()
+        self.hold().state()
     }
 
     /// Waits until the hold is lost.
@@ -144,14 +189,14 @@ impl LockGuard {
     /// # Cancel safety
     /// Nothing is lost; call it again.
     pub async fn lost(&self) -> LostReason {
-        self.hold.lost().await
+        self.hold().lost().await
     }
 
     /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
     #[doc(alias = "makeRevocable")]
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::of(&self.hold.claim)
+        Revocation::of(&self.hold().claim)
     }
 
     /// Runs a critical section and stops it, by dropping it, when the hold is lost.
@@ -174,7 +219,7 @@ impl LockGuard {
     }
 
     /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
-    /// nothing is sent.
+    /// nothing is sent. Of a [`CohortMutex`](crate::CohortMutex) it may go to the next contender of this process instead.
     ///
     /// # Errors
     /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
@@ -183,19 +228,23 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the reaper releases the lock.
     pub async fn release(self) -> Result<(), Error> {
-        let Some(slot) = self.hold.slot.clone() else {
-            return match Arc::into_inner(self.hold) {
+        let hold = match self.stake {
+            Stake::Share(hold) => hold,
+            Stake::Turn(turn) => return turn.release().await,
+        };
+        let Some(slot) = hold.slot.clone() else {
+            return match Arc::into_inner(hold) {
                 Some(hold) => hold.release().await,
                 None => unreachable!("BUG: a hold of no owner's has several guards"),
             };
         };
         // The owner may just be making another hold of this one, in another task.
         let _turn = slot.turn().await;
-        let lost = match self.state() {
-            HoldState::Lost(reason) => Err(self.hold.lost_error(reason)),
+        let lost = match hold.state() {
+            HoldState::Lost(reason) => Err(hold.lost_error(reason)),
             HoldState::Held | HoldState::Suspect => Ok(()),
         };
-        match slot.take_last(self.hold) {
+        match slot.take_last(hold) {
             Some(hold) => hold.release().await,
             // The owner has other guards.
             None => lost,
@@ -205,7 +254,7 @@ impl LockGuard {
     /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
     /// [`withdrawal`](claim::withdrawal).
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
-        let (session, path) = (self.hold.claim.session().clone(), self.path().to_owned());
+        let (session, path) = (self.hold().session().clone(), self.path().to_owned());
         claim::withdrawal(&session, &path, self.release()).await
     }
 }

@@ -67,6 +67,10 @@ impl HandoffMutex {
         Ok(Self { queue: Arc::new(LockQueue::with_handoff(session, path, names, options.node_data)?) })
     }
 
+    pub(crate) fn into_queue(self) -> Arc<LockQueue> {
+        self.queue
+    }
+
     /// Who holds the lock and who waits for it, in the order of the queue.
     ///
     /// # Errors

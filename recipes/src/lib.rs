@@ -5,6 +5,7 @@
 //! | You want | Use | Requests, uncontended |
 //! |---|---|---|
 //! | one holder at a time, in order of arrival | [`Mutex`] | 3 |
+//! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, and none to hand over within a process |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
 //! | at most N holders at a time | [`Semaphore`] | 6 |
 //! | N to be changed while others wait | [`Semaphore`] with a [`SharedCount`] | 7 |
@@ -38,7 +39,8 @@
 //! # Guarantees
 //!
 //! * **Exclusion** while the holder's session lives: a hold is granted only from a listing that contains our own node,
-//!   created by our own session. A missing node is an error, never a grant.
+//!   created by our own session. A missing node is an error, never a grant. A [`CohortMutex`] hands over only such a hold,
+//!   and never one that is lost or suspect.
 //! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the server could
 //!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request that a
 //!   server answered had been sent. A paused process, a blocked thread or a half-open connection therefore cannot make
@@ -48,14 +50,17 @@
 //!   created, is deleted by the session's reaper, and its watches are taken back.
 //! * **One deadline** over everything that `acquire_within` does, however many requests and locks that is; after a
 //!   `None` our node is gone.
-//! * **Order.** Every recipe but [`NaiveLock`] grants in the order of arrival; nobody who may hold sleeps on.
+//! * **Order.** Every recipe but [`NaiveLock`] grants in the order of arrival; nobody who may hold sleeps on. With a
+//!   [`CohortMutex`] that is the order within each process and that of the processes, which keep the lock for a bounded
+//!   time while others wait.
 //!
 //! # Non-guarantees
 //!
 //! * A holder that is paused *between* a check and a write can write after it was overtaken. Let the storage check the
 //!   [token](LockGuard::token); `examples/fenced_off.rs` shows it.
-//! * A hold whose node somebody deletes by hand is not noticed until it is released; the release of a [`NaiveLock`]
-//!   may then delete the next holder's node, which has the same path.
+//! * A hold whose node somebody deletes by hand is not noticed until it is released, with a [`CohortMutex`] by whoever
+//!   comes to one of its bounds; the release of a [`NaiveLock`] may then delete the next holder's node, which has the same
+//!   path.
 //! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
 //!   holds until a server is heard again. So do clocks that run apart by more than a few percent.
 //! * In an ensemble, a follower tells the leader of its sessions every half tick. Choose session timeouts of at least
@@ -79,6 +84,18 @@
 //! if let Some(held) = mutex.try_acquire().await? {
 //!     held.release().await?;
 //! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`CohortMutex`]: alone, handed over within the process without a request. Both parts of the token are stored.
+//!
+//! ```no_run
+//! # async fn write(fence: i64, fence_handover: u64) {}
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let held = zk_recipes::CohortMutex::new(&session, "/locks/goods-1")?.acquire().await?;
+//! held.run(write(held.token().get(), held.token().handover())).await?;
+//! held.release().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -198,16 +215,20 @@
 //! | `SharedCount` | [`SharedCount`] | |
 //! | `usingNamespace` | a chroot in the connect string | |
 //! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |
-//! | none | [`FencingToken`] | the `czxid` of the node |
+//! | none | [`CohortMutex`] | excludes `InterProcessMutex` at the same path; one node a process |
+//! | none | [`FencingToken`] | the `czxid` of the node, and the number of the hand-over |
 //!
 //! # Names
 //!
 //! A *contender* is any node in the queue of a lock; the *holder* is the one that was admitted, all others are
-//! *waiters*, each watching its *predecessor*. A hold is *released*, *abandoned* (dropped) or *lost*.
+//! *waiters*, each watching its *predecessor*. A hold is *released*, *abandoned* (dropped) or *lost*. The contenders of a
+//! process that share a node are a *cohort*; one of them at a time has the *turn*, and passes it on: the holder by a
+//! *hand-over*.
 
 // In reading order.
 mod session;
 
+mod cohort;
 mod handoff;
 mod multi;
 mod mutex;
@@ -259,6 +280,7 @@ mod model;
 
 pub use acl::{Acl, Auth, Parents, Permissions};
 pub use any_lock::AnyLock;
+pub use cohort::CohortMutex;
 pub use error::{Error, Source};
 pub use guard::{HoldState, LockGuard};
 pub use handoff::HandoffMutex;

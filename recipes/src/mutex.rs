@@ -63,6 +63,10 @@ impl Mutex {
         Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
     }
 
+    pub(crate) fn into_queue(self) -> Arc<LockQueue> {
+        self.queue
+    }
+
     /// Who holds the lock and who waits for it, in the order of the queue.
     ///
     /// # Errors

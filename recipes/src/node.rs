@@ -103,7 +103,7 @@ pub(crate) enum Mode {
 }
 
 /// How the nodes of a lock are named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Naming {
     /// `_c_<uuid>-lock-0000000042`: found again by its name.
     Protected,

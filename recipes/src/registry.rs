@@ -31,6 +31,12 @@ impl<K: Eq + Hash, T: Default> Registry<K, T> {
         used.insert(key, Arc::downgrade(&value));
         value
     }
+
+    /// All values that somebody uses.
+    pub(crate) fn used(&self) -> Vec<Arc<T>> {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.values().filter_map(Weak::upgrade).collect()
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +62,7 @@ mod tests {
             registry.at(format!("/{i}"));
         }
         assert!(registry.used.lock().unwrap().len() < 64);
+        assert_eq!(registry.used().len(), 1);
         assert!(Arc::ptr_eq(&used, &registry.at("/used".to_owned())));
     }
 }

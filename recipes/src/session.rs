@@ -11,6 +11,8 @@ use tracing::{debug, info};
 use zookeeper_client::{Error as ClientError, SessionState, StateWatcher};
 
 use crate::acl::{Acl, Auth, NodePolicy, Parents};
+use crate::acquire::LockQueue;
+use crate::cohort::{self, Cohort, Cohorts};
 use crate::connect::Line;
 use crate::error::Error;
 use crate::known::Known;
@@ -92,6 +94,7 @@ struct Inner {
     abandoned: mpsc::UnboundedSender<Remains>,
     shared_nodes: Registry<String, SharedNode>,
     known: Registry<(String, Names), Known>,
+    cohorts: Arc<Cohorts>,
 }
 
 impl Session {
@@ -118,12 +121,13 @@ impl Session {
         let pulse = Arc::new(Pulse::new(timeout, connecting));
         let wire = Arc::new(Wire::new(client, tether, Arc::clone(&pulse), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
-        let ends = EndsWithTheRuntime(Arc::clone(&pulse));
+        let cohorts = Arc::new(Cohorts::default());
+        let ends = EndsWithTheRuntime { pulse: Arc::clone(&pulse), cohorts: Arc::clone(&cohorts) };
         tokio::spawn(monitor(states, ends, Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
         let (shared_nodes, known) = (Registry::default(), Registry::default());
-        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known }) }
+        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known, cohorts }) }
     }
 
     /// The id that the server gave to the session.
@@ -192,6 +196,7 @@ impl Session {
     pub async fn close(&self) -> Result<(), Error> {
         // Before the server can grant to another.
         self.inner.pulse.end(LostReason::Closed);
+        cohort::close(&self.inner.cohorts);
         let mut states = self.inner.wire.close();
         let within = self.inner.timeout;
         let closed = async {
@@ -233,6 +238,16 @@ impl Session {
     /// What this session's contenders know of the queue at a path.
     pub(crate) fn known(&self, path: &str, names: Names) -> Arc<Known> {
         self.inner.known.at((path.to_owned(), names))
+    }
+
+    /// Those of this session who queue there one after the other.
+    pub(crate) fn cohort(&self, queue: &LockQueue) -> Arc<Cohort> {
+        let cohort = self.inner.cohorts.at((queue.parent().to_owned(), queue.names(), queue.naming()));
+        if self.is_ended() {
+            // Whoever told the others may not have found it.
+            cohort.close();
+        }
+        cohort
     }
 
     pub(crate) fn abandon(&self, remains: Remains) {
@@ -307,19 +322,23 @@ fn look_after(session_timeout: Duration) -> Duration {
 }
 
 /// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
-struct EndsWithTheRuntime(Arc<Pulse>);
+struct EndsWithTheRuntime {
+    pulse: Arc<Pulse>,
+    cohorts: Arc<Cohorts>,
+}
 
 impl Drop for EndsWithTheRuntime {
     fn drop(&mut self) {
         // A session that ended otherwise stays ended as it was.
-        self.0.end(LostReason::Closed);
+        self.pulse.end(LostReason::Closed);
+        cohort::close(&self.cohorts);
     }
 }
 
 /// Feeds the pulse of a session until it ends: with what the client library reports, with the passing of time, and with
 /// signs of life when nothing else is answered.
 async fn monitor(mut states: StateWatcher, ends: EndsWithTheRuntime, wire: Weak<Wire>, timeout: Duration) {
-    let pulse = &ends.0;
+    let pulse = &ends.pulse;
     // At most one is under way. While the connection is away it waits inside the client library, and is answered first
     // thing after the handshake.
     let mut probe: Option<Probe> = None;

@@ -2,38 +2,89 @@
 
 use std::fmt;
 
-/// A number that grows with every grant of a lock, so that storage can refuse a holder that was overtaken.
+/// What grows with every grant of a lock, so that storage can refuse a holder that was overtaken.
 ///
-/// It is the `czxid` of the node that granted the hold: the transaction number of its creation. It only grows in grant
-/// order, also when the parent was deleted in between and over all sessions, which the sequence number at the end of
-/// a node's name does not.
+/// It is the `czxid` of the node that granted the hold, the transaction number of its creation, and how often that hold
+/// was handed over since within its process, which only a [`CohortMutex`](crate::CohortMutex) does. Both together only
+/// grow in grant order, also when the parent was deleted in between and over all sessions, which the sequence number at
+/// the end of a node's name does not.
 ///
 /// To fence a row, raise its fence on the *read* and check it on the *write*; a check on the write alone still loses
-/// updates.
+/// updates. Of every recipe but `CohortMutex` one column with [`get`](Self::get) is enough. Of a `CohortMutex` store
+/// [`handover`](Self::handover) in a second column, and compare both as a row, as the token itself does:
+///
+/// ```sql
+/// update goods set fence = $1, fence_handover = $2
+/// where goods_no = $3 and (fence, fence_handover) <= ($1, $2) returning on_hand
+/// ```
 ///
 /// ```
 /// # use zk_recipes::FencingToken;
 /// # fn store(earlier: FencingToken, later: FencingToken) {
 /// assert!(earlier < later);
+/// assert!((earlier.get(), earlier.handover()) < (later.get(), later.handover()));
 /// # }
 /// ```
+///
+/// It is shown as `4294967301`, after hand-overs as `4294967301.7`. That is for the eye: it is no decimal fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(i64);
+pub struct FencingToken {
+    // In the order in which they are compared.
+    czxid: i64,
+    handover: u64,
+}
 
 impl FencingToken {
+    /// Of who was granted the lock by the node that this transaction has created.
     pub(crate) fn new(czxid: i64) -> Self {
-        Self(czxid)
+        Self { czxid, handover: 0 }
     }
 
-    /// The number, to be stored beside the data that the lock guards.
+    /// Of who holds by the same node after so many hand-overs.
+    pub(crate) fn after_handovers(self, handover: u64) -> Self {
+        Self { handover, ..self }
+    }
+
+    /// The transaction number, to be stored beside the data that the lock guards.
     #[must_use]
     pub fn get(self) -> i64 {
-        self.0
+        self.czxid
+    }
+
+    /// How often the lock was handed over, within its process, since the grant: 0 for the first holder, and for all of
+    /// every recipe but [`CohortMutex`](crate::CohortMutex).
+    #[must_use]
+    pub fn handover(self) -> u64 {
+        self.handover
     }
 }
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.handover {
+            // With the width that was asked for.
+            0 => self.czxid.fmt(f),
+            handover => f.pad(&format!("{}.{handover}", self.czxid)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_grow_with_the_hand_overs_of_a_grant_and_more_with_the_next_grant() {
+        let (first, second) = (FencingToken::new(7), FencingToken::new(8));
+        let in_order = [first, first.after_handovers(1), first.after_handovers(10), second, second.after_handovers(1)];
+        assert!(in_order.is_sorted_by(|earlier, later| earlier < later));
+        assert!(in_order.is_sorted_by_key(|token| (token.get(), token.handover())));
+    }
+
+    #[test]
+    fn hand_overs_are_shown_where_there_were_some() {
+        let token = FencingToken::new(4_294_967_301);
+        assert_eq!(token.to_string(), "4294967301");
+        assert_eq!(token.after_handovers(10).to_string(), "4294967301.10");
     }
 }

@@ -85,8 +85,8 @@ pub(crate) struct Cli {
     /// Path of the lock; missing parents are created
     #[arg(long, required_unless_present = "list", conflicts_with = "list")]
     path: Option<String>,
-    /// mutex, handoff (as mutex, for long queues), read, write, semaphore-mutex, semaphore=N (up to N hold at a time) or
-    /// naive (everyone watches one node)
+    /// mutex, handoff (as mutex, for long queues), cohort (as mutex, for a lock that other programs hand over among their
+    /// tasks), read, write, semaphore-mutex, semaphore=N (up to N hold at a time) or naive (everyone watches one node)
     #[arg(long, value_name = "RECIPE", default_value_t = Recipe::Mutex, conflicts_with = "list")]
     recipe: Recipe,
     /// How long to wait for the lock, such as 5s or 1m30s; 0s takes it only when it is free [default: for ever]
@@ -304,7 +304,7 @@ mod tests {
             (with_place(&["--list", "/locks/a"]), "cannot be used with"),
             (with_place(&["--timeout", "5", "ls"]), "write a time such as 500ms, 5s or 1m30s"),
             (with_place(&["--session-timeout", "0s", "ls"]), "longer than zero"),
-            (with_place(&["--recipe", "handoff", "ls"]), "known are mutex, read, write"),
+            (with_place(&["--recipe", "hand-off", "ls"]), "known are mutex, handoff, cohort, read, write"),
             (with_place(&["--on-lost", "pray", "ls"]), "[possible values: kill, warn]"),
             (with_place(&["--json", "ls"]), "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--recipe", "read"], "cannot be used with"),

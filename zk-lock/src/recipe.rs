@@ -4,16 +4,20 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use zk_recipes::{AnyLock, Error, HandoffMutex, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session};
+use zk_recipes::{
+    AnyLock, CohortMutex, Error, HandoffMutex, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
+    Session,
+};
 
 /// What `--recipe` may be.
-pub(crate) const KNOWN: &str = "mutex, handoff, read, write, semaphore-mutex, semaphore=N, naive";
+pub(crate) const KNOWN: &str = "mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive";
 
 /// A recipe, as `--recipe` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Mutex,
     Handoff,
+    Cohort,
     Read,
     Write,
     SemaphoreMutex,
@@ -28,6 +32,7 @@ impl FromStr for Recipe {
         match text {
             "mutex" => Ok(Self::Mutex),
             "handoff" => Ok(Self::Handoff),
+            "cohort" => Ok(Self::Cohort),
             "read" => Ok(Self::Read),
             "write" => Ok(Self::Write),
             "semaphore-mutex" => Ok(Self::SemaphoreMutex),
@@ -46,6 +51,7 @@ impl fmt::Display for Recipe {
         match self {
             Self::Mutex => f.write_str("mutex"),
             Self::Handoff => f.write_str("handoff"),
+            Self::Cohort => f.write_str("cohort"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::SemaphoreMutex => f.write_str("semaphore-mutex"),
@@ -62,6 +68,7 @@ impl Recipe {
         Ok(match self {
             Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
             Self::Handoff => HandoffMutex::with_options(session, path, options(node_data))?.into(),
+            Self::Cohort => CohortMutex::from(Mutex::with_options(session, path, options(node_data))?).into(),
             Self::Read => RwLock::with_options(session, path, options(node_data))?.read().into(),
             Self::Write => RwLock::with_options(session, path, options(node_data))?.write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),

@@ -105,11 +105,11 @@ impl ZooKeeperLock {
 
 /// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
 async fn release(held: LockGuard, confirmed_by: Instant) {
-    let token = held.token().get();
+    let token = held.token();
     match timeout_at(confirmed_by, held.release()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => warn!(token, %error, "a lock was not released cleanly"),
-        Err(_) => warn!(token, "a release was not confirmed in time, it goes on in the background"),
+        Ok(Err(error)) => warn!(%token, %error, "a lock was not released cleanly"),
+        Err(_) => warn!(%token, "a release was not confirmed in time, it goes on in the background"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
 
@@ -61,12 +62,16 @@ async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
             let lock =
                 if i % 2 == 0 { recipe.lock(&session, recipe.path()) } else { recipe.barrier(&session, recipe.path()) };
             let granted = granted.clone();
-            tokio::spawn(async move {
+            let mut contending = Box::pin(async move {
                 let held = lock.acquire().await.unwrap();
                 granted.send(i).unwrap();
                 held.release().await.unwrap();
             });
-            lab.until_children(recipe.queue(), recipe.holders_in_queue() + i + 1).await;
+            // Arrived, though it may leave no node to see that by.
+            assert!((&mut contending).now_or_never().is_none());
+            tokio::spawn(contending);
+            let nodes = recipe.holders_in_queue() + recipe.nodes_of_waiters(i + 1);
+            lab.until_children(recipe.queue(), nodes).await;
         }
         held.release().await.unwrap();
         for i in 0..10 {
@@ -188,12 +193,12 @@ async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
-    for recipe in [Recipe::Mutex, Recipe::Read, Recipe::Write] {
+    for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write] {
         let lab = Lab::open().await;
-        let session = lab.session().await;
-        let held = recipe.barrier(&session, recipe.path()).acquire().await.unwrap();
+        let (one, other) = (lab.session().await, lab.session().await);
+        let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = tokio::spawn({
-            let lock = recipe.lock(&session, recipe.path());
+            let lock = recipe.lock(&other, recipe.path());
             async move { lock.acquire().await }
         });
         lab.until_children(recipe.parent(), 2).await;

@@ -4,6 +4,7 @@
 
 mod acl;
 mod cancel;
+mod cohort;
 mod conformance;
 mod contract;
 mod curator_names;

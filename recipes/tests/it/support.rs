@@ -4,7 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use testbed::TestChroot;
-use zk_recipes::{AnyLock, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig};
+use zk_recipes::{
+    AnyLock, CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
+};
 use zookeeper_client::Client;
 
 /// How long anything that must happen may take on a busy machine. Never waited for unless the test fails.
@@ -16,6 +18,7 @@ pub(crate) enum Recipe {
     Naive,
     Mutex,
     Handoff,
+    Cohort,
     Read,
     Write,
     SemaphoreMutex,
@@ -23,10 +26,11 @@ pub(crate) enum Recipe {
     Semaphore,
 }
 
-pub(crate) const RECIPES: [Recipe; 7] = [
+pub(crate) const RECIPES: [Recipe; 8] = [
     Recipe::Naive,
     Recipe::Mutex,
     Recipe::Handoff,
+    Recipe::Cohort,
     Recipe::Read,
     Recipe::Write,
     Recipe::SemaphoreMutex,
@@ -40,6 +44,7 @@ impl Recipe {
             Self::Naive => NaiveLock::new(session, path).unwrap().into(),
             Self::Mutex => Mutex::new(session, path).unwrap().into(),
             Self::Handoff => HandoffMutex::new(session, path).unwrap().into(),
+            Self::Cohort => CohortMutex::new(session, path).unwrap().into(),
             Self::Read => RwLock::new(session, path).unwrap().read().into(),
             Self::Write => RwLock::new(session, path).unwrap().write().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path).unwrap().into(),
@@ -53,6 +58,7 @@ impl Recipe {
             Self::Naive => "/locks/naive/node",
             Self::Mutex => "/locks/mutex",
             Self::Handoff => "/locks/handoff",
+            Self::Cohort => "/locks/cohort",
             Self::Read => "/locks/read",
             Self::Write => "/locks/write",
             Self::SemaphoreMutex => "/locks/semaphore-mutex",
@@ -95,6 +101,11 @@ impl Recipe {
     /// How many nodes of holders are among those of the waiters.
     pub(crate) fn holders_in_queue(self) -> usize {
         usize::from(self.queue() == self.parent())
+    }
+
+    /// How many nodes so many waiters have who came behind a holder of their own session.
+    pub(crate) fn nodes_of_waiters(self, waiters: usize) -> usize {
+        if self == Self::Cohort { 0 } else { waiters }
     }
 
     /// Whether two may hold together.

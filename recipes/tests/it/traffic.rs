@@ -11,6 +11,7 @@ async fn an_uncontended_cycle_costs_three_requests_as_a_queue_six_with_leases_an
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     for (recipe, requests) in [
         (Recipe::Mutex, 3),
+        (Recipe::Cohort, 3),
         (Recipe::Read, 3),
         (Recipe::Write, 3),
         (Recipe::SemaphoreMutex, 6),
@@ -51,7 +52,7 @@ async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_node() {
     const WAITERS: u64 = 12;
-    for recipe in [Recipe::Naive, Recipe::Mutex, Recipe::Write] {
+    for recipe in [Recipe::Naive, Recipe::Mutex, Recipe::Cohort, Recipe::Write] {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let connect = async || Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
         let holder = connect().await;

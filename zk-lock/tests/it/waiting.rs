@@ -19,6 +19,8 @@ async fn holder(lab: &Lab, recipe: &str) -> Running {
 async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
     for (holding, recipe) in [
         ("mutex", "mutex"),
+        ("mutex", "cohort"),
+        ("cohort", "mutex"),
         ("read", "write"),
         ("write", "read"),
         ("semaphore-mutex", "semaphore=1"),

@@ -1,6 +1,6 @@
 //! Mutexes.
 
-use zk_recipes::{HandoffMutex, LockOptions, Mutex};
+use zk_recipes::{CohortMutex, HandoffMutex, LockOptions, Mutex};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
@@ -15,6 +15,15 @@ async fn our_mutex_and_curator_s_exclude_each_other() {
     let session = lab.session().await;
     let mut curator = Peer::curator(&lab).await;
     let pair = Pair::new(Mutex::new(&session, PATH).unwrap(), "mutex", PATH);
+    pair.assert_exclusion(&lab, &mut curator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let mut curator = Peer::curator(&lab).await;
+    let pair = Pair::new(CohortMutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
 }
 

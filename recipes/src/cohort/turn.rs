@@ -1,0 +1,340 @@
+//! The right to deal with the server for all contenders of one process, and what it has there. Dropped anywhere, it goes
+//! to the next.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures_util::future::join;
+use tokio::sync::oneshot;
+
+use super::turns::{Bounds, Entry, Standing, Step, Turns};
+use crate::acquire::{Place, Seen};
+use crate::claim::Claim;
+use crate::error::Error;
+use crate::guard::{Hold, HoldState};
+use crate::node;
+use crate::token::FencingToken;
+use crate::wire::retry_lost_reply;
+
+/// The contenders of one session for one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Cohort {
+    turns: Mutex<Turns<oneshot::Sender<Turn>>>,
+}
+
+/// The turn of one contender of a cohort, of which there is one at a time. Dropped, it passes to the next.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    cohort: Arc<Cohort>,
+    stage: Stage,
+    /// Whether it is still to be passed on.
+    is_had: bool,
+}
+
+/// What comes with a turn.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    #[default]
+    Nothing,
+    Queued(Box<Queued>),
+    Held(Box<Tenure>),
+}
+
+/// A place in the lock's queue. Whoever gives up waiting for the grant leaves the place to the next.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) claim: Claim,
+    /// That of the node's name.
+    pub(super) prefix: String,
+    /// Known once the node has been created.
+    pub(super) place: Option<Place>,
+    /// What was seen from there and not yet acted upon.
+    pub(super) seen: Option<Seen>,
+}
+
+/// A hold of the lock's node, by one holder after the other.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    hold: Hold,
+    /// How often it was handed over.
+    handovers: u64,
+    /// How often since the grant, or since nobody else was found to wait.
+    handovers_unasked: u32,
+    /// When that was.
+    unasked_since: Instant,
+    /// Those of the present holder.
+    bounds: Bounds,
+}
+
+/// What became of a hold whose holder let go.
+enum LetGo {
+    HandedOver,
+    Ask(Turn),
+    Release(Turn),
+}
+
+/// One who waits for a turn.
+struct Waiting<'a> {
+    cohort: &'a Cohort,
+    receiver: oneshot::Receiver<Turn>,
+    is_over: bool,
+}
+
+impl Cohort {
+    /// Tells everybody who waits, behind a holder that may never let go, that there will be no more turns: the session has
+    /// ended.
+    pub(crate) fn close(&self) {
+        // Dropped when nothing is locked any more.
+        let told = lock(&self.turns).close();
+        drop(told);
+    }
+
+    /// Waits for a turn.
+    pub(super) async fn turn(self: &Arc<Self>) -> Result<Turn, Ended> {
+        let receiver = {
+            let mut turns = lock(&self.turns);
+            match turns.take() {
+                Entry::Turn => return Ok(Turn::new(self)),
+                Entry::Closed => return Err(Ended),
+                Entry::Wait => {
+                    let (sender, receiver) = oneshot::channel();
+                    turns.wait(sender);
+                    receiver
+                }
+            }
+        };
+        let mut waiting = Waiting { cohort: self, receiver, is_over: false };
+        let turn = (&mut waiting.receiver).await;
+        waiting.is_over = true;
+        turn.map_err(|_| Ended)
+    }
+
+    /// The turn, if nobody has it; `None` when somebody has.
+    pub(super) fn try_turn(self: &Arc<Self>) -> Result<Option<Turn>, Ended> {
+        let entry = lock(&self.turns).take();
+        match entry {
+            Entry::Turn => Ok(Some(Turn::new(self))),
+            Entry::Wait => Ok(None),
+            Entry::Closed => Err(Ended),
+        }
+    }
+}
+
+/// That there will be no more turns, as the session has ended.
+pub(super) struct Ended;
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.receiver.close();
+        match self.receiver.try_recv() {
+            // It came at this very moment, and goes to the next.
+            Ok(turn) => drop(turn),
+            Err(_) => lock(&self.cohort.turns).note_gone(oneshot::Sender::is_closed),
+        }
+    }
+}
+
+impl Turn {
+    fn new(cohort: &Arc<Cohort>) -> Self {
+        Self { cohort: Arc::clone(cohort), stage: Stage::Nothing, is_had: true }
+    }
+
+    pub(super) fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    /// Lets go of what came with it: what may be on the server is left to the reaper.
+    pub(super) fn clear(&mut self) {
+        self.stage = Stage::Nothing;
+    }
+
+    /// Notes what is about to be created.
+    pub(super) fn queue(&mut self, queued: Queued) {
+        self.stage = Stage::Queued(Box::new(queued));
+    }
+
+    /// Notes that the place in the queue has become a hold, made of its claim.
+    pub(super) fn granted(&mut self, hold: impl FnOnce(Claim) -> Hold, bounds: Bounds) {
+        match std::mem::take(&mut self.stage) {
+            Stage::Queued(queued) => self.hold(hold(queued.claim), bounds),
+            Stage::Nothing | Stage::Held(_) => unreachable!("BUG: a grant to who does not queue"),
+        }
+    }
+
+    /// Notes a hold that was granted.
+    pub(super) fn hold(&mut self, hold: Hold, bounds: Bounds) {
+        let tenure = Tenure { hold, handovers: 0, handovers_unasked: 0, unasked_since: Instant::now(), bounds };
+        self.stage = Stage::Held(Box::new(tenure));
+    }
+
+    pub(crate) fn tenure(&self) -> &Tenure {
+        match &self.stage {
+            Stage::Held(tenure) => tenure,
+            Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
+        }
+    }
+
+    fn take_hold(&mut self) -> Hold {
+        match std::mem::take(&mut self.stage) {
+            Stage::Held(tenure) => tenure.hold,
+            Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
+        }
+    }
+
+    /// Hands the lock over to the next, or releases it. The turn passes on in any case.
+    ///
+    /// # Errors
+    /// As [`LockGuard::release`](crate::LockGuard::release).
+    ///
+    /// # Cancel safety
+    /// Dropped, the next goes on with the turn, and what is there of the node is left to the reaper.
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let mut turn = match self.let_go(None) {
+            LetGo::HandedOver => return Ok(()),
+            LetGo::Release(turn) => turn,
+            LetGo::Ask(mut turn) => {
+                let is_alone = turn.tenure().is_alone().await;
+                if is_alone && let Stage::Held(tenure) = &mut turn.stage {
+                    tenure.found_alone();
+                }
+                match turn.let_go(Some(is_alone)) {
+                    LetGo::HandedOver => return Ok(()),
+                    LetGo::Ask(turn) | LetGo::Release(turn) => turn,
+                }
+            }
+        };
+        let hold = turn.take_hold();
+        if matches!(hold.state(), HoldState::Lost(_)) {
+            // Nobody need wait for what is left of it.
+            drop(turn);
+            return hold.release().await;
+        }
+        let released = hold.release().await;
+        drop(turn);
+        released
+    }
+
+    /// Passes the turn on unused, with the place in the queue or the hold that it may have. What nobody takes is deleted.
+    ///
+    /// # Errors
+    /// As [`Claim::withdraw`].
+    pub(super) async fn give_up(mut self) -> Result<(), Error> {
+        let unfinished = match &self.stage {
+            Stage::Queued(queued) if queued.place.is_none() => std::mem::take(&mut self.stage),
+            _ => Stage::Nothing,
+        };
+        match (unfinished, self.pass_on()) {
+            (Stage::Queued(queued), _) | (_, Stage::Queued(queued)) => queued.claim.withdraw().await,
+            (Stage::Held(tenure), _) | (_, Stage::Held(tenure)) => tenure.hold.into_claim().withdraw().await,
+            (Stage::Nothing, Stage::Nothing) => Ok(()),
+        }
+    }
+
+    /// Hands the hold over, if somebody waits for it and may have it.
+    fn let_go(mut self, is_alone: Option<bool>) -> LetGo {
+        let standing = self.tenure().standing(is_alone);
+        loop {
+            let step = lock(&self.cohort.turns).let_go(standing);
+            match step {
+                Step::HandOver(next) => match next.send(self) {
+                    Ok(()) => return LetGo::HandedOver,
+                    Err(back) => self = back,
+                },
+                Step::Ask => return LetGo::Ask(self),
+                Step::Release => return LetGo::Release(self),
+            }
+        }
+    }
+
+    /// Passes the turn to the next who is still there, and returns what nobody took.
+    fn pass_on(mut self) -> Stage {
+        loop {
+            let next = lock(&self.cohort.turns).pass();
+            let Some(next) = next else {
+                self.is_had = false;
+                return std::mem::take(&mut self.stage);
+            };
+            match next.send(self) {
+                Ok(()) => return Stage::Nothing,
+                Err(back) => self = back,
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !std::mem::replace(&mut self.is_had, false) {
+            return;
+        }
+        let stage = std::mem::take(&mut self.stage);
+        let mut turn = Self { cohort: Arc::clone(&self.cohort), stage, is_had: true };
+        match &turn.stage {
+            // Nobody can be asked here.
+            Stage::Held(_) => match turn.let_go(Some(false)) {
+                LetGo::HandedOver => return,
+                LetGo::Ask(mut back) | LetGo::Release(mut back) => {
+                    back.clear();
+                    turn = back;
+                }
+            },
+            Stage::Queued(queued) if queued.place.is_none() => turn.clear(),
+            Stage::Queued(_) | Stage::Nothing => {}
+        }
+        drop(turn.pass_on());
+    }
+}
+
+impl Tenure {
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// The fencing token of the present holder.
+    pub(crate) fn token(&self) -> FencingToken {
+        self.hold.token().after_handovers(self.handovers)
+    }
+
+    /// Notes that somebody holds to whom it was handed over.
+    pub(super) fn handed_over(&mut self, bounds: Bounds) {
+        self.handovers += 1;
+        self.handovers_unasked = self.handovers_unasked.saturating_add(1);
+        self.bounds = bounds;
+    }
+
+    /// Notes that nobody else was found to wait.
+    fn found_alone(&mut self) {
+        self.handovers_unasked = 0;
+        self.unasked_since = Instant::now();
+    }
+
+    fn standing(&self, is_alone: Option<bool>) -> Standing {
+        Standing {
+            is_lost: matches!(self.hold.state(), HoldState::Lost(_)),
+            is_within_bounds: self.bounds.allow(self.handovers_unasked, self.unasked_since.elapsed()),
+            is_alone,
+        }
+    }
+
+    /// Asks whether our node is there and the only one. Who cannot tell is not alone.
+    async fn is_alone(&self) -> bool {
+        let (session, path) = (self.hold.session(), self.hold.path());
+        let Some(parent) = node::parent(path) else { return false };
+        // Both in one round trip. The parent alone would leave a holder whose node was deleted by hand, and replaced by
+        // the one of whoever was let in by that, holding for as long as somebody waits here.
+        let siblings = retry_lost_reply(|| session.wire().stat(parent));
+        let own = retry_lost_reply(|| session.wire().stat(path));
+        match join(siblings, own).await {
+            (Ok(Some(parent)), Ok(Some(own))) => parent.num_children == 1 && own.czxid == self.hold.token().get(),
+            _ => false,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is locked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,138 @@
+//! Contenders that give up, at every moment: the others go on.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use zk_recipes::Mutex;
+
+use super::{LONG, PATH, WAYS, arrived, cohort, handed};
+use crate::cancel::{Outcome, drop_after};
+use crate::support::{Lab, soon};
+
+#[tokio::test]
+async fn a_local_waiter_dropped_at_any_moment_leaves_the_turn_to_the_next() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = cohort(&session).with_max_hold(LONG);
+    // Before its turn, when its turn has come and it has not looked, and when it has looked.
+    for moment in 0..3 {
+        let held = lock.acquire().await.unwrap();
+        let (mut goes, stays) = (arrived(&lock), arrived(&lock));
+        match moment {
+            0 => {
+                drop(goes);
+                held.release().await.unwrap();
+            }
+            1 => {
+                held.release().await.unwrap();
+                drop(goes);
+            }
+            _ => {
+                held.release().await.unwrap();
+                drop((&mut goes).now_or_never().expect("its turn has come").unwrap());
+            }
+        }
+        let held = handed(stays);
+        assert_eq!(held.token().handover(), if moment == 2 { 2 } else { 1 });
+        held.release().await.unwrap();
+        assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn who_queues_for_the_cohort_may_be_dropped_at_any_poll_and_the_next_of_it_goes_on() {
+    for (way, is_taken) in [(WAYS[0], false), (WAYS[0], true), (WAYS[1], false), (WAYS[1], true)] {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let (lock, mutex) = (way(&session), Mutex::new(&other, PATH).unwrap());
+        for polls in 1.. {
+            let elsewhere = if is_taken { Some(mutex.acquire().await.unwrap()) } else { None };
+            let mut leads = Box::pin(async { drop(lock.acquire().await.unwrap()) });
+            assert!((&mut leads).now_or_never().is_none());
+            let next = arrived(&lock);
+            let outcome = drop_after(polls, leads).await;
+            if let Some(elsewhere) = elsewhere {
+                elsewhere.release().await.unwrap();
+            }
+            soon("the next of the cohort", next).await.unwrap().release().await.unwrap();
+            lab.until_children(PATH, 0).await;
+            if outcome != Outcome::Dropped {
+                assert!(polls > 2, "it was dropped in flight only {} times", polls - 1);
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gives_up_leaves_its_place_in_the_queue_to_the_next_of_the_cohort() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let (lock, mutex) = (way(&session), Mutex::new(&other, PATH).unwrap());
+        let elsewhere = mutex.acquire().await.unwrap();
+        let leads = tokio::spawn(arrived(&lock));
+        lab.until_children(PATH, 2).await;
+        let place = lock.participants().await.unwrap().remove(1).path;
+        let late = mutex.enqueue().await.unwrap();
+        // The next has it for a while, and then whoever comes after that.
+        let mut hurried = Box::pin(lock.acquire_within(Duration::from_millis(200)));
+        assert!((&mut hurried).now_or_never().is_none());
+        let last = arrived(&lock);
+        leads.abort();
+        assert!(leads.await.unwrap_err().is_cancelled());
+        assert!(soon("the deadline", hurried).await.unwrap().is_none());
+        assert_eq!(lock.participants().await.unwrap()[1].path, place, "nobody has lost it");
+        elsewhere.release().await.unwrap();
+        let held = soon("the cohort", last).await.unwrap();
+        assert_eq!((held.path(), held.token().handover()), (place.as_str(), 0));
+        held.release().await.unwrap();
+        soon("who came later", late.granted()).await.unwrap().release().await.unwrap();
+        assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_waiter_whose_time_is_up_has_asked_for_nothing_and_is_forgotten() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = cohort(&session);
+    let held = lock.acquire().await.unwrap();
+    let before = session.traffic();
+    for _ in 0..3 {
+        assert!(lock.acquire_within(Duration::from_millis(20)).await.unwrap().is_none());
+    }
+    assert!(lock.acquire_within(Duration::ZERO).await.unwrap().is_none());
+    assert_eq!(session.traffic(), before);
+    held.release().await.unwrap();
+    assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+    lock.acquire_within(LONG).await.unwrap().expect("the lock is free").release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
+    const WAITERS: usize = 20_000;
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = cohort(&session).with_max_hold(LONG);
+    // One after the other takes the turn along and passes it on as it is dropped.
+    let held = lock.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..WAITERS).map(|_| arrived(&lock)).collect();
+    let last = arrived(&lock);
+    drop(held);
+    drop(waiting);
+    let held = handed(last);
+    assert_eq!(held.token().handover(), 1);
+    // The turn goes past those who have gone, of whom there are too few for them to be taken out of the queue.
+    let mut waiting: Vec<_> = (0..WAITERS).map(|_| arrived(&lock)).collect();
+    let stay = waiting.split_off(WAITERS / 2 - 100);
+    drop(waiting);
+    drop(held);
+    let mut stay = stay.into_iter();
+    let held = handed(stay.next().unwrap());
+    assert_eq!(held.token().handover(), 2);
+    // And when all have gone the lock is free.
+    drop(stay);
+    held.release().await.unwrap();
+    assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+}

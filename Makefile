@@ -1,20 +1,26 @@
 # Short names for the commands that are used most. ARGS is appended to the command: make demo ARGS='--help'.
 
 CARGO_DENY_VERSION := 0.20.2
+# That of the crate gungraun in Cargo.toml: others refuse each other.
+GUNGRAUN_VERSION := 0.20.0
 SQLX_CLI_VERSION := 0.9.0
 ARGS ?=
+BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test demo up test check sqlx bench bench-peers cargo-deny sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler
 	@./scripts/deps.sh
 
 deps-test: ## install what the tests need beyond that: a Java compiler, Apache Curator, Python with kazoo
 	@./scripts/deps.sh test
+
+deps-bench: ## install what the benchmarks need beyond deps: valgrind
+	@./scripts/deps.sh bench
 
 demo: deps ## compare the strategies on throwaway servers and write report/
 	cargo build --release --locked
@@ -31,6 +37,7 @@ test: deps-test ## run every test
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked -p bench --bench instructions -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo deny check bans licenses sources
 
@@ -39,8 +46,18 @@ sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
 		cargo sqlx migrate run --source migrations; \
 		SQLX_OFFLINE=false cargo sqlx prepare --workspace -- --all-targets'
 
-bench: deps ## run the benchmarks
-	cargo bench -p bench $(ARGS)
+bench: deps-bench gungraun-runner ## run the benchmarks; with ARGS those of wall clock only: ARGS='-- handoff/mutex'
+	cargo bench --locked -p bench $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@if command -v valgrind >/dev/null; then set -x; cargo bench --locked -p bench --bench instructions; \
+	else echo 'bench: there is no valgrind here, so no instructions were counted' >&2; fi
+endif
+
+bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks that make test leaves out: instructions
+	cargo test --locked -p bench --bench instructions
+
+bench-compare: deps-bench gungraun-runner ## compare the benchmarks of the work tree with those of a revision: BASE=main
+	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base '$(BASE)') $(ARGS)
 
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
 	cargo build --release --locked -p bench --bin bench-peers
@@ -49,6 +66,10 @@ bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and z
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \
 		{ set -x; cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION); }
+
+gungraun-runner:
+	@[ "$$(gungraun-runner --version 2>/dev/null)" = 'gungraun-runner $(GUNGRAUN_VERSION)' ] || \
+		{ set -x; cargo install --locked gungraun-runner --version $(GUNGRAUN_VERSION); }
 
 sqlx-cli:
 	@cargo sqlx --version >/dev/null 2>&1 || \

@@ -1,10 +1,15 @@
-//! What the benches share: every recipe behind one face, over sessions of a throwaway server.
+//! What the benches share: every recipe behind one face, over sessions of a throwaway server, and the closed loop in
+//! which it is contended for.
+
+mod closed_loop;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
     AnyLock, CohortMutex, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
     SessionConfig,
 };
+
+pub use closed_loop::{ClosedLoop, Failure};
 
 /// How many may hold the semaphore.
 const PERMITS: u32 = 3;
@@ -146,10 +151,29 @@ impl Stage {
     /// Dropped, it stops what it has started.
     pub async fn set(sessions: usize) -> Result<Self, Box<dyn std::error::Error>> {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await?;
-        let mut opened = Vec::with_capacity(sessions);
-        for _ in 0..sessions {
-            opened.push(Session::connect(&server.connect_string(), SessionConfig::default()).await?);
-        }
-        Ok(Self { server, sessions: opened })
+        let sessions = open_sessions(&server, sessions).await?;
+        Ok(Self { server, sessions })
     }
+}
+
+/// Opens so many sessions on a server.
+///
+/// # Errors
+/// When one cannot be opened.
+///
+/// # Cancel safety
+/// Dropped, those that were opened are closed.
+pub async fn open_sessions(server: &ZooKeeper, count: usize) -> Result<Vec<Session>, Error> {
+    let mut sessions = Vec::with_capacity(count);
+    for _ in 0..count {
+        sessions.push(Session::connect(&server.connect_string(), SessionConfig::default()).await?);
+    }
+    Ok(sessions)
+}
+
+/// Whether the benches are only to be run once, not measured: what criterion takes for its test mode, too.
+#[must_use]
+pub fn is_test_mode() -> bool {
+    let is_given = |flag: &str| std::env::args().any(|argument| argument == flag);
+    is_given("--test") || !is_given("--bench")
 }

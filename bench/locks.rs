@@ -1,19 +1,29 @@
-//! Every recipe on a real ZooKeeper: alone, and handing over among contenders. Compare within one run only.
+//! Every recipe on a real ZooKeeper: alone, and handing over among contenders. Compare within one run only, or two
+//! revisions by `make bench-compare`.
 
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bench::{Recipe, Stage};
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use bench::{ClosedLoop, Failure, Recipe, Stage, is_test_mode, open_sessions};
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use testbed::ZooKeeper;
 use tokio::runtime::Runtime;
 use zk_recipes::Session;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// Sessions that the contenders share out among themselves.
 const SESSIONS: usize = 3;
+
+/// How many contend for a lock.
+const CONTENDERS: [usize; 4] = [2, 30, 300, 1500];
+
+/// The most that contend for the naive lock. Each of its releases wakes all others, who all ask again: one hand-off among
+/// 300 takes some 600 requests, and without an order it would take thousands of hand-offs until each has had its turn.
+const HERD_MAX: usize = 30;
+
+/// How many contend when the benches are only run once, as then the gathering of a crowd would be all that takes time.
+const TEST_CONTENDERS_MAX: usize = 6;
 
 /// Acquire and release with nobody else there, beside the least that any lock must do: create a node, delete it.
 fn uncontended(c: &mut Criterion) {
@@ -37,42 +47,75 @@ fn uncontended(c: &mut Criterion) {
     group.finish();
 }
 
-/// The time of one cycle while many contend: that of a hand-over, but for readers and permits, which share the lock.
-fn handover(c: &mut Criterion) {
+/// The time of one cycle while many contend: that of a hand-off, but for readers and permits, which share the lock.
+fn handoff(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let stage = runtime.block_on(Stage::set(SESSIONS)).expect("a ZooKeeper server");
-    let mut group = c.benchmark_group("handover");
-    group.sample_size(10).measurement_time(Duration::from_secs(10));
+    let Stage { server, .. } = runtime.block_on(Stage::set(0)).expect("a ZooKeeper server");
+    let mut group = c.benchmark_group("handoff");
+    // Every sample takes the same time, however slow a hand-off is.
+    group.sampling_mode(SamplingMode::Flat);
     for recipe in Recipe::ALL {
-        for contenders in [2, 30] {
+        for contenders in CONTENDERS.into_iter().filter(|&count| recipe != Recipe::Naive || count <= HERD_MAX) {
+            // Criterion calls the function once for each sample. The crowd stays for all of them.
+            let mut crowd = None;
             group.bench_function(BenchmarkId::new(recipe.name(), contenders), |b| {
-                b.to_async(&runtime).iter_custom(|rounds| contend(recipe, &stage.sessions, contenders, rounds));
+                let crowd = crowd.get_or_insert_with(|| {
+                    runtime.block_on(Crowd::gather(&server, recipe, contenders)).expect("everybody queues")
+                });
+                b.to_async(&runtime)
+                    .iter_custom(async |rounds| crowd.contending.time(rounds).await.expect("the lock is handed over"));
             });
+            if let Some(crowd) = crowd {
+                runtime.block_on(crowd.disperse()).expect("the sessions are closed");
+            }
         }
     }
     group.finish();
 }
 
-/// How long `contenders` take for `rounds` cycles in all.
-async fn contend(recipe: Recipe, sessions: &[Session], contenders: usize, rounds: u64) -> Duration {
-    let begun = Arc::new(AtomicU64::new(0));
-    let started = Instant::now();
-    let contenders: Vec<_> = (0..contenders)
-        .map(|i| {
-            let lock = recipe.lock(&sessions[i % sessions.len()]).expect("a valid path");
-            let begun = Arc::clone(&begun);
-            tokio::spawn(async move {
-                while begun.fetch_add(1, Ordering::Relaxed) < rounds {
-                    lock.cycle().await.expect("the lock is acquired and released");
-                }
-            })
-        })
-        .collect();
-    for contender in contenders {
-        contender.await.expect("a contender finishes");
-    }
-    started.elapsed()
+/// Contenders for one lock, over sessions of their own.
+struct Crowd {
+    sessions: Vec<Session>,
+    contending: ClosedLoop,
 }
 
-criterion_group!(benches, uncontended, handover);
-criterion_main!(benches);
+impl Crowd {
+    async fn gather(server: &ZooKeeper, recipe: Recipe, contenders: usize) -> Result<Self, Failure> {
+        let contenders = if is_test_mode() { contenders.min(TEST_CONTENDERS_MAX) } else { contenders };
+        let sessions = open_sessions(server, SESSIONS).await?;
+        let mut rounds = Vec::with_capacity(contenders);
+        for session in sessions.iter().cycle().take(contenders) {
+            let lock = recipe.lock(session)?;
+            rounds.push(move || {
+                let lock = lock.clone();
+                async move { Ok(lock.cycle().await?) }
+            });
+        }
+        Ok(Self { contending: ClosedLoop::start(rounds).await?, sessions })
+    }
+
+    /// Leaves the server as it was. It deletes the nodes of a session when that is closed.
+    async fn disperse(self) -> Result<(), Failure> {
+        self.contending.stop().await;
+        for session in self.sessions {
+            session.close().await?;
+        }
+        Ok(())
+    }
+}
+
+criterion_group! {
+    name = alone;
+    config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
+    targets = uncontended
+}
+criterion_group! {
+    name = crowded;
+    // The crowd is warm when the first sample begins.
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3));
+    targets = handoff
+}
+criterion_main!(alone, crowded);

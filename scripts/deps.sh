@@ -3,6 +3,7 @@
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks
+#   scripts/deps.sh bench   for the benches too, which count instructions with valgrind; there is none for macOS
 #
 # Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
 # missing any more, 3 when something has to be installed by hand, 64 for a usage error.
@@ -115,8 +116,13 @@ has_kazoo() {
     cmp -s "$kazoo_requirements" "$kazoo_venv/requirements.txt" && "$kazoo_venv/bin/python" -c 'import kazoo' 2>/dev/null
 }
 
+# Nobody has to install what a system lacks.
+has_valgrind() {
+    has valgrind || [ "$(uname -s)" = Darwin ]
+}
+
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python
-# and curator beside.
+# and curator beside; for the benches valgrind beside.
 missing() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -130,6 +136,9 @@ missing() {
     if [ "$for_tests" = yes ]; then
         has_curator || echo curator
     fi
+    if [ "$for_benches" = yes ]; then
+        has_valgrind || echo valgrind
+    fi
 }
 
 apt_package() {
@@ -141,6 +150,7 @@ apt_package() {
         python) echo python3 python3-venv ;;
         curator) echo libcurator-client-java libcurator-framework-java libcurator-recipes-java ;;
         cc) echo build-essential ;;
+        valgrind) echo valgrind ;;
     esac
 }
 
@@ -150,6 +160,7 @@ brew_formula() {
         zookeeper) echo zookeeper ;;
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
+        valgrind) echo valgrind ;;
     esac
 }
 
@@ -204,7 +215,7 @@ install_packages() {
         say "missing: $*; install with this system's package manager:" \
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
-            "python = Python 3 with venv and pip, curator = $(curator_by_hand)"
+            "python = Python 3 with venv and pip, curator = $(curator_by_hand), valgrind = valgrind"
         exit 3
     fi
 }
@@ -219,11 +230,14 @@ install_kazoo() {
     run cp "$kazoo_requirements" "$kazoo_venv/requirements.txt"
 }
 
+for_tests=no
+for_benches=no
 case $* in
-    '') for_tests=no ;;
+    '') ;;
     test) for_tests=yes ;;
+    bench) for_benches=yes ;;
     *)
-        say "usage: scripts/deps.sh [test]"
+        say "usage: scripts/deps.sh [test | bench]"
         exit 64
         ;;
 esac
@@ -249,4 +263,8 @@ fi
 
 if [ "$for_tests" = yes ] && ! has_kazoo; then
     install_kazoo
+fi
+
+if [ "$for_benches" = yes ] && ! has valgrind; then
+    say "there is no valgrind for this system, so instructions will not be counted; wall clock will be measured"
 fi

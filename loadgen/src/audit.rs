@@ -6,62 +6,64 @@ use serde::Serialize;
 
 /// An order row of the sale under audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OrderRow {
-    pub(crate) order_id: i64,
-    pub(crate) quantity: i64,
+pub struct OrderRow {
+    /// Its number.
+    pub order_id: i64,
+    /// How many units it is for.
+    pub quantity: i64,
     /// The strategy that wrote it.
-    pub(crate) strategy: String,
+    pub strategy: String,
 }
 
 /// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
-pub(crate) fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
+pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
     orders.iter().find(|order| order.quantity != 1 || order.strategy != strategy)
 }
 
 /// Everything that the audit of one trial looks at.
 #[derive(Debug, Clone)]
-pub(crate) struct Evidence<'a> {
+pub struct Evidence<'a> {
     /// Units on hand when the sale began.
-    pub(crate) stock_initial: i64,
+    pub stock_initial: i64,
     /// Units on hand after the sale.
-    pub(crate) stock_final: i64,
+    pub stock_final: i64,
     /// All orders of the sale.
-    pub(crate) orders: &'a [OrderRow],
+    pub orders: &'a [OrderRow],
     /// Order numbers in the 200 answers, one for each buyer who was told "sold".
-    pub(crate) confirmed: &'a [i64],
+    pub confirmed: &'a [i64],
     /// Buyers who were told "sold out".
-    pub(crate) sold_out: u64,
+    pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Buyers who got no answer that says what became of their order: errors and timeouts.
-    pub(crate) unanswered: u64,
+    pub unanswered: u64,
 }
 
 /// The findings of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct Audit {
+pub struct Audit {
     /// Units sold: the sum of the quantities of the orders.
-    pub(crate) sold: i64,
+    pub sold: i64,
     /// Units sold beyond the initial stock.
-    pub(crate) oversold: i64,
+    pub oversold: i64,
     /// Units wanted and left, although enough buyers had a decision (sold or sold out) to take them all.
-    pub(crate) undersold: i64,
+    pub undersold: i64,
     /// Units wanted and left because too many buyers had no decision: they were refused, or never learnt what became
     /// of their order. This is not held against the strategy, but nor does the trial prove anything for it.
-    pub(crate) unsold_undecided: i64,
+    pub unsold_undecided: i64,
     /// Initial − final − sold. Negative: orders whose deduction was overwritten. Positive: stock gone without an order.
-    pub(crate) lost_updates: i64,
+    pub lost_updates: i64,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.
-    pub(crate) indeterminate: u64,
+    pub indeterminate: u64,
     /// Orders no buyer was told of and no missing answer explains: sold behind a refusal.
-    pub(crate) orders_unexplained: u64,
+    pub orders_unexplained: u64,
     /// Buyers told "sold" with an order that is not in the database, or that another buyer was told as well.
-    pub(crate) confirmations_unfounded: u64,
+    pub confirmations_unfounded: u64,
 }
 
 impl Audit {
     /// Balances the books of one trial.
-    pub(crate) fn of(evidence: &Evidence<'_>) -> Audit {
+    pub fn of(evidence: &Evidence<'_>) -> Audit {
         let sold: i64 = evidence.orders.iter().map(|order| order.quantity).sum();
         let recorded: BTreeSet<i64> = evidence.orders.iter().map(|order| order.order_id).collect();
         let confirmed: BTreeSet<i64> = evidence.confirmed.iter().copied().collect();
@@ -89,12 +91,12 @@ impl Audit {
     }
 
     /// Whether the orders are exactly those that the buyers were told of, the indeterminate ones apart.
-    pub(crate) fn ledger_balanced(&self) -> bool {
+    pub fn ledger_balanced(&self) -> bool {
         self.orders_unexplained == 0 && self.confirmations_unfounded == 0
     }
 
     /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
-    pub(crate) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.ledger_balanced()
     }
 }

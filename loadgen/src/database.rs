@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use loadgen::audit::OrderRow;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgExecutor, PgPool};
 
-use crate::audit::OrderRow;
 use crate::error::Error;
 use crate::service::Goods;
 

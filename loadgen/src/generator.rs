@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use loadgen::stats::{as_ms, median};
 use serde::Serialize;
-
-use crate::stats::{as_ms, median};
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use loadgen::stats::as_f64;
 use serde::Serialize;
 
-use crate::stats::as_f64;
 use crate::strategies::{Guard, Wakes};
 use crate::trial::ByOutcome;
 

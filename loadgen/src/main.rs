@@ -2,12 +2,11 @@
 //! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters
 //! how much traffic it made.
 //!
-//! The deciding parts are pure: [`plan`], [`answer`], [`audit`], [`herd`], [`generator`], [`stats`], [`verdict`] and [`report`]
-//! know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of it,
+//! The deciding parts are pure: [`plan`], [`answer`], [`audit`](loadgen::audit), [`herd`], [`generator`],
+//! [`stats`](loadgen::stats), [`verdict`] and [`report`] know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of it,
 //! [`scenario`] is the burst itself, and [`stack`] is what it is aimed at. `REPORT.md` documents the report.
 
 mod answer;
-mod audit;
 mod cli;
 mod compare;
 mod database;
@@ -25,7 +24,6 @@ mod servers;
 mod service;
 mod settings;
 mod stack;
-mod stats;
 mod strategies;
 mod trial;
 mod up;

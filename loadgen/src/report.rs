@@ -9,11 +9,11 @@ mod warnings;
 #[cfg(test)]
 pub(crate) mod fixture;
 
+use loadgen::stats::{TimeSummary, Times, as_f64, as_f64_signed, median, paired_ratio, rate_upper_95};
 use serde::Serialize;
 
 use crate::herd::notifications_expected;
 use crate::plan::Plan;
-use crate::stats::{TimeSummary, Times, as_f64, as_f64_signed, median, paired_ratio, rate_upper_95};
 use crate::strategies::{Guard, Promise, Strategy, Wakes};
 use crate::trial::{ByOutcome, Timings, Trial};
 use crate::verdict::{Conclusion, Finding, Verdict};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use loadgen::audit::{Audit, Evidence, foreign_order};
+use loadgen::stats::{Times, as_ms};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::audit::{Audit, Evidence, foreign_order};
 use crate::error::Error;
 use crate::generator::{Burst, Generator};
 use crate::herd::{Activity, Snapshot, Traffic, releases};
@@ -12,7 +13,6 @@ use crate::plan::PlannedTrial;
 use crate::scenario::{self, Purchase};
 use crate::service::Goods;
 use crate::stack::{HTTP_GRACE, Stack};
-use crate::stats::{Times, as_ms};
 use crate::strategies::Strategy;
 use crate::trial::{ByOutcome, Outcome, Sample, Timings, Trial, problems, sold_per_second};
 

@@ -17,55 +17,67 @@ const VALUES_ABOVE_MIN: u64 = 10;
 
 /// Converts a count for arithmetic; counts here stay far below 2^53, where an `f64` is still exact.
 #[allow(clippy::cast_precision_loss)]
-pub(crate) fn as_f64(count: u64) -> f64 {
+pub fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
 /// [`as_f64`] for a signed count.
 #[allow(clippy::cast_precision_loss)]
-pub(crate) fn as_f64_signed(count: i64) -> f64 {
+pub fn as_f64_signed(count: i64) -> f64 {
     count as f64
 }
 
 /// A duration in milliseconds, exact to the microsecond.
-pub(crate) fn as_ms(duration: Duration) -> f64 {
+pub fn as_ms(duration: Duration) -> f64 {
     as_f64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)) / 1e3
 }
 
 /// Times in microseconds with three significant digits; histograms of several trials can be merged.
 #[derive(Debug, Clone)]
-pub(crate) struct Times(Histogram<u64>);
+pub struct Times(Histogram<u64>);
 
-impl Times {
-    pub(crate) fn new() -> Self {
+impl Default for Times {
+    fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, TIME_MAX_US, 3);
         Times(histogram.expect("BUG: the bounds of the histogram are constants and in order"))
     }
+}
+
+impl Times {
+    /// No times yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
 
     /// Adds one time, in whole microseconds and at least one.
-    pub(crate) fn record(&mut self, time: Duration) {
+    pub fn record(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US);
         self.0.saturating_record(us.clamp(1, TIME_MAX_US));
     }
 
     /// Adds all times of another histogram.
-    pub(crate) fn merge(&mut self, other: &Times) {
+    ///
+    /// # Panics
+    ///
+    /// Never: all of these histograms have the same bounds.
+    pub fn merge(&mut self, other: &Times) {
         let merged = self.0.add(&other.0);
         merged.expect("BUG: histograms of equal bounds can always be added");
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many times there are.
+    pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// The quantile in milliseconds, or nothing when the sample is too small for it.
-    pub(crate) fn quantile_ms(&self, permille: u16) -> Option<f64> {
+    pub fn quantile_ms(&self, permille: u16) -> Option<f64> {
         quantile_is_carried(self.count(), permille)
             .then(|| as_f64(self.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3)
     }
 
     /// What the report shows of these times.
-    pub(crate) fn summary(&self) -> TimeSummary {
+    pub fn summary(&self) -> TimeSummary {
         TimeSummary {
             n: self.count(),
             p50: self.quantile_ms(500),
@@ -78,21 +90,26 @@ impl Times {
 
 /// Quantiles in milliseconds; absent ones could not be carried by the `n` values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct TimeSummary {
-    pub(crate) p50: Option<f64>,
-    pub(crate) p90: Option<f64>,
-    pub(crate) p99: Option<f64>,
-    pub(crate) max: Option<f64>,
-    pub(crate) n: u64,
+pub struct TimeSummary {
+    /// The median.
+    pub p50: Option<f64>,
+    /// What nine of ten took at most.
+    pub p90: Option<f64>,
+    /// What 99 of 100 took at most.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+    /// How many there were.
+    pub n: u64,
 }
 
 /// Whether `n` values say anything about a quantile: n(1 − q) must be at least ten.
-pub(crate) fn quantile_is_carried(n: u64, permille: u16) -> bool {
+pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
     n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
 }
 
 /// The middle value, or the mean of the middle two; nothing of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -106,7 +123,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 /// The median, over the blocks that have both figures, of one strategy's figure divided by the reference's.
 ///
 /// Dividing within a block cancels what the machine did to the whole block.
-pub(crate) fn paired_ratio(figures: &[Option<f64>], reference: &[Option<f64>]) -> Option<f64> {
+pub fn paired_ratio(figures: &[Option<f64>], reference: &[Option<f64>]) -> Option<f64> {
     let ratios: Vec<f64> = figures
         .iter()
         .zip(reference)
@@ -122,7 +139,7 @@ pub(crate) fn paired_ratio(figures: &[Option<f64>], reference: &[Option<f64>]) -
 ///
 /// It is the rate at which seeing `bad` or fewer would have a probability of 5 %; with none bad it is
 /// 1 − 0.05^(1/trials). Without a trial nothing is known, and the bound is 1.
-pub(crate) fn rate_upper_95(bad: u32, trials: u32) -> f64 {
+pub fn rate_upper_95(bad: u32, trials: u32) -> f64 {
     if bad >= trials {
         return 1.0;
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use loadgen::audit::Audit;
+use loadgen::stats::{TimeSummary, Times, as_f64};
 use serde::Serialize;
 
-use crate::audit::Audit;
 use crate::generator::Generator;
 use crate::herd::Traffic;
-use crate::stats::{TimeSummary, Times, as_f64};
 
 /// What became of one buyer's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub(crate) const LEASES: &str = "leases";
 
 /// The children of a semaphore's `leases` node.
 #[derive(Debug)]
-pub(crate) struct Leases<'a> {
+pub struct Leases<'a> {
     /// The oldest first.
     names: Vec<&'a str>,
     /// A child that is no lease, if there is one. We ignore it, Curator would count it.
@@ -29,7 +29,7 @@ pub(crate) struct Leases<'a> {
 
 /// The answer to "do all of our leases hold?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Yes.
     Granted,
     /// Not while so many others hold.
@@ -40,7 +40,7 @@ pub(crate) enum Verdict {
 
 impl<'a> Leases<'a> {
     /// Reads a listing, in whatever order the server gave it.
-    pub(crate) fn from_children<S: AsRef<str>>(children: &'a [S]) -> Self {
+    pub fn from_children<S: AsRef<str>>(children: &'a [S]) -> Self {
         let queue = Queue::from_children(children, Names::LEASES);
         let foreign = queue.foreign();
         Self { names: queue.into_order().into_iter().map(|(lease, _)| lease.name).collect(), foreign }
@@ -56,7 +56,7 @@ impl<'a> Leases<'a> {
     }
 
     /// Decides for whoever has the leases named `own`.
-    pub(crate) fn verdict(&self, own: &HashSet<&str>, permits: usize) -> Verdict {
+    pub fn verdict(&self, own: &HashSet<&str>, permits: usize) -> Verdict {
         if self.names.iter().filter(|name| own.contains(*name)).count() < own.len() {
             return Verdict::Missing;
         }

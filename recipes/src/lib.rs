@@ -278,6 +278,9 @@ mod wire;
 #[cfg(test)]
 mod model;
 
+#[doc(hidden)]
+pub mod internals;
+
 pub use acl::{Acl, Auth, Parents, Permissions};
 pub use any_lock::AnyLock;
 pub use cohort::CohortMutex;

@@ -56,7 +56,7 @@ impl fmt::Display for LostReason {
 
 /// What the client library reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// The connection is gone.
     Disconnected,
     /// The session will never answer again.
@@ -80,7 +80,7 @@ fn lost_after(session_timeout: Duration) -> Duration {
 
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Liveness {
+pub struct Liveness {
     session_timeout: Duration,
     /// The time for which all of this holds.
     now: Duration,
@@ -98,7 +98,7 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     /// A session whose handshake was sent at `heard` and has been answered.
-    pub(crate) fn new(session_timeout: Duration, heard: Duration) -> Self {
+    pub fn new(session_timeout: Duration, heard: Duration) -> Self {
         Self {
             session_timeout,
             now: heard,
@@ -115,7 +115,7 @@ impl Liveness {
     /// The state at `now`. Everything that reads or changes the state goes through here first, so that a process that
     /// wakes from a pause does not believe what it knew before.
     #[must_use]
-    pub(crate) fn at(mut self, now: Duration) -> Self {
+    pub fn at(mut self, now: Duration) -> Self {
         self.now = now;
         if self.ended.is_none() && !self.lost && self.age() >= lost_after(self.session_timeout) {
             self.lost = true;
@@ -125,7 +125,7 @@ impl Liveness {
     }
 
     /// Notes that a request that was sent at `sent` has been answered.
-    pub(crate) fn on_answer(&mut self, now: Duration, sent: Duration) {
+    pub fn on_answer(&mut self, now: Duration, sent: Duration) {
         let was_lost = self.lost;
         *self = self.at(now);
         if self.ended.is_some() {
@@ -144,7 +144,7 @@ impl Liveness {
     }
 
     /// Takes in what the client library reports.
-    pub(crate) fn on_event(&mut self, now: Duration, event: Event) {
+    pub fn on_event(&mut self, now: Duration, event: Event) {
         *self = self.at(now);
         match event {
             Event::Disconnected => self.disconnected = Some(now),
@@ -170,11 +170,12 @@ impl Liveness {
     }
 
     /// Whether it is time to ask for a sign of life.
-    pub(crate) fn wants_probe(&self) -> bool {
+    pub fn wants_probe(&self) -> bool {
         self.ended.is_none() && (self.disconnected.is_some() || self.age() >= probe_after(self.session_timeout))
     }
 
-    pub(crate) fn state(&self) -> ConnectionState {
+    /// What a session shows of this.
+    pub fn state(&self) -> ConnectionState {
         // A connection that leaves several probes unanswered is as good as none.
         let silent = self.age() >= self.session_timeout / 2;
         match self {
@@ -190,13 +191,13 @@ impl Liveness {
     }
 
     /// How often holds were lost so far. A hold remembers the count from before its grant; any later loss is its own.
-    pub(crate) fn losses(&self) -> u64 {
+    pub fn losses(&self) -> u64 {
         self.losses
     }
 
     /// Why a hold that was granted at `losses` is lost, if it is. Of a session that has ended every hold is, also one that
     /// was granted by an answer that was under way when the session was closed.
-    pub(crate) fn lost_since(&self, losses: u64) -> Option<LostReason> {
+    pub fn lost_since(&self, losses: u64) -> Option<LostReason> {
         self.ended.or((self.losses > losses).then_some(self.last_loss))
     }
 }

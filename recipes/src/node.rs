@@ -95,7 +95,7 @@ fn is_refused(character: char) -> bool {
 
 /// How a contender wants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Alone.
     Exclusive,
     /// Together with others that share it.
@@ -115,20 +115,20 @@ pub(crate) enum Naming {
 ///
 /// The markers of all of them are numbered by the same counter, that of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Names {
+pub struct Names {
     markers: &'static [(&'static str, Mode)],
 }
 
 impl Names {
     /// Curator's `InterProcessMutex`.
-    pub(crate) const MUTEX: Self = Self { markers: &[("lock-", Mode::Exclusive)] };
+    pub const MUTEX: Self = Self { markers: &[("lock-", Mode::Exclusive)] };
     /// Curator's `InterProcessReadWriteLock`.
-    pub(crate) const READ_WRITE: Self = Self { markers: &[("__READ__", Mode::Shared), ("__WRIT__", Mode::Exclusive)] };
+    pub const READ_WRITE: Self = Self { markers: &[("__READ__", Mode::Shared), ("__WRIT__", Mode::Exclusive)] };
     /// Curator's `InterProcessMutex`, and the locks of kazoo.
-    pub(crate) const MUTEX_AND_KAZOO: Self =
+    pub const MUTEX_AND_KAZOO: Self =
         Self { markers: &[("lock-", Mode::Exclusive), ("__lock__", Mode::Exclusive), ("__rlock__", Mode::Shared)] };
     /// Curator's `InterProcessReadWriteLock`, and the locks of kazoo.
-    pub(crate) const READ_WRITE_AND_KAZOO: Self = Self {
+    pub const READ_WRITE_AND_KAZOO: Self = Self {
         markers: &[
             ("__READ__", Mode::Shared),
             ("__WRIT__", Mode::Exclusive),
@@ -137,9 +137,9 @@ impl Names {
         ],
     };
     /// The leases of Curator's `InterProcessSemaphoreV2`.
-    pub(crate) const LEASES: Self = Self { markers: &[("lease-", Mode::Shared)] };
+    pub const LEASES: Self = Self { markers: &[("lease-", Mode::Shared)] };
     /// Whatever queues in one parent.
-    pub(crate) const ANY: Self = Self {
+    pub const ANY: Self = Self {
         markers: &[
             ("lock-", Mode::Exclusive),
             ("__READ__", Mode::Shared),
@@ -163,7 +163,7 @@ impl Names {
     }
 
     /// What the name of a child says, or `None` for a child that is no contender: another recipe's, or a foreign one.
-    pub(crate) fn parse(self, name: &str) -> Option<(Mode, Sequence)> {
+    pub fn parse(self, name: &str) -> Option<(Mode, Sequence)> {
         self.markers.iter().find_map(|&(marker, mode)| Some((mode, Sequence::parse(name, marker)?)))
     }
 }
@@ -175,7 +175,7 @@ impl Names {
 /// than 2³¹ contenders at one time this is a total order, and for numbers that have not wrapped it is the order of
 /// their text, which Curator compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Sequence(i32);
+pub struct Sequence(i32);
 
 impl Sequence {
     /// The order in the queue.

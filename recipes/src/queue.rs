@@ -9,15 +9,17 @@ use crate::node::{Mode, Names, Sequence};
 
 /// A child of the lock's parent that takes part in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contender<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) mode: Mode,
+pub struct Contender<'a> {
+    /// The name of its node.
+    pub name: &'a str,
+    /// How it wants the lock.
+    pub mode: Mode,
     sequence: Sequence,
 }
 
 /// The children of a lock's parent, sorted by who is a contender.
 #[derive(Debug)]
-pub(crate) struct Queue<'a> {
+pub struct Queue<'a> {
     contenders: Vec<Contender<'a>>,
     /// A child that is no contender of ours, if there is one. We ignore it, Curator would count it.
     foreign: Option<&'a str>,
@@ -25,11 +27,14 @@ pub(crate) struct Queue<'a> {
 
 /// The answer to "do I hold?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict<'a> {
+pub enum Verdict<'a> {
     /// Our own node is in the listing and nobody bars its way.
     Granted,
     /// Somebody does; the nearest of them is the one to watch.
-    Behind { predecessor: &'a str },
+    Behind {
+        /// The name of its node.
+        predecessor: &'a str,
+    },
     /// Our own node is not in the listing. Never a grant: whoever deleted it may have let another in.
     Missing,
 }
@@ -44,7 +49,7 @@ impl Contender<'_> {
 
 impl<'a> Queue<'a> {
     /// Reads a listing, in whatever order the server gave it.
-    pub(crate) fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
+    pub fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
         let mut queue = Self { contenders: Vec::with_capacity(children.len()), foreign: None };
         for name in children.iter().map(AsRef::as_ref) {
             match names.parse(name) {
@@ -68,7 +73,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Decides for the contender named `own`. One pass: the queue need not be sorted to find a predecessor.
-    pub(crate) fn verdict(&self, own: &str) -> Verdict<'a> {
+    pub fn verdict(&self, own: &str) -> Verdict<'a> {
         let Some(own) = self.contenders.iter().find(|contender| contender.name == own) else {
             return Verdict::Missing;
         };
@@ -95,7 +100,7 @@ impl<'a> Queue<'a> {
     }
 
     /// The contenders in the order of the queue, each with whether it holds.
-    pub(crate) fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
+    pub fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
         self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));
         let first_exclusive = self.contenders.iter().find(|contender| contender.mode == Mode::Exclusive).copied();
         let first = self.contenders.first().copied();

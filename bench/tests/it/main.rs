@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
+mod compare;
 mod peers;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::audit::{Audit, Evidence, OrderRow};
+use loadgen::audit::{Audit, Evidence, OrderRow};
+use loadgen::stats::Times;
+
 use crate::generator::{Burst, Generator};
 use crate::herd::{Traffic, WatchesFired};
 use crate::plan::Plan;
 use crate::report::{Environment, Findings, Parameters, Report};
-use crate::stats::Times;
 use crate::strategies::tests::strategy;
 use crate::strategies::{Guard, Promise, Strategy, Wakes};
 use crate::trial::tests::sample;

@@ -12,6 +12,11 @@ fn root() -> PathBuf {
 
 /// The direct dependencies of a crate of this workspace, without those of its tests.
 fn dependencies(package: &str) -> Vec<String> {
+    dependencies_that(package, |kind| kind != "dev")
+}
+
+/// The direct dependencies of a crate of this workspace, of the kinds that are wanted.
+fn dependencies_that(package: &str, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
         .current_dir(root())
@@ -23,7 +28,7 @@ fn dependencies(package: &str) -> Vec<String> {
     let package = packages.iter().find(|candidate| candidate["name"] == package).expect("the package exists");
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     dependencies
-        .filter(|dependency| dependency["kind"] != "dev")
+        .filter(|dependency| is_wanted(&dependency["kind"]))
         .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
         .collect()
 }
@@ -54,15 +59,26 @@ fn code(text: &str) -> String {
 
 #[test]
 fn the_arrows_between_the_crates_are_those_of_the_drawing() {
-    let of_the_workspace = |package: &str| -> Vec<String> {
-        let members = ["zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"];
-        dependencies(package).into_iter().filter(|name| members.contains(&name.as_str())).collect()
+    let is_member = |name: &String| {
+        ["zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"].contains(&name.as_str())
     };
+    let of_the_workspace =
+        |package: &str| -> Vec<String> { dependencies(package).into_iter().filter(is_member).collect() };
     assert_eq!(of_the_workspace("zk-recipes"), Vec::<String>::new());
     assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("loadgen"), ["testbed"]);
+    assert_eq!(of_the_workspace("bench"), ["testbed", "zk-recipes"]);
+
+    let for_tests = |package: &str| -> Vec<String> {
+        dependencies_that(package, |kind| kind == "dev").into_iter().filter(is_member).collect()
+    };
+    for package in ["zk-recipes", "zk-lock", "demo-service"] {
+        assert_eq!(for_tests(package), ["testbed"], "{package}");
+    }
+    assert_eq!(for_tests("loadgen"), Vec::<String>::new());
+    assert_eq!(for_tests("bench"), ["demo-service", "loadgen"]);
 }
 
 #[test]

@@ -1,0 +1,330 @@
+//! The comparison as a table. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::gate::{Instructions, Time, Times, Verdict};
+use crate::recorded::{Side, Sides};
+
+/// What is shown where there is nothing to show.
+const NOTHING: &str = "–";
+
+const COLUMNS: [&str; 8] = ["bench", "base", "head", "head ÷ base", "interval", "base noise", "head noise", "verdict"];
+
+/// The columns of words, which stand to the left; figures stand to the right.
+const NAME: usize = 0;
+const VERDICT: usize = COLUMNS.len() - 1;
+
+/// All that was compared.
+#[derive(Debug)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+/// One bench.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    finding: Finding,
+}
+
+#[derive(Debug)]
+enum Finding {
+    Times(Times),
+    Instructions(Instructions),
+    /// What only one revision has, and how much of it.
+    Only(Side, String),
+}
+
+impl Report {
+    /// Puts together what both revisions have, of the benches that have `filter` in their names.
+    pub(crate) fn new(
+        times: BTreeMap<String, Sides<[Time; 2]>>,
+        instructions: BTreeMap<String, Sides<u64>>,
+        filter: Option<&str>,
+    ) -> Self {
+        let row = |name, finding: Option<Finding>| finding.map(|finding| Row { name, finding });
+        let times = in_order(times).filter_map(|(name, sides)| row(name, times_of(sides)));
+        let instructions = in_order(instructions).filter_map(|(name, sides)| row(name, instructions_of(sides)));
+        let is_wanted = |row: &Row| filter.is_none_or(|part| row.name.contains(part));
+        Self { rows: times.chain(instructions).filter(is_wanted).collect() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn is_regressed(&self) -> bool {
+        self.rows.iter().any(|row| row.finding.verdict() == Some(Verdict::Regressed))
+    }
+
+    /// A Markdown table with a line of totals below.
+    pub(crate) fn to_markdown(&self) -> String {
+        let rows: Vec<[String; COLUMNS.len()]> = self.rows.iter().map(Row::cells).collect();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].as_str()).chain([COLUMNS[column]]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+        let mut text = line(&COLUMNS, &widths);
+        let rules: [String; COLUMNS.len()] = std::array::from_fn(|column| match column {
+            NAME | VERDICT => "-".repeat(widths[column]),
+            _ => format!("{}:", "-".repeat(widths[column] - 1)),
+        });
+        text += &line(&rules.each_ref().map(String::as_str), &widths);
+        for row in &rows {
+            text += &line(&row.each_ref().map(String::as_str), &widths);
+        }
+        text.push('\n');
+        text += &self.totals();
+        text
+    }
+
+    fn totals(&self) -> String {
+        let count = |verdict| self.rows.iter().filter(|row| row.finding.verdict() == verdict).count();
+        let mut text = format!(
+            "{} benches: {} faster, {} the same, {} slower, {} regressed; {} in one revision only\n",
+            self.rows.len(),
+            count(Some(Verdict::Faster)),
+            count(Some(Verdict::Same)),
+            count(Some(Verdict::Slower)),
+            count(Some(Verdict::Regressed)),
+            count(None),
+        );
+        for row in &self.rows {
+            if row.finding.verdict() == Some(Verdict::Regressed) {
+                // Writing into a String cannot fail.
+                let _ = writeln!(text, "regressed: {}: {}", row.name, row.finding.reason());
+            }
+        }
+        text
+    }
+}
+
+/// By name, with the numbers in the names in the order of numbers.
+fn in_order<T>(benches: BTreeMap<String, T>) -> impl Iterator<Item = (String, T)> {
+    let mut benches: Vec<_> = benches.into_iter().collect();
+    benches.sort_by_cached_key(|(name, _)| sort_key(name));
+    benches.into_iter()
+}
+
+/// The name with its numbers padded to one width.
+fn sort_key(name: &str) -> String {
+    let (mut key, mut digits) = (String::new(), String::new());
+    for character in name.chars().chain([' ']) {
+        if character.is_ascii_digit() {
+            digits.push(character);
+            continue;
+        }
+        if !digits.is_empty() {
+            let _ = write!(key, "{digits:0>20}");
+            digits.clear();
+        }
+        key.push(character);
+    }
+    key
+}
+
+fn times_of(sides: Sides<[Time; 2]>) -> Option<Finding> {
+    let mean = |times| format_ns(mean_ns(times));
+    sides.into_finding(|base, head| Finding::Times(Times { base, head }), mean)
+}
+
+fn instructions_of(sides: Sides<u64>) -> Option<Finding> {
+    sides.into_finding(|base, head| Finding::Instructions(Instructions { base, head }), format_count)
+}
+
+impl<T> Sides<T> {
+    fn into_finding(self, both: impl FnOnce(T, T) -> Finding, format: impl FnOnce(T) -> String) -> Option<Finding> {
+        match (self.base, self.head) {
+            (Some(base), Some(head)) => Some(both(base, head)),
+            (Some(base), None) => Some(Finding::Only(Side::Base, format(base))),
+            (None, Some(head)) => Some(Finding::Only(Side::Head, format(head))),
+            (None, None) => None,
+        }
+    }
+}
+
+/// One figure for a revision, of which the ratio is that of two figures.
+fn mean_ns([first, second]: [Time; 2]) -> f64 {
+    (first.point_ns * second.point_ns).sqrt()
+}
+
+impl Finding {
+    /// The verdict, where there is something to compare.
+    fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Times(times) => Some(times.verdict()),
+            Self::Instructions(instructions) => Some(instructions.verdict()),
+            Self::Only(..) => None,
+        }
+    }
+
+    /// Why the gate closes, for a finding that closes it.
+    fn reason(&self) -> String {
+        match self {
+            Self::Times(times) => format!(
+                "takes {:.3} times as long, slower in both halves, and the noise of base excuses {:.3}",
+                times.ratio(),
+                times.limit(),
+            ),
+            Self::Instructions(instructions) => format!("{:.3} times the instructions", instructions.ratio()),
+            Self::Only(..) => String::new(),
+        }
+    }
+}
+
+impl Row {
+    fn cells(&self) -> [String; COLUMNS.len()] {
+        let nothing = || NOTHING.to_owned();
+        let figures = match &self.finding {
+            Finding::Times(times) => {
+                let (lower, upper) = times.interval();
+                [
+                    format_ns(mean_ns(times.base)),
+                    format_ns(mean_ns(times.head)),
+                    format!("{:.3}", times.ratio()),
+                    format!("{lower:.3} … {upper:.3}"),
+                    format!("± {:.1} %", times.base_noise() * 100.0),
+                    format!("± {:.1} %", times.head_noise() * 100.0),
+                ]
+            }
+            Finding::Instructions(counts) => [
+                format_count(counts.base),
+                format_count(counts.head),
+                format!("{:.3}", counts.ratio()),
+                "exact".to_owned(),
+                nothing(),
+                nothing(),
+            ],
+            Finding::Only(side, figure) => {
+                let in_base = if *side == Side::Base { figure.clone() } else { nothing() };
+                let in_head = if *side == Side::Head { figure.clone() } else { nothing() };
+                [in_base, in_head, nothing(), nothing(), nothing(), nothing()]
+            }
+        };
+        let verdict = match &self.finding {
+            Finding::Only(side, _) => format!("only in {}", side.name()),
+            finding => finding.verdict().map_or_else(nothing, |verdict| word(verdict).to_owned()),
+        };
+        let [base, head, ratio, interval, base_noise, head_noise] = figures;
+        [self.name.clone(), base, head, ratio, interval, base_noise, head_noise, verdict]
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Same => "~",
+        Verdict::Slower => "slower",
+        Verdict::Regressed => "**regressed**",
+    }
+}
+
+/// One line of the table.
+fn line(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> String {
+    let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, &width))| match column {
+        NAME | VERDICT => format!("{cell:<width$}"),
+        _ => format!("{cell:>width$}"),
+    });
+    format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+}
+
+/// A time with four significant digits, more or less.
+fn format_ns(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let decimals = if value < 10.0 { 3 } else { 1 };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A count of instructions, its digits in groups of three.
+fn format_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped} instr")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(point_ns: f64) -> Time {
+        Time { point_ns, lower_ns: point_ns * 0.99, upper_ns: point_ns * 1.01 }
+    }
+
+    fn both<T>(base: T, head: T) -> Sides<T> {
+        Sides { base: Some(base), head: Some(head) }
+    }
+
+    fn times(base: [f64; 2], head: [f64; 2]) -> Sides<[Time; 2]> {
+        both(base.map(time), head.map(time))
+    }
+
+    fn report(head_count: u64, filter: Option<&str>) -> Report {
+        let counts = [
+            ("queues/verdict/mutex_1000", both(1_234_567, head_count)),
+            ("queues/verdict/mutex_100", both(123_456, 123_456)),
+            ("queues/parse_name/any", Sides { base: None, head: Some(321) }),
+        ];
+        let clocked = [
+            ("handoff/mutex/1500", times([2_000_000.0, 2_100_000.0], [1_000_000.0, 1_050_000.0])),
+            ("handoff/mutex/30", times([400_000.0, 400_000.0], [460_000.0, 460_000.0])),
+            ("handover/mutex/30", Sides { base: Some([time(900.0), time(950.0)]), head: None }),
+        ];
+        let owned = |name: &str| name.to_owned();
+        Report::new(
+            clocked.into_iter().map(|(name, sides)| (owned(name), sides)).collect(),
+            counts.into_iter().map(|(name, sides)| (owned(name), sides)).collect(),
+            filter,
+        )
+    }
+
+    #[test]
+    fn the_table_shows_ratios_intervals_noise_and_verdicts() {
+        insta::assert_snapshot!(report(1_400_000, None).to_markdown());
+    }
+
+    #[test]
+    fn a_filter_keeps_the_benches_that_have_it_in_their_names() {
+        let filtered = report(1_400_000, Some("handoff"));
+        assert_eq!(filtered.rows.len(), 2);
+        assert!(!filtered.is_regressed());
+        assert!(report(1_400_000, Some("nothing like it")).is_empty());
+    }
+
+    #[test]
+    fn one_regressed_bench_closes_the_gate() {
+        assert!(!report(1_290_000, None).is_regressed());
+        assert!(report(1_300_000, None).is_regressed());
+    }
+
+    #[test]
+    fn numbers_in_names_are_ordered_as_numbers() {
+        let mut names = ["b/1500", "b/2", "a_10000", "b/30", "a_10", "a_9x"];
+        names.sort_by_cached_key(|name| sort_key(name));
+        assert_eq!(names, ["a_9x", "a_10", "a_10000", "b/2", "b/30", "b/1500"]);
+    }
+
+    #[test]
+    fn figures_have_a_unit_that_suits_them() {
+        let times =
+            [(1.5, "1.500 ns"), (999.0, "999.0 ns"), (12_345.0, "12.3 µs"), (2.5e6, "2.500 ms"), (3e10, "30.0 s")];
+        for (ns, text) in times {
+            assert_eq!(format_ns(ns), text);
+        }
+        for (count, text) in [(7, "7 instr"), (1_000, "1 000 instr"), (1_234_567, "1 234 567 instr")] {
+            assert_eq!(format_count(count), text);
+        }
+    }
+}

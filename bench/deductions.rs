@@ -1,0 +1,105 @@
+//! Every strategy of the service against a real Postgres and a real ZooKeeper, without HTTP: one buyer, and several for
+//! one SKU at once. Nobody checks here what was sold; that is what `loadgen compare` is for.
+
+#![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::{ClosedLoop, Failure};
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use demo_service::app::App;
+use demo_service::config::Config;
+use demo_service::stock::{GoodsNo, Outcome, Quantity, Stock};
+use demo_service::strategy::Deduction;
+use demo_service::strategy::registry::{Entry, STRATEGIES};
+use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use tokio::runtime::Runtime;
+
+/// Buyers of one SKU at the same time.
+const BUYERS: [usize; 2] = [1, 8];
+
+/// More than could be sold in a year of benches.
+const STOCK: i64 = 1 << 40;
+
+/// The time of one purchase, from the lock to the committed order.
+fn deductions(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let shop = runtime.block_on(Shop::open()).expect("Postgres, ZooKeeper and the service");
+    let mut group = c.benchmark_group("deduction");
+    group.sampling_mode(SamplingMode::Flat);
+    for entry in &STRATEGIES {
+        for buyers in BUYERS {
+            // Criterion calls the function once for each sample. The buyers stay for all of them.
+            let mut buying = None;
+            group.bench_function(BenchmarkId::new(entry.name, buyers), |b| {
+                let buying = buying
+                    .get_or_insert_with(|| runtime.block_on(shop.sell_to(buyers, entry)).expect("everybody buys"));
+                b.to_async(&runtime).iter_custom(async |rounds| buying.time(rounds).await.expect("the SKU is sold"));
+            });
+            if let Some(buying) = buying {
+                runtime.block_on(buying.stop());
+            }
+        }
+    }
+    group.finish();
+    runtime.block_on(shop.close());
+}
+
+/// One instance of the service, on throwaway servers.
+struct Shop {
+    app: Arc<App>,
+    // Kept for as long as the service runs.
+    _servers: (Postgres, ZooKeeper),
+}
+
+impl Shop {
+    async fn open() -> Result<Self, Failure> {
+        let servers = tokio::try_join!(
+            Postgres::start(PostgresConfig::default()),
+            ZooKeeper::start(ZooKeeperConfig::default()),
+        )?;
+        let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
+        let words = ["demo-service", "--database-url", &database_url, "--zookeeper", &zookeeper, "--zk-sessions", "3"];
+        let config = Config::parse_from_env(words.map(OsString::from))?;
+        Ok(Self { app: Arc::new(App::open(config).await?), _servers: servers })
+    }
+
+    /// Starts a sale, and lets so many buyers buy one unit after the other.
+    async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Failure> {
+        let goods_no: GoodsNo = "1".parse()?;
+        let stock = Stock::new(STOCK).ok_or("the stock is negative")?;
+        self.app.store.start_sale(goods_no, stock).await?;
+        let deduction = Deduction { goods_no, quantity: Quantity::ONE };
+        let buyer = || {
+            let app = Arc::clone(&self.app);
+            move || buy(Arc::clone(&app), entry, deduction)
+        };
+        ClosedLoop::start((0..buyers).map(|_| buyer())).await
+    }
+
+    async fn close(self) {
+        self.app.drained().await;
+        self.app.sessions.close().await;
+        self.app.store.close().await;
+    }
+}
+
+async fn buy(app: Arc<App>, entry: &'static Entry, deduction: Deduction) -> Result<(), Failure> {
+    let slot = app.try_slot().ok_or("the service is at its limit")?;
+    match app.deduct(entry, deduction, slot).await? {
+        Outcome::Sold(_) => Ok(()),
+        other => Err(format!("{}: nothing was sold: {other:?}", entry.name).into()),
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3));
+    targets = deductions
+}
+criterion_main!(benches);

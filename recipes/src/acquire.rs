@@ -134,6 +134,7 @@ impl LockQueue {
             if !Queue::from_children(&self.list().await?, self.names).admits(mode) {
                 return Ok(None);
             }
+            self.known.note_busy(false);
             let (place, mut seen) = self.enqueue(&mut claim, &prefix).await?;
             if self.naming == Naming::Numbered && !seen.ahead.is_nobody() {
                 // The note leaves it open whether somebody is there.
@@ -210,6 +211,13 @@ impl LockQueue {
             Naming::Protected => {
                 let (created, look) = join(create, self.session.wire().children_and_stat(&self.parent)).await;
                 (created?, look.map(|(children, stat)| Look::Children(children, stat)))
+            }
+            // The note would only be that of a holder long before us. If nobody is ahead after all, this costs a round
+            // trip.
+            Naming::Numbered if self.known.is_busy() => {
+                let place = self.place(&create.await?);
+                let seen = Seen { ahead: self.number_before(&place), incarnation: 0, losses, noted_version: None };
+                return Ok((place, seen));
             }
             Naming::Numbered => {
                 let (created, look) = join(create, self.session.wire().data(&self.parent)).await;
@@ -288,9 +296,15 @@ impl LockQueue {
     async fn watch(&self, name: &str) -> Result<Fired, Error> {
         let path = node::child(&self.parent, name);
         match retry_lost_reply(|| self.session.wire().watch(&path)).await {
-            Ok((.., watch)) => Ok(watch.fired().await),
+            Ok((.., watch)) => {
+                self.known.note_busy(true);
+                Ok(watch.fired().await)
+            }
             // It went before we looked.
-            Err(ClientError::NoNode) => Ok(Fired::Deleted),
+            Err(ClientError::NoNode) => {
+                self.known.note_busy(false);
+                Ok(Fired::Deleted)
+            }
             Err(error) => Err(self.session.explain("watch", &path, error)),
         }
     }
@@ -301,7 +315,7 @@ impl LockQueue {
         seen.losses = self.session.liveness().losses();
         if self.naming == Naming::Numbered {
             let noted = self.read_note(place).await?;
-            seen.noted_version = noted.version_to_replace();
+            (seen.incarnation, seen.noted_version) = (noted.incarnation, noted.version_to_replace());
             let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
             if is_admitted || noted.released.passes(predecessor, place.sequence) {
                 // Others may have given up behind us. Then we have to ask for our own node, after the note.
@@ -372,17 +386,19 @@ impl LockQueue {
     }
 
     fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
-        let marker = self.names.marker(Mode::Exclusive);
-        let ahead = if noted.admits(place.sequence.before(), place.sequence, place.token.get()) {
-            Ahead::nobody()
-        } else {
-            Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
-        };
+        let is_admitted = noted.admits(place.sequence.before(), place.sequence, place.token.get());
+        let ahead = if is_admitted { Ahead::nobody() } else { self.number_before(place) };
         let noted_version = noted.version_to_replace();
         if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
             warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
         }
         Seen { ahead, incarnation: noted.incarnation, losses, noted_version }
+    }
+
+    /// Whoever is ahead if it is one that leaves notes, too.
+    fn number_before(&self, place: &Place) -> Ahead {
+        let marker = self.names.marker(Mode::Exclusive);
+        Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
     }
 
     fn node_deleted(&self, place: &Place) -> Error {

@@ -1,6 +1,7 @@
 //! What the contenders of one session know together of the queue at one path.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::node::Sequence;
@@ -10,6 +11,8 @@ use crate::node::Sequence;
 pub(crate) struct Known {
     floor: Mutex<Option<Floor>>,
     taken: Mutex<HashSet<i64>>,
+    /// Whether the last contender that watched another found it there.
+    is_busy: AtomicBool,
 }
 
 /// All contenders before this number have gone.
@@ -44,6 +47,16 @@ impl Known {
     pub(crate) fn floor(&self, incarnation: i64) -> Option<Sequence> {
         let floor = lock(&self.floor).filter(|floor| floor.incarnation == incarnation)?;
         Some(floor.sequence)
+    }
+
+    /// Whether the next contender will probably find others ahead, so that a look right behind its creation is wasted.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a contender has found the one there that it was to watch.
+    pub(crate) fn note_busy(&self, is_busy: bool) {
+        self.is_busy.store(is_busy, Ordering::Relaxed);
     }
 
     /// Takes a node for a claim, until that lets it go. `None` if another claim has taken it.

@@ -196,12 +196,16 @@ impl Sequence {
         (since >= 0 && since % 2 == 0).then_some(since / 2)
     }
 
-    /// Parses what follows the last `marker` in a name.
+    /// Parses the number at the end of a name, right behind the `marker`. It is looked for from the end, and nowhere else:
+    /// a listing may have thousands of names.
     pub(crate) fn parse(name: &str, marker: &str) -> Option<Self> {
-        let (_, digits) = name.rsplit_once(marker)?;
-        let unsigned = digits.strip_prefix('-').unwrap_or(digits);
-        let well_formed = digits.len() >= SEQUENCE_WIDTH && unsigned.bytes().all(|b| b.is_ascii_digit());
-        if well_formed { digits.parse().ok().map(Self) } else { None }
+        // A negative number may need one character more than it is padded to.
+        [SEQUENCE_WIDTH, SEQUENCE_WIDTH + 1].into_iter().find_map(|width| {
+            let (head, digits) = name.split_at_checked(name.len().checked_sub(width)?)?;
+            let unsigned = digits.strip_prefix('-').unwrap_or(digits);
+            let is_number = unsigned.bytes().all(|b| b.is_ascii_digit()) && unsigned.len() <= SEQUENCE_WIDTH;
+            if is_number && head.ends_with(marker) { digits.parse().ok().map(Self) } else { None }
+        })
     }
 }
 

@@ -57,7 +57,7 @@ async fn who_queues_for_the_cohort_may_be_dropped_at_any_poll_and_the_next_of_it
             soon("the next of the cohort", next).await.unwrap().release().await.unwrap();
             lab.until_children(PATH, 0).await;
             if outcome != Outcome::Dropped {
-                assert!(polls > 2, "it was dropped in flight only {} times", polls - 1);
+                assert!(polls > 1, "it was never dropped in flight");
                 break;
             }
         }

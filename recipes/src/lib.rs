@@ -5,6 +5,7 @@
 //! | You want | Use | Requests, uncontended |
 //! |---|---|---|
 //! | one holder at a time, in order of arrival | [`Mutex`] | 3 |
+//! | the same, at a cost that does not grow with the queue | [`HandoffMutex`] | 3 |
 //! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, and none to hand over within a process |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
 //! | at most N holders at a time | [`Semaphore`] | 6 |
@@ -38,9 +39,10 @@
 //!
 //! # Guarantees
 //!
-//! * **Exclusion** while the holder's session lives: a hold is granted only from a listing that contains our own node,
-//!   created by our own session. A missing node is an error, never a grant. A [`CohortMutex`] hands over only such a hold,
-//!   and never one that is lost or suspect.
+//! * **Exclusion** while the holder's session lives: a hold is granted only when everybody ahead has certainly gone, and
+//!   then our own node, created by our own session, was certainly there: by one listing, by asking for those that an
+//!   earlier one showed, or by the note of the last holder. A missing node is an error, never a grant. A [`CohortMutex`]
+//!   hands over only such a hold, and never one that is lost or suspect.
 //! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the server could
 //!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request that a
 //!   server answered had been sent. A paused process, a blocked thread or a half-open connection therefore cannot make
@@ -82,6 +84,18 @@
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let mutex = zk_recipes::Mutex::new(&session, "/locks/goods-1")?;
 //! if let Some(held) = mutex.try_acquire().await? {
+//!     held.release().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`HandoffMutex`]: alone, in order of arrival, with thousands who wait.
+//!
+//! ```no_run
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let mutex = zk_recipes::HandoffMutex::new(&session, "/locks/goods-1")?;
+//! if let Some(held) = mutex.acquire_within(std::time::Duration::from_secs(2)).await? {
 //!     held.release().await?;
 //! }
 //! # Ok(())
@@ -215,6 +229,7 @@
 //! | `SharedCount` | [`SharedCount`] | |
 //! | `usingNamespace` | a chroot in the connect string | |
 //! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |
+//! | none | [`HandoffMutex`] | queues with `InterProcessMutex` at the same path; keeps a note in the data of the lock's node |
 //! | none | [`CohortMutex`] | excludes `InterProcessMutex` at the same path; one node a process |
 //! | none | [`FencingToken`] | the `czxid` of the node, and the number of the hand-over |
 //!

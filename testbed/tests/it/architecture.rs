@@ -100,6 +100,8 @@ fn the_service_and_the_command_reach_zookeeper_only_through_the_recipes() {
 fn the_deciding_code_has_no_async_no_clock_and_no_io() {
     let deciding = [
         "recipes/src/queue.rs",
+        "recipes/src/ahead.rs",
+        "recipes/src/released.rs",
         "recipes/src/leases.rs",
         "recipes/src/node.rs",
         "recipes/src/liveness.rs",

@@ -1,7 +1,7 @@
 //! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{join, try_join_all};
@@ -13,7 +13,7 @@ use crate::claim::{Claim, Created};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::Hold;
-use crate::known::Known;
+use crate::known::{Joined, Known};
 use crate::mark::{Mark, Note};
 use crate::node::{self, Mode, Names, Naming, Sequence};
 use crate::options::validate_node_data;
@@ -32,6 +32,8 @@ pub(crate) struct Place {
     pub(crate) token: FencingToken,
     mode: Mode,
     sequence: Sequence,
+    /// Which node of the path the number is of, for those of the session who come behind, once it is known.
+    incarnation: Arc<OnceLock<i64>>,
 }
 
 /// What a contender saw when it looked at the queue last.
@@ -39,8 +41,8 @@ pub(crate) struct Place {
 pub(crate) struct Seen {
     /// Who bars its way; nobody when it holds.
     ahead: Ahead,
-    /// Which node of the path the numbers are of.
-    incarnation: i64,
+    /// The one directly ahead, if it is of our session and so known without a look.
+    before: Option<Joined>,
     /// The session's count of losses before it looked, so that a loss in between is the hold's.
     losses: u64,
     /// The version of the data of the lock's node, if they are ours to overwrite.
@@ -192,8 +194,8 @@ impl LockQueue {
 
     /// What was granted.
     pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
-        if place.mode == Mode::Exclusive {
-            self.known.granted(seen.incarnation, place.sequence);
+        if let (Mode::Exclusive, Some(incarnation)) = (place.mode, place.incarnation.get()) {
+            self.known.granted(*incarnation, place.sequence);
         }
         if let (Naming::Numbered, Some(version)) = (self.naming, seen.noted_version) {
             let (noted, data) = (self.parent.clone(), released::note(place.sequence));
@@ -206,18 +208,21 @@ impl LockQueue {
     pub(crate) async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<(Place, Seen), Error> {
         let losses = self.session.liveness().losses();
         let create = self.create(claim, prefix, CreateMode::EphemeralSequential);
+        if self.known.is_busy() {
+            // What is seen now would only be the names of those ahead, or the note of a holder long before us. If nobody
+            // is ahead after all, this costs a round trip.
+            let place = self.place(&create.await?);
+            let seen = match self.directly_ahead(&place) {
+                Some((ahead, before)) => Seen { ahead, before, losses, noted_version: None },
+                None => self.look(&place).await?,
+            };
+            return Ok((place, seen));
+        }
         // Sent in this order, and answered in this order.
         let (created, look) = match self.naming {
             Naming::Protected => {
                 let (created, look) = join(create, self.session.wire().children_and_stat(&self.parent)).await;
                 (created?, look.map(|(children, stat)| Look::Children(children, stat)))
-            }
-            // The note would only be that of a holder long before us. If nobody is ahead after all, this costs a round
-            // trip.
-            Naming::Numbered if self.known.is_busy() => {
-                let place = self.place(&create.await?);
-                let seen = Seen { ahead: self.number_before(&place), incarnation: 0, losses, noted_version: None };
-                return Ok((place, seen));
             }
             Naming::Numbered => {
                 let (created, look) = join(create, self.session.wire().data(&self.parent)).await;
@@ -248,7 +253,7 @@ impl LockQueue {
     fn place(&self, created: &Created) -> Place {
         let name = node::name(&created.path).to_owned();
         let (mode, sequence) = self.contender(&name);
-        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence }
+        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, incarnation: Arc::default() }
     }
 
     /// Creates our node with the number of the node named `neighbour`, and returns its name.
@@ -284,7 +289,8 @@ impl LockQueue {
                 seen = self.list_ahead(place, seen.noted_version).await?;
                 continue;
             };
-            if self.watch(name).await? == Fired::Deleted {
+            let name = name.to_owned();
+            if self.watch(&name, &mut seen.before).await? == Fired::Deleted {
                 seen.ahead.pop();
                 seen = self.look_again(place, predecessor, seen).await?;
             }
@@ -292,16 +298,19 @@ impl LockQueue {
         Ok(seen)
     }
 
-    /// Waits for a contender to go, or for something else to happen to it.
-    async fn watch(&self, name: &str) -> Result<Fired, Error> {
+    /// Waits for a contender to go, or for something else to happen to it. Forgets what was known `before` of it without a
+    /// look if its node turns out to be another.
+    async fn watch(&self, name: &str, before: &mut Option<Joined>) -> Result<Fired, Error> {
         let path = node::child(&self.parent, name);
         match retry_lost_reply(|| self.session.wire().watch(&path)).await {
-            Ok((.., watch)) => {
+            Ok((_, stat, watch)) => {
+                before.take_if(|before| before.czxid != stat.czxid);
                 self.known.note_busy(true);
                 Ok(watch.fired().await)
             }
             // It went before we looked.
             Err(ClientError::NoNode) => {
+                *before = None;
                 self.known.note_busy(false);
                 Ok(Fired::Deleted)
             }
@@ -315,7 +324,8 @@ impl LockQueue {
         seen.losses = self.session.liveness().losses();
         if self.naming == Naming::Numbered {
             let noted = self.read_note(place).await?;
-            (seen.incarnation, seen.noted_version) = (noted.incarnation, noted.version_to_replace());
+            seen.noted_version = noted.version_to_replace();
+            place.incarnation.get_or_init(|| noted.incarnation);
             let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
             if is_admitted || noted.released.passes(predecessor, place.sequence) {
                 // Others may have given up behind us. Then we have to ask for our own node, after the note.
@@ -324,7 +334,11 @@ impl LockQueue {
                 return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
             }
         }
-        if let Some(floor) = self.known.floor(seen.incarnation) {
+        if let Some(incarnation) = seen.before.take().and_then(|before| before.incarnation.get().copied()) {
+            // Its node was there when ours was, too.
+            place.incarnation.get_or_init(|| incarnation);
+        }
+        if let Some(floor) = place.incarnation.get().and_then(|incarnation| self.known.floor(*incarnation)) {
             seen.ahead.raise(floor);
         }
         // Whoever goes on in its own place was not seen before.
@@ -382,7 +396,8 @@ impl LockQueue {
         let queue = Queue::from_children(children, self.names);
         self.report_foreign(&queue);
         let ahead = queue.ahead_of(&place.name).ok_or_else(|| self.node_deleted(place))?;
-        Ok(Seen { ahead, incarnation: stat.czxid, losses, noted_version })
+        place.incarnation.get_or_init(|| stat.czxid);
+        Ok(Seen { ahead, before: None, losses, noted_version })
     }
 
     fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
@@ -392,7 +407,20 @@ impl LockQueue {
         if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
             warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
         }
-        Seen { ahead, incarnation: noted.incarnation, losses, noted_version }
+        place.incarnation.get_or_init(|| noted.incarnation);
+        Seen { ahead, before: None, losses, noted_version }
+    }
+
+    /// The one directly ahead, if its name is known without a look: by its number, or because it is of our session.
+    fn directly_ahead(&self, place: &Place) -> Option<(Ahead, Option<Joined>)> {
+        if self.naming == Naming::Numbered {
+            return Some((self.number_before(place), None));
+        }
+        let Place { name, token, sequence, incarnation, .. } = place.clone();
+        let last = self.known.join(Joined { sequence, name, czxid: token.get(), incarnation });
+        // Whoever shares the lock waits for some of those ahead only.
+        let before = last.filter(|last| last.sequence == sequence.before() && !self.names.may_downgrade())?;
+        Some((Ahead::directly(before.sequence, before.name.clone()), Some(before)))
     }
 
     /// Whoever is ahead if it is one that leaves notes, too.

@@ -44,6 +44,11 @@ impl Ahead {
         Self { nearest: Vec::new(), beyond: None, listed: 0 }
     }
 
+    /// The contender of this number and name, directly ahead. Who is before it is not known without a listing.
+    pub(crate) fn directly(number: Sequence, name: String) -> Self {
+        Self { nearest: vec![(number, name)], beyond: Some(number.before()), listed: 0 }
+    }
+
     /// Whoever has the number before `own`, if that one is named by its number alone. Who else is ahead, or has that
     /// number under another name, is not known without a listing.
     pub(crate) fn number_before(own: Sequence, name: impl FnOnce(Sequence) -> String) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::node::Sequence;
 
@@ -13,6 +13,19 @@ pub(crate) struct Known {
     taken: Mutex<HashSet<i64>>,
     /// Whether the last contender that watched another found it there.
     is_busy: AtomicBool,
+    /// Who has joined the queue last.
+    joined: Mutex<Option<Joined>>,
+}
+
+/// A contender of the session as the next of it may meet it in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Joined {
+    pub(crate) sequence: Sequence,
+    pub(crate) name: String,
+    /// The transaction that created its node.
+    pub(crate) czxid: i64,
+    /// Which node of the path its number is of, once it knows.
+    pub(crate) incarnation: Arc<OnceLock<i64>>,
 }
 
 /// All contenders before this number have gone.
@@ -57,6 +70,11 @@ impl Known {
     /// Notes whether a contender has found the one there that it was to watch.
     pub(crate) fn note_busy(&self, is_busy: bool) {
         self.is_busy.store(is_busy, Ordering::Relaxed);
+    }
+
+    /// Notes who has joined the queue, and returns who did before.
+    pub(crate) fn join(&self, joined: Joined) -> Option<Joined> {
+        lock(&self.joined).replace(joined)
     }
 
     /// Takes a node for a claim, until that lets it go. `None` if another claim has taken it.

@@ -4,8 +4,9 @@ use stateright::{Model, Property};
 use zookeeper_client::Stat;
 
 use super::properties;
-use super::server::{Claim, Phase, Program, Seen, Slot, State};
+use super::server::{self, Claim, Phase, Program, Seen, Slot, State};
 use super::steps::{self, remove_named};
+use crate::ahead::Ahead;
 use crate::mark;
 use crate::node::{Names, Sequence};
 use crate::queue::{Queue, Verdict};
@@ -108,6 +109,8 @@ pub(super) enum Action {
     Step(usize),
     /// The contender asks for those that it has seen ahead, instead of listing the queue.
     Probe(usize),
+    /// The contender knows the one directly ahead, as it is of its own session, and watches it instead of listing the queue.
+    Meet(usize),
     /// A write is lost on the way, or its reply is.
     LoseReply {
         client: usize,
@@ -162,10 +165,17 @@ impl Protocol {
                 | Phase::ReadNoteOf(_)
                 | Phase::CheckOwn
                 | Phase::Probe(_)
-                | Phase::List(_)
+                | Phase::List(Slot::Second | Slot::Third)
                 | Phase::Watch(..)
                 | Phase::WatchLeases
                 | Phase::Unlock => actions.push(Action::Step(i)),
+                Phase::List(Slot::First) => {
+                    actions.push(Action::Step(i));
+                    let waits = client.program.may_probe() && !client.program.only_tries();
+                    if waits && steps::directly_ahead(state, i).is_some() {
+                        actions.push(Action::Meet(i));
+                    }
+                }
                 Phase::Again => {
                     actions.push(Action::Step(i));
                     if steps::ahead_now(state, i).is_complete() && client.program.may_probe() {
@@ -284,6 +294,13 @@ impl Model for Protocol {
             Action::Probe(i) => {
                 next.clients[i].seen = Seen(steps::ahead_now(&next, i));
                 next.clients[i].phase = Phase::Probe(vec![]);
+            }
+            Action::Meet(i) => {
+                if let Some((kind, number)) = steps::directly_ahead(&next, i) {
+                    let name = server::name_for_others(kind, number);
+                    next.clients[i].seen = Seen(Ahead::directly(server::sequence(number), name));
+                    next.clients[i].phase = Phase::Watch(kind, number);
+                }
             }
             Action::Wake(i) => next.clients[i].wake(),
             Action::Touch(i) => {

@@ -242,6 +242,12 @@ pub(super) fn ahead_now(state: &State, i: usize) -> Ahead {
     ahead
 }
 
+/// The contender with the number before, if it is one whose name others of its session know.
+pub(super) fn directly_ahead(state: &State, i: usize) -> Option<(Kind, u8)> {
+    let number = own_number(state, i).checked_sub(1)?;
+    state.has(Kind::Lock, number).then_some((Kind::Lock, number))
+}
+
 /// The data of the lock's node, and what else is read with it, after the transaction `changed`.
 fn noted(state: &State, changed: i64) -> Noted {
     let data = state.released.map(|number| released::note(server::sequence(number)));

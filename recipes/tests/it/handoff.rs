@@ -8,7 +8,7 @@ use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
 use zk_recipes::{
     AnyLock, Error, HandoffMutex, HoldState, LockGuard, LockOptions, LostReason, Mutex, Session, SessionConfig,
-    Traffic, participants, revoke,
+    participants, revoke,
 };
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -37,11 +37,6 @@ async fn queue(lab: &Lab, locks: impl IntoIterator<Item = AnyLock>) -> Vec<Waiti
     waiting
 }
 
-/// Waits until at least so many watch.
-async fn until_watched(server: &ZooKeeper, watches: u64) {
-    until(&format!("{watches} watch"), async || server.metric("zk_watch_count").await.unwrap() >= watches).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn alone_it_is_had_in_one_flight_of_requests() {
     let lab = Lab::open().await;
@@ -60,40 +55,6 @@ async fn alone_it_is_had_in_one_flight_of_requests() {
     assert_eq!(session.traffic().requests - before, 3);
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
     assert_eq!(note(&lab).await, "released-0000000001");
-}
-
-/// The requests, notifications and bytes with which a lock goes through the hands of so many waiters.
-async fn cost(waiters: u64) -> (u64, u64, u64) {
-    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let lock = HandoffMutex::new(&session, PATH).unwrap();
-    let mut held = lock.acquire().await.unwrap();
-    let before = session.traffic();
-    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
-    for waiting in 0..waiters {
-        // The first finds somebody there, and the others reckon with that.
-        until_watched(&server, waiting.min(1)).await;
-        let (lock, granted) = (lock.clone(), granted.clone());
-        tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
-    }
-    for waiting in (0..waiters).rev() {
-        until_watched(&server, waiting + 1).await;
-        held.release().await.unwrap();
-        held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
-    }
-    held.release().await.unwrap();
-    let Traffic { requests, notifications, bytes_sent, bytes_received } = session.traffic();
-    let bytes = bytes_sent + bytes_received - before.bytes_sent - before.bytes_received;
-    (requests - before.requests, notifications - before.notifications, bytes)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_costs_the_same_requests_and_bytes_however_many_wait() {
-    let (few, many) = tokio::join!(cost(5), cost(150));
-    // The creation, the watch, the note, the release; and the first look at the note, and the release of the first holder.
-    assert_eq!((few.0, many.0), (5 * 4 + 2, 150 * 4 + 2));
-    assert_eq!((few.1, many.1), (5, 150));
-    assert!(many.2 / 150 <= few.2 / 5, "{} bytes for 5 waiters, {} for 150", few.2, many.2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

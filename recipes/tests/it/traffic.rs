@@ -88,3 +88,55 @@ async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_no
         assert_eq!(total.notifications, expected, "{recipe:?}");
     }
 }
+
+/// What it takes a lock to go through the hands of so many waiters of one session.
+async fn cost(recipe: Recipe, waiters: u64) -> Traffic {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let watched = async |watches| {
+        until("all waiters watch", async || server.metric("zk_watch_count").await.unwrap() >= watches).await;
+    };
+    let lock = recipe.lock(&session, recipe.path());
+    let mut held = lock.acquire().await.unwrap();
+    let before = session.traffic();
+    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
+    for waiting in 0..waiters {
+        // The first two find somebody there, and the others reckon with that.
+        watched(waiting.min(2)).await;
+        let (lock, granted) = (lock.clone(), granted.clone());
+        tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
+    }
+    for waiting in (0..waiters).rev() {
+        watched(waiting + 1).await;
+        held.release().await.unwrap();
+        held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
+    }
+    held.release().await.unwrap();
+    let after = session.traffic();
+    Traffic {
+        requests: after.requests - before.requests,
+        notifications: after.notifications - before.notifications,
+        bytes_sent: after.bytes_sent - before.bytes_sent,
+        bytes_received: after.bytes_received - before.bytes_received,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handoff_mutex_is_handed_over_by_the_same_requests_and_bytes_however_many_wait() {
+    let (few, many) = tokio::join!(cost(Recipe::Handoff, 5), cost(Recipe::Handoff, 150));
+    // The creation, the watch, the note, the release; and the first look at the note, and the release of the first holder.
+    assert_eq!((few.requests, many.requests), (5 * 4 + 2, 150 * 4 + 2));
+    assert_eq!((few.notifications, many.notifications), (5, 150));
+    let bytes = |cost: Traffic| cost.bytes_sent + cost.bytes_received;
+    assert!(bytes(many) / 150 <= bytes(few) / 5, "{few:?} {many:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mutex_is_handed_over_within_a_session_without_a_listing_by_most_of_many_waiters() {
+    let many = cost(Recipe::Mutex, 150).await;
+    assert_eq!(many.notifications, 150);
+    // One listing each, of half of the contenders on average, would be 4 500 bytes. Those that join at the same moment may
+    // miss each other, and list.
+    let bytes = (many.bytes_sent + many.bytes_received) / 150;
+    assert!(bytes < 3500, "{bytes} bytes a hand-over: {many:?}");
+}

@@ -57,6 +57,7 @@ bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks t
 	cargo test --locked -p bench --bench instructions
 
 bench-compare: deps-bench gungraun-runner ## compare the benchmarks of the work tree with those of a revision: BASE=main
+	@[ -n '$(BASE)$(ARGS)' ] || { echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64; }
 	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base '$(BASE)') $(ARGS)
 
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client

@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,13 +56,19 @@ endif
 bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks that make test leaves out: instructions
 	cargo test --locked -p bench --bench instructions
 
-bench-compare: deps-bench gungraun-runner ## compare the benchmarks of the work tree with those of a revision: BASE=main
-	@[ -n '$(BASE)$(ARGS)' ] || { echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64; }
-	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base '$(BASE)') $(ARGS)
+# Make passes BASE on in the environment, where a quote in it does no harm.
+bench-compare: ## compare the benchmarks of the work tree with those of a revision: BASE=main
+	@$(if $(strip $(BASE)$(ARGS)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
+	@$(MAKE) --no-print-directory deps-bench gungraun-runner
+	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base "$$BASE") $(ARGS)
 
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
-	cargo build --release --locked -p bench --bin bench-peers
-	./target/release/bench-peers $(ARGS)
+	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)
+
+bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README
+	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \
+		{ echo 'bench-chart: target/bench-peers.svg and .md not found; run make bench-peers without --out first' >&2; exit 3; }
+	cp target/bench-peers.svg target/bench-peers.md docs/
 
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \

@@ -1,7 +1,9 @@
 //! What the benches share: every recipe behind one face, over sessions of a throwaway server, and the closed loop in
-//! which it is contended for.
+//! which it is contended for. And what the programs of this package share: how they begin, are told to stop, and end.
 
 mod closed_loop;
+mod interrupt;
+mod program;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
@@ -10,6 +12,8 @@ use zk_recipes::{
 };
 
 pub use closed_loop::{ClosedLoop, Failure};
+pub use interrupt::{Again, Interrupt, Interrupted};
+pub use program::{Exit, ProgramError, chain, run_program, tell};
 
 /// How many may hold the semaphore.
 const PERMITS: u32 = 3;

@@ -6,7 +6,6 @@
 mod cli;
 mod error;
 mod gate;
-mod interrupt;
 mod measure;
 mod program;
 mod recorded;
@@ -17,38 +16,26 @@ mod workspace;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use bench::{Again, Exit, Interrupt, run_program};
 
 use crate::cli::{Cli, Task};
-use crate::error::{Error, Exit};
+use crate::error::Error;
 use crate::measure::{Outcome, measure};
 use crate::recorded::Results;
 use crate::report::Report;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // A closed terminal leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
-        }
-    };
-    match run(cli.task()) {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            error.exit().into()
-        }
-    }
+    run_program(|cli: Cli| run(cli.task()))
 }
 
 fn run(task: Task) -> Result<Exit, Error> {
     let (Outcome { results, unchecked }, filter) = match task {
         Task::Measure(wanted) => {
+            let interrupt =
+                Interrupt::install(Again::Waits).map_err(Error::system("install the handler for Ctrl-C"))?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|source| Error::System { action: "start the runtime".to_owned(), source })?;
-            (runtime.block_on(measure(&wanted))?, wanted.filter)
+            let runtime = runtime.map_err(Error::system("start the runtime"))?;
+            (runtime.block_on(measure(&wanted, &interrupt))?, wanted.filter)
         }
         Task::Judge { recorded, filter } => {
             let results = Results::in_folder(recorded.clone());
@@ -60,7 +47,7 @@ fn run(task: Task) -> Result<Exit, Error> {
     };
     let report = Report::new(results.times()?, results.instructions()?, filter.as_deref());
     if report.is_empty() {
-        return Err(Error::NothingMatches(filter.unwrap_or_default()));
+        return Err(filter.map_or_else(|| Error::NothingRecorded(results.logs()), Error::NothingMatches));
     }
     let mut text = report.to_markdown();
     if let Some(reason) = unchecked {
@@ -68,5 +55,5 @@ fn run(task: Task) -> Result<Exit, Error> {
     }
     // A reader that has gone, as `head` does, is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(if report.is_regressed() { Exit::Regressed } else { Exit::Passed })
+    Ok(if report.is_regressed() { Exit::Failed } else { Exit::Passed })
 }

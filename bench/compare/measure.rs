@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use bench::{Interrupt, tell};
 use tokio::process::Command;
 
 use crate::cli::{Kind, Measured};
 use crate::error::Error;
-use crate::interrupt::interrupted;
 use crate::program::{logged, output};
 use crate::recorded::{Results, Side};
 use crate::repository::{Commit, Repository};
@@ -28,6 +28,19 @@ pub(crate) struct Outcome {
     pub(crate) unchecked: Option<String>,
 }
 
+/// What is compared, and where.
+struct Comparison<'a> {
+    wanted: &'a Measured,
+    repository: Repository,
+    base: Commit,
+    head: Workspace,
+    folder: PathBuf,
+    /// Of base, below the folder.
+    checkout: PathBuf,
+    /// For as long as it is kept, the folder is this process's.
+    _lock: File,
+}
+
 /// Measures both revisions. The work tree of base is removed afterwards, whatever happens.
 ///
 /// # Errors
@@ -35,26 +48,10 @@ pub(crate) struct Outcome {
 ///
 /// # Cancel safety
 /// Dropped, the work tree of base stays behind, until the next comparison removes it.
-pub(crate) async fn measure(wanted: &Measured) -> Result<Outcome, Error> {
-    let repository = Repository::here().await?;
-    let base = repository.commit(&wanted.base).await?;
-    let head = Workspace::read(repository.root(), "the work tree").await?;
-    announce(&repository, &base).await?;
-
-    let folder = head.target_directory.join("bench-compare");
-    fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
-    let folder = folder.canonicalize().map_err(Error::file("find", &folder))?;
-    let _lock = lock(&folder)?;
-    let checkout = folder.join("base");
-    // One that was killed may have left its work tree.
-    repository.remove_worktree(&checkout).await?;
-    let comparing = compare(wanted, &repository, &base, head, &folder, &checkout);
-    let outcome = tokio::select! {
-        biased;
-        result = interrupted() => Err(result.err().unwrap_or(Error::Interrupted)),
-        outcome = comparing => outcome,
-    };
-    let removed = repository.remove_worktree(&checkout).await;
+pub(crate) async fn measure(wanted: &Measured, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    let comparison = interrupt.or(Comparison::prepare(wanted)).await?;
+    let outcome = interrupt.or(comparison.run()).await;
+    let removed = comparison.clear().await;
     let outcome = outcome?;
     removed?;
     Ok(outcome)
@@ -63,11 +60,11 @@ pub(crate) async fn measure(wanted: &Measured) -> Result<Outcome, Error> {
 /// Says what is compared.
 async fn announce(repository: &Repository, base: &Commit) -> Result<(), Error> {
     let head = repository.commit("HEAD").await?;
-    eprintln!("base: {}", base.title);
+    tell(format_args!("base: {}", base.title));
     if repository.is_changed().await? {
-        eprintln!("head: {}, and changes on disk that are not committed", head.title);
+        tell(format_args!("head: {}, and changes on disk that are not committed", head.title));
     } else {
-        eprintln!("head: {}", head.title);
+        tell(format_args!("head: {}", head.title));
     }
     Ok(())
 }
@@ -75,7 +72,7 @@ async fn announce(repository: &Repository, base: &Commit) -> Result<(), Error> {
 /// Takes the folder for this process, for as long as the file is kept.
 fn lock(folder: &Path) -> Result<File, Error> {
     let path = folder.join("lock");
-    let file = File::create(&path).map_err(Error::file("write", &path))?;
+    let file = File::create(&path).map_err(Error::target_folder(folder))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Busy(folder.to_owned())),
@@ -83,39 +80,55 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-async fn compare(
-    wanted: &Measured,
-    repository: &Repository,
-    commit: &Commit,
-    head: Workspace,
-    folder: &Path,
-    checkout: &Path,
-) -> Result<Outcome, Error> {
-    repository.add_worktree(checkout, commit).await?;
-    let base = Workspace::read(checkout, &format!("revision {}", wanted.base)).await?;
-    let (wants_instructions, wants_times) =
-        (wanted.only != Some(Kind::WallClock), wanted.only != Some(Kind::Instructions));
-    let unchecked = if wants_instructions { why_unchecked(&base, &head).await? } else { None };
-    if let (Some(reason), false) = (&unchecked, wants_times) {
-        return Err(Error::InstructionsUnavailable(reason.clone()));
+impl<'a> Comparison<'a> {
+    async fn prepare(wanted: &'a Measured) -> Result<Self, Error> {
+        let repository = Repository::here().await?;
+        let base = repository.commit(&wanted.base).await?;
+        let head = Workspace::read(repository.root(), "the work tree").await?;
+        announce(&repository, &base).await?;
+        let folder = head.target_directory.join("bench-compare");
+        fs::create_dir_all(&folder).map_err(Error::target_folder(&folder))?;
+        let folder = folder.canonicalize().map_err(Error::file("find", &folder))?;
+        let _lock = lock(&folder)?;
+        let checkout = folder.join("base");
+        Ok(Self { wanted, repository, base, head, folder, checkout, _lock })
     }
-    let counts = wants_instructions && unchecked.is_none();
-    let is_wanted = |bench: &str| if bench == INSTRUCTIONS { counts } else { wants_times };
 
-    let results = Results::in_folder(folder.join("results"));
-    let old = folder.join("results");
-    if old.exists() {
-        fs::remove_dir_all(&old).map_err(Error::file("remove", &old))?;
+    /// Removes the work tree of base, if there is one.
+    async fn clear(&self) -> Result<(), Error> {
+        self.repository.remove_worktree(&self.checkout).await
     }
-    fs::create_dir_all(results.logs()).map_err(Error::file("make", &results.logs()))?;
-    let bench = Bench {
-        base: Built::new(&base, &folder.join("base-target"), is_wanted, &results.programs(Side::Base)).await?,
-        head: Built::new(&head, &head.target_directory, is_wanted, &results.programs(Side::Head)).await?,
-        results,
-        options: criterion_options(wanted),
-    };
-    bench.run().await?;
-    Ok(Outcome { results: bench.results, unchecked })
+
+    async fn run(&self) -> Result<Outcome, Error> {
+        let Self { wanted, repository, head, folder, checkout, .. } = self;
+        // One that was killed may have left its work tree.
+        self.clear().await?;
+        repository.add_worktree(checkout, &self.base).await?;
+        let base = Workspace::read(checkout, &format!("revision {}", wanted.base)).await?;
+        let (wants_instructions, wants_times) =
+            (wanted.only != Some(Kind::WallClock), wanted.only != Some(Kind::Instructions));
+        let unchecked = if wants_instructions { why_unchecked(&base, head).await? } else { None };
+        if let (Some(reason), false) = (&unchecked, wants_times) {
+            return Err(Error::InstructionsUnavailable(reason.clone()));
+        }
+        let counts = wants_instructions && unchecked.is_none();
+        let is_wanted = |bench: &str| if bench == INSTRUCTIONS { counts } else { wants_times };
+
+        let results = Results::in_folder(folder.join("results"));
+        let old = folder.join("results");
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(Error::file("remove", &old))?;
+        }
+        fs::create_dir_all(results.logs()).map_err(Error::file("make", &results.logs()))?;
+        let bench = Bench {
+            base: Built::new(&base, &folder.join("base-target"), is_wanted, &results.programs(Side::Base)).await?,
+            head: Built::new(head, &head.target_directory, is_wanted, &results.programs(Side::Head)).await?,
+            results,
+            options: criterion_options(wanted),
+        };
+        bench.run().await?;
+        Ok(Outcome { results: bench.results, unchecked })
+    }
 }
 
 /// Why instructions cannot be counted here, or not in both revisions alike.
@@ -236,7 +249,7 @@ impl Bench {
     async fn count(&self, side: Side) -> Result<(), Error> {
         let Some(mut command) = self.side(side).command(INSTRUCTIONS) else { return Ok(()) };
         let what = format!("{INSTRUCTIONS}, {}", side.name());
-        eprintln!("{what}");
+        tell(&what);
         command.arg("--save-summary=json").arg("--home").arg(self.results.gungraun(side));
         let log = self.results.logs().join(format!("{INSTRUCTIONS}-{}.log", side.name()));
         logged(&what, &mut command, &log).await
@@ -246,7 +259,7 @@ impl Bench {
     async fn clock(&self, bench: &str, side: Side, half: usize) -> Result<(), Error> {
         let Some(mut command) = self.side(side).command(bench) else { return Ok(()) };
         let what = format!("{bench}, {}, {} half", side.name(), ["first", "second"][half]);
-        eprintln!("{what}");
+        tell(&what);
         let baseline = side.baselines()[half];
         command
             .args(["--noplot", "--save-baseline", baseline])

@@ -1,6 +1,7 @@
 //! Running other programs, so that none goes on when nobody waits for it any more.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -66,11 +67,15 @@ pub(crate) async fn logged(what: &str, command: &mut Command, log: &Path) -> Res
 }
 
 async fn finish(what: &str, command: &mut Command) -> Result<Output, Error> {
-    let started = |source| Error::System { action: format!("run {what}"), source };
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let started = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoProgram(program),
+        _ => Error::system(format!("run {what}"))(source),
+    };
     // In a group of its own, Ctrl-C at the terminal does not reach the program; the group is killed instead.
     let child = command.stdin(Stdio::null()).process_group(0).spawn().map_err(started)?;
     let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
-    let output = child.wait_with_output().await.map_err(started)?;
+    let output = child.wait_with_output().await.map_err(Error::system(format!("wait for {what}")))?;
     group.0 = None;
     Ok(output)
 }

@@ -9,7 +9,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::implementation::Implementation;
 
 const AFTER_HELP: &str = "\
-Writes bench-peers.md, bench-peers.json and bench-peers.svg. bench/peers/README.md says how it is measured.
+Writes bench-peers.md, bench-peers.json and bench-peers.svg, the chart, into the folder of --out.
+bench/peers/README.md says how it is measured.
 
 Exit codes:
     0  everything was measured, or could not be within its bounds, which the report says
@@ -39,7 +40,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
     /// Timed repetitions, beside one that warms up and one that counts bytes
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     reps: u16,
     /// How long the hand-offs of each measurement are counted
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_window)]
@@ -50,7 +51,8 @@ pub(crate) struct Settings {
         value_name = "N,…",
         value_delimiter = ',',
         default_value = "1,30,300,1500",
-        value_parser = clap::value_parser!(u32).range(1..=5000)
+        value_parser = clap::value_parser!(u32).range(1..=5000),
+        allow_negative_numbers = true
     )]
     contenders: Vec<u32>,
     /// Implementations to measure [default: all]
@@ -60,7 +62,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Waiters that queue for one lock at once and are served in one go; 0 leaves that out
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=100_000), allow_negative_numbers = true)]
     pub(crate) waiters: u32,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "target")]
@@ -144,6 +146,7 @@ mod tests {
     fn impossible_values_are_refused() {
         for args in [
             ["--reps", "0"],
+            ["--reps", "-1"],
             ["--window", "0s"],
             ["--window", "soon"],
             ["--contenders", "0"],

@@ -40,6 +40,23 @@ impl Host {
         }
     }
 
+    /// What would make it run.
+    fn remedy(self) -> String {
+        match (self, given_class_path()) {
+            (Self::Java, Some(given)) => format!(
+                "let CURATOR_CLASSPATH, which is {}, name the jars of Curator and all that they need, or unset it and run \
+                 `make deps-test`",
+                given.display()
+            ),
+            _ => "install what it needs with `make deps-test`".to_owned(),
+        }
+    }
+
+    /// For lack of what it needs.
+    fn missing(self, what: impl ToString) -> Error {
+        Error::PeerMissing { peer: self.peer(), remedy: self.remedy(), what: what.to_string() }
+    }
+
     fn config(self) -> Result<ProcessConfig, Error> {
         let config = match self {
             Self::Java => curator()?,
@@ -136,16 +153,19 @@ impl Worker {
 }
 
 fn launch(host: Host) -> Result<Process, Error> {
-    let failed = |error: testbed::Error| Error::PeerMissing { peer: host.peer(), what: error.to_string() };
-    Process::spawn(host.config()?).map_err(failed)
+    Process::spawn(host.config()?).map_err(|error| match error {
+        testbed::Error::NoSuchProgram { .. } => host.missing(error),
+        other => other.into(),
+    })
 }
 
 async fn until_ready(host: Host, mut process: Process) -> Result<Worker, Error> {
     let failed = |what: String, process: &Process| match host {
         Host::Rust => Error::Worker { peer: host.peer(), what, log: process.log_tail() },
         Host::Java | Host::Python => {
-            let what = format!("its worker {what}; its log ends with:\n{}\n", process.log_tail());
-            Error::PeerMissing { peer: host.peer(), what }
+            let log = process.log_tail();
+            let reason = complaint(&log).map(|line| format!(": {line}")).unwrap_or_default();
+            host.missing(format!("its worker {what}{reason}"))
         }
     };
     match process.line(READY_WITHIN).await {
@@ -160,18 +180,22 @@ async fn until_ready(host: Host, mut process: Process) -> Result<Worker, Error> 
 
 /// Java compiles and runs a source file by itself.
 fn curator() -> Result<ProcessConfig, Error> {
-    let missing = |what: String| Error::PeerMissing { peer: Host::Java.peer(), what };
-    let java = testbed::java().map_err(|error| missing(error.to_string()))?;
-    let class_path = class_path(env::var_os("CURATOR_CLASSPATH"), DEBIAN_JARS.as_ref()).map_err(missing)?;
+    let java = testbed::java().map_err(|error| Host::Java.missing(error))?;
+    let class_path = class_path(given_class_path(), DEBIAN_JARS.as_ref()).map_err(|what| Host::Java.missing(what))?;
     Ok(ProcessConfig::new(java)
         .args(["-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp"])
         .args([class_path])
         .args([programs().join("CuratorPeer.java")]))
 }
 
+/// The class path that the environment names.
+fn given_class_path() -> Option<OsString> {
+    env::var_os("CURATOR_CLASSPATH").filter(|given| !given.is_empty())
+}
+
 /// The class path that was given, or else the jars in `folder`.
 fn class_path(given: Option<OsString>, folder: &Path) -> Result<OsString, String> {
-    if let Some(given) = given.filter(|given| !given.is_empty()) {
+    if let Some(given) = given {
         return Ok(given);
     }
     let jars = JARS.map(|name| folder.join(name));
@@ -184,12 +208,16 @@ fn class_path(given: Option<OsString>, folder: &Path) -> Result<OsString, String
 fn kazoo() -> Result<ProcessConfig, Error> {
     let python = workspace().join("target/interop-python/bin/python");
     if !python.exists() {
-        return Err(Error::PeerMissing {
-            peer: Host::Python.peer(),
-            what: format!("its environment {} not found", python.display()),
-        });
+        return Err(Host::Python.missing(format!("its environment {} not found", python.display())));
     }
     Ok(ProcessConfig::new(python).args([programs().join("kazoo_peer.py")]))
+}
+
+/// The first line of a log that names an error, or else its last line: compilers go on to what follows from the first, and
+/// a traceback ends with what it is about.
+fn complaint(log: &str) -> Option<&str> {
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.clone().find(|line| line.to_lowercase().contains("error:")).or_else(|| lines.next_back())
 }
 
 fn workspace() -> PathBuf {
@@ -212,8 +240,20 @@ mod tests {
         let error = class_path(None, folder.path()).unwrap_err();
         assert!(error.contains("curator-recipes.jar not found"), "{error}");
         JARS.iter().for_each(|jar| fs::write(folder.path().join(jar), "").unwrap());
-        let found = class_path(Some(OsString::new()), folder.path()).unwrap();
+        let found = class_path(None, folder.path()).unwrap();
         assert_eq!(env::split_paths(&found).count(), JARS.len());
         assert_eq!(class_path(Some("/lib/*".into()), folder.path()), Ok("/lib/*".into()));
+    }
+
+    #[test]
+    fn of_a_log_one_line_is_told() {
+        let javac = "Peer.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
+                     Peer.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
+        assert_eq!(complaint(javac), Some("Peer.java:18: error: package org.apache does not exist"));
+        let python = "Traceback (most recent call last):\n  File \"peer.py\", line 3, in <module>\n    import kazoo\n\
+                      ModuleNotFoundError: No module named 'kazoo'\n";
+        assert_eq!(complaint(python), Some("ModuleNotFoundError: No module named 'kazoo'"));
+        assert_eq!(complaint("starting\nout of memory\n\n"), Some("out of memory"));
+        assert_eq!(complaint("\n"), None);
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use bench::chain;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::implementation::{Host, Implementation, sessions_of};
 use crate::protocol::{Answer, Contest, Progress, Request};

@@ -9,7 +9,6 @@ mod cli;
 mod error;
 mod fleet;
 mod implementation;
-mod interrupt;
 mod lab;
 mod plan;
 mod progress;
@@ -22,39 +21,22 @@ mod waiters;
 mod window;
 mod worker;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use bench::{Again, Exit, Interrupt, run_program};
 
 use crate::cli::{Cli, Command};
-use crate::error::{Error, Exit, chain};
-use crate::interrupt::Interrupt;
+use crate::error::Error;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // A closed terminal leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
-        }
-    };
-    let ended = match cli.command {
-        Some(Command::Worker) => worker::run().map(|()| Exit::Measured).map_err(Error::system("serve as a worker")),
+    run_program(|cli: Cli| match cli.command {
+        Some(Command::Worker) => worker::run().map(|()| Exit::Passed).map_err(Error::system("serve as a worker")),
         None => orchestrate(&cli),
-    };
-    match ended {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", chain(&error));
-            error.exit().into()
-        }
-    }
+    })
 }
 
 fn orchestrate(cli: &Cli) -> Result<Exit, Error> {
-    let interrupt = Interrupt::install()?;
+    let interrupt = Interrupt::install(Again::Exits).map_err(Error::system("install the handler for Ctrl-C"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::system("start the runtime"))?;
     runtime.block_on(run::run(&cli.settings, &interrupt))
 }

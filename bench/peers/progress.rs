@@ -1,8 +1,9 @@
 //! How far the run has come, on stderr: a bar on a terminal, a line a measurement everywhere.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::time::Duration;
 
+use bench::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::lab::Outcome;
@@ -32,7 +33,7 @@ impl Progress {
     pub(crate) fn stage(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
-            None => line(what),
+            None => tell(what),
         }
     }
 
@@ -58,7 +59,7 @@ impl Progress {
                 bar.println(text);
                 bar.inc(1);
             }
-            None => line(&text),
+            None => tell(text),
         }
     }
 
@@ -68,11 +69,6 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
-}
-
-/// A closed stderr leaves nobody to tell.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn describe(step: Step) -> String {

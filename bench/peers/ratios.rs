@@ -102,8 +102,9 @@ fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
         Some((implementation.name(), median(&p50s.into_iter().flatten().collect::<Vec<_>>())?))
     });
     let best = medians.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _)| name);
+    let which = best.map_or(String::new(), |best| format!(" ({best})"));
     Ratio {
-        name: format!("best of ours ({}) ÷ {reference}, p50 uncontended", best.unwrap_or("none")),
+        name: format!("best of ours{which} ÷ {reference}, p50 uncontended"),
         goal: Goal::AtMost(limit),
         spread: best.and_then(|best| paired(results, (best, UNCONTENDED), (reference, UNCONTENDED), p50_us)),
     }

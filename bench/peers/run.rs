@@ -5,9 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::thread;
 
+use bench::{Exit, Interrupt, tell};
+
 use crate::cli::Settings;
-use crate::error::{Error, Exit};
-use crate::interrupt::Interrupt;
+use crate::error::Error;
 use crate::lab::{Lab, Outcome, Way};
 use crate::plan::{Repetition, Step, plan};
 use crate::progress::Progress;
@@ -19,6 +20,8 @@ use crate::waiters::{self, Waiters};
 const MARKDOWN: &str = "bench-peers.md";
 const JSON: &str = "bench-peers.json";
 const CHART: &str = "bench-peers.svg";
+/// Is there only for a moment.
+const PROBE: &str = ".bench-peers";
 
 /// Measures and reports.
 ///
@@ -31,18 +34,20 @@ const CHART: &str = "bench-peers.svg";
 /// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
     // Found out before anything is measured.
-    make_folder(&settings.out)?;
+    prepare(&settings.out)?;
     let steps = plan(&settings.implementations(), &settings.contenders(), settings.reps(), settings.seed);
     let mut progress = Progress::new(steps.len());
     let outcome = interrupt.or(measure(settings, &steps, &mut progress)).await;
     progress.finish();
     let (report, exit) = outcome?;
     let text = markdown::render(&report);
+    // A reader that has gone, as `head` does, is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
     write(&settings.out, MARKDOWN, &text)?;
     write(&settings.out, JSON, &json::render(&report.rows)?)?;
     write(&settings.out, CHART, &chart::render(&report.rows)?)?;
-    // A reader that has gone, as `head` does, is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let files = [MARKDOWN, JSON, CHART].map(|name| settings.out.join(name).display().to_string());
+    tell(format_args!("written: {}", files.join(", ")));
     Ok(exit)
 }
 
@@ -80,7 +85,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
         ratios: ratios(&results, waiters.as_ref()),
         waiters,
     };
-    Ok((report, if has_failed { Exit::Failed } else { Exit::Measured }))
+    Ok((report, if has_failed { Exit::Failed } else { Exit::Passed }))
 }
 
 async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<Outcome, Error> {
@@ -108,8 +113,15 @@ fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
     ]
 }
 
-fn make_folder(folder: &Path) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))
+/// Makes the folder of the report, and makes sure that files can be written there.
+fn prepare(folder: &Path) -> Result<(), Error> {
+    let is_writable = || {
+        fs::create_dir_all(folder)?;
+        let probe = folder.join(PROBE);
+        fs::write(&probe, "")?;
+        fs::remove_file(&probe)
+    };
+    is_writable().map_err(|source| Error::ReportFolder { folder: folder.to_owned(), source })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {

@@ -7,11 +7,11 @@ mod waiters;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
+use bench::chain;
 use tokio::runtime::Runtime;
 
 use self::closed_loop::ClosedLoop;
 use self::waiters::Waiters;
-use crate::error::chain;
 use crate::protocol::{Answer, Request};
 
 /// Whatever went wrong, in words: the orchestrator puts it into the report.

@@ -32,7 +32,16 @@ pub(crate) fn render(report: &Report) -> String {
         let _ = writeln!(text, "- {condition}");
     }
     text.push('\n');
-    let header = ["implementation", "contenders", "ops/s", "p50 µs", "p99 µs", "requests", "bytes", "notifications"];
+    let header = [
+        "implementation",
+        "contenders",
+        "ops/s",
+        "p50 µs",
+        "p99 µs",
+        "requests / hand-off",
+        "bytes / hand-off",
+        "notifications / release",
+    ];
     table(&mut text, &header, 1, report.rows.iter().map(row));
     for row in &report.rows {
         if let Some(missing) = &row.missing {

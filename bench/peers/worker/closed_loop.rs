@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bench::chain;
 use tokio::task::JoinSet;
 
 use super::Failure;
 use super::contender::{Contender, Sessions};
-use crate::error::chain;
 use crate::protocol::{Contest, Measured, Progress};
 
 /// The contenders of one lock, at work.

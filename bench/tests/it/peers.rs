@@ -151,12 +151,34 @@ fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
 }
 
 #[test]
-fn a_missing_peer_names_what_installs_it_and_leaves_nothing() {
+fn a_missing_peer_is_told_in_a_line_that_begins_with_the_remedy_and_leaves_nothing() {
     let lab = Lab::new();
     let output = lab.bench_peers("--only curator --waiters 0").env("CURATOR_CLASSPATH", "/nowhere").output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("error: curator cannot be measured"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("`make deps-test` installs what it needs"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let [told] = said.lines().skip_while(|line| !line.starts_with("error: ")).collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    let remedy = "error: curator cannot be measured; let CURATOR_CLASSPATH, which is /nowhere, name the jars";
+    assert!(told.starts_with(remedy), "{told}");
+    assert!(
+        told.contains("unset it and run `make deps-test`, or leave it out with --only: its worker ended"),
+        "{told}"
+    );
+    // The first thing that the compiler could not find, and nothing of what follows from that.
+    assert!(told.ends_with("error: package org.apache.curator.framework does not exist"), "{told}");
+    assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn a_folder_that_cannot_hold_the_report_is_found_out_before_anything_is_measured() {
+    let lab = Lab::new();
+    fs::write(lab.path("out"), "a file").unwrap();
+    let output = lab.bench_peers("").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]));
+    let told =
+        format!("error: cannot write the report into {}; name another folder with --out", lab.path("out").display());
+    assert!(stderr(&output).starts_with(&told), "{}", stderr(&output));
     assert!(lab.is_clean(), "something is left");
 }
 

@@ -170,11 +170,49 @@ fn a_bench_that_does_not_build_or_fails_is_an_error_that_leaves_no_work_tree() {
 }
 
 #[test]
+fn a_bench_that_records_nothing_is_an_error_that_names_its_logs() {
+    let repository = Repository::new();
+    repository.write_bench("fn main() {}");
+    repository.commit();
+    repository.compare_with("HEAD", &[]).assert(3, &["have recorded nothing; what they said is in ", "results/logs"]);
+    repository.compare_with("HEAD", &["shell"]).assert(64, &["no bench has a name with \"shell\" in it"]);
+    repository.assert_nothing_left_behind();
+}
+
+#[test]
+fn what_is_not_there_or_cannot_be_written_is_named_with_the_remedy() {
+    let repository = Repository::new();
+    repository.write_bench("fn main() {}");
+    repository.commit();
+    let ended = |variable: &str, value: &str| {
+        let mut command = bench_compare(repository.root());
+        Ended::from(command.args(["--base", "HEAD"]).env(variable, value).output().unwrap())
+    };
+    ended("PATH", "/nowhere").assert(3, &["git not found; install it, or add its folder to PATH"]);
+    ended("CARGO", "/nowhere/cargo").assert(3, &["/nowhere/cargo not found; install it"]);
+    let refused = ended("CARGO_TARGET_DIR", "/dev/null");
+    refused.assert(3, &["cannot write into /dev/null/bench-compare; name another target folder with CARGO_TARGET_DIR"]);
+}
+
+#[test]
+fn nobody_listening_is_no_reason_to_panic() {
+    let repository = Repository::new();
+    repository.write_bench(&bench_that_takes(100));
+    repository.commit();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench_compare(repository.root());
+    // It comes to the folder of the results, past what it says of both revisions.
+    command.args(["--base", "HEAD"]).env("CARGO_TARGET_DIR", "/dev/null").stderr(writer);
+    assert_eq!(Ended::from(command.output().unwrap()).code, Some(3));
+}
+
+#[test]
 fn outside_a_repository_nothing_is_compared() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = bench_compare(folder.path());
     let ended = Ended::from(command.env("GIT_CEILING_DIRECTORIES", "/").args(["--base", "HEAD"]).output().unwrap());
-    ended.assert(3, &["the current folder is in no git work tree"]);
+    ended.assert(3, &["git finds no work tree in the current folder"]);
 }
 
 #[test]
@@ -188,7 +226,10 @@ fn an_interrupt_stops_the_bench_and_removes_the_work_tree() {
     let bench = wait_for(|| fs::read_to_string(&log).ok()?.trim().strip_prefix("pid ")?.parse().ok());
     // A second comparison would overwrite the results of the first.
     repository.compare_with("HEAD", &[]).assert(3, &["another comparison is running in "]);
-    kill(Pid::from_raw(i32::try_from(comparison.id()).unwrap()), Signal::SIGTERM).unwrap();
+    // A terminal that is closed tells its programs twice: none of them may cut the cleaning up short.
+    for signal in [Signal::SIGINT, Signal::SIGHUP, Signal::SIGHUP] {
+        kill(Pid::from_raw(i32::try_from(comparison.id()).unwrap()), signal).unwrap();
+    }
     Ended::from(comparison.wait_with_output().unwrap()).assert(130, &["interrupted"]);
     wait_for(|| kill(Pid::from_raw(bench), None).err());
     repository.assert_nothing_left_behind();

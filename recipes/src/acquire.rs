@@ -1,11 +1,12 @@
-//! The one acquire loop of every queue-shaped recipe: arm, create, list, decide, watch.
+//! The one acquire loop of every queue-shaped recipe: arm, create, look, decide, watch.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod wait;
+
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::{join, try_join_all};
-use tracing::warn;
+use futures_util::future::{join, join3};
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::ahead::Ahead;
@@ -13,16 +14,19 @@ use crate::claim::{Claim, Created};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::Hold;
-use crate::known::{Joined, Known};
-use crate::mark::{Mark, Note};
+use crate::kept_watch::{KeptWatch, Room};
+use crate::known::Known;
+use crate::mark::Mark;
 use crate::node::{self, Mode, Names, Naming, Sequence};
 use crate::options::validate_node_data;
 use crate::queue::Queue;
-use crate::released::{self, Noted};
+use crate::relay::{Baton, Member, Membership};
+use crate::released::{Note, Noted};
 use crate::remains::Remains;
 use crate::session::Session;
 use crate::token::FencingToken;
-use crate::wire::{Fired, retry_lost_reply};
+use crate::uncontended::Opening;
+use crate::wire::retry_lost_reply;
 
 /// A place that a contender has taken in the queue.
 #[derive(Clone, Debug)]
@@ -37,12 +41,14 @@ pub(crate) struct Place {
 }
 
 /// What a contender saw when it looked at the queue last.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Seen {
     /// Who bars its way; nobody when it holds.
     ahead: Ahead,
     /// The one directly ahead, if it is of our session and so known without a look.
-    before: Option<Joined>,
+    before: Option<Arc<Member>>,
+    /// What that one has passed on.
+    baton: Option<Baton>,
     /// The session's count of losses before it looked, so that a loss in between is the hold's.
     losses: u64,
     /// The version of the data of the lock's node, if they are ours to overwrite.
@@ -53,6 +59,12 @@ pub(crate) struct Seen {
 enum Look {
     Children(Vec<String>, Stat),
     Noted(Noted),
+}
+
+impl Seen {
+    fn new(ahead: Ahead, losses: u64, noted_version: Option<i32>) -> Self {
+        Self { ahead, before: None, baton: None, losses, noted_version }
+    }
 }
 
 /// The queue of one lock: sequential nodes below one parent.
@@ -117,6 +129,7 @@ impl LockQueue {
     pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let (mut claim, prefix) = self.claim(mode);
         let granted = deadline.bound(async {
+            self.known.arrivals.turn().await;
             let (place, seen) = self.enqueue(&mut claim, &prefix).await?;
             let seen = self.wait_for_grant(&place, seen).await?;
             Ok((place, seen))
@@ -155,7 +168,8 @@ impl LockQueue {
     /// Takes a place in the queue without waiting for the grant.
     pub(crate) async fn take_place(&self, mode: Mode) -> Result<(Claim, Place), Error> {
         let (mut claim, prefix) = self.claim(mode);
-        let place = self.place(&self.create(&mut claim, &prefix, CreateMode::EphemeralSequential).await?);
+        let created = self.create(&mut claim, &prefix, CreateMode::EphemeralSequential).await?;
+        let place = self.place(&mut claim, &created);
         Ok((claim, place))
     }
 
@@ -194,12 +208,20 @@ impl LockQueue {
 
     /// What was granted.
     pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
-        if let (Mode::Exclusive, Some(incarnation)) = (place.mode, place.incarnation.get()) {
-            self.known.granted(*incarnation, place.sequence);
+        match (seen.baton, place.incarnation.get()) {
+            // The one ahead has yet to go.
+            (Some(baton), _) => claim.inherit(baton),
+            (None, Some(incarnation)) if place.mode == Mode::Exclusive => {
+                let parting = self.known.granted(*incarnation, place.sequence);
+                if self.is_proved_by_numbers() {
+                    claim.will_tell(parting);
+                }
+            }
+            _ => {}
         }
         if let (Naming::Numbered, Some(version)) = (self.naming, seen.noted_version) {
-            let (noted, data) = (self.parent.clone(), released::note(place.sequence));
-            claim.will_note(Note { noted, data, version });
+            let (noted, released) = (self.parent.clone(), place.sequence);
+            claim.will_note(Note { noted, released, is_last: true, version });
         }
         Hold::new(claim, place.token, seen.losses)
     }
@@ -211,17 +233,39 @@ impl LockQueue {
         if self.known.is_busy() {
             // What is seen now would only be the names of those ahead, or the note of a holder long before us. If nobody
             // is ahead after all, this costs a round trip.
-            let place = self.place(&create.await?);
+            let created = create.await?;
+            let place = self.place(claim, &created);
             let seen = match self.directly_ahead(&place) {
-                Some((ahead, before)) => Seen { ahead, before, losses, noted_version: None },
-                None => self.look(&place).await?,
+                Some(ahead) => Seen { before: self.before(&place), ..Seen::new(ahead, losses, None) },
+                None => {
+                    let seen = self.look(&place).await?;
+                    self.known.note_busy(!seen.ahead.is_nobody());
+                    seen
+                }
             };
             return Ok((place, seen));
         }
+        let room = match self.opening() {
+            Opening::Nothing(expected) => {
+                let created = create.await?;
+                let place = self.place(claim, &created);
+                let is_alone = created.at_once && self.known.proves(expected, place.sequence);
+                let seen = if is_alone {
+                    place.incarnation.get_or_init(|| expected.incarnation());
+                    Seen::new(Ahead::nobody(), losses, None)
+                } else {
+                    self.look(&place).await?
+                };
+                return Ok((place, seen));
+            }
+            Opening::LookAndWatch => self.session.room_for_watch(&self.parent),
+            Opening::Look => None,
+        };
         // Sent in this order, and answered in this order.
         let (created, look) = match self.naming {
             Naming::Protected => {
-                let (created, look) = join(create, self.session.wire().children_and_stat(&self.parent)).await;
+                let look = self.session.wire().children_and_stat(&self.parent);
+                let (created, look, ()) = join3(create, look, self.keep_watch(room)).await;
                 (created?, look.map(|(children, stat)| Look::Children(children, stat)))
             }
             Naming::Numbered => {
@@ -229,7 +273,7 @@ impl LockQueue {
                 (created?, look.map(|(data, stat)| Look::Noted(Noted::new(&data, &stat))))
             }
         };
-        let place = self.place(&created);
+        let place = self.place(claim, &created);
         let seen = match look {
             Ok(Look::Children(children, stat)) if created.at_once => {
                 self.see(&place, &children, &stat, None, losses)?
@@ -241,6 +285,25 @@ impl LockQueue {
         Ok((place, seen))
     }
 
+    /// Whether the number of a contender of ours may prove that it holds: it wants the lock alone, nobody comes in ahead of
+    /// others later, and no note disturbs the watch of the lock's node.
+    fn is_proved_by_numbers(&self) -> bool {
+        self.naming == Naming::Protected && !self.names.may_downgrade()
+    }
+
+    fn opening(&self) -> Opening {
+        if self.is_proved_by_numbers() { self.known.opening() } else { Opening::Look }
+    }
+
+    /// Watches the lock's node from now on, if there is room for that, so that those of the session who come next know
+    /// that it is the same.
+    async fn keep_watch(&self, room: Option<Room>) {
+        let Some(room) = room else { return };
+        if let Ok((_, stat, watch)) = self.session.wire().watch(&self.parent).await {
+            self.known.keep(KeptWatch::new(stat.czxid, watch, room));
+        }
+    }
+
     /// Looks at what is ahead for the first time.
     pub(crate) async fn look(&self, place: &Place) -> Result<Seen, Error> {
         let losses = self.session.liveness().losses();
@@ -250,10 +313,17 @@ impl LockQueue {
         }
     }
 
-    fn place(&self, created: &Created) -> Place {
+    /// The place of a node that was created. Others of the session know of it from now on.
+    fn place(&self, claim: &mut Claim, created: &Created) -> Place {
         let name = node::name(&created.path).to_owned();
         let (mode, sequence) = self.contender(&name);
-        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, incarnation: Arc::default() }
+        let incarnation = Arc::default();
+        // Whoever shares the lock waits for some of those ahead only.
+        if !self.names.may_downgrade() {
+            let member = Member::new(sequence, name.clone(), created.stat.czxid, Arc::clone(&incarnation));
+            claim.join(Membership::new(&self.known, member));
+        }
+        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, incarnation }
     }
 
     /// Creates our node with the number of the node named `neighbour`, and returns its name.
@@ -282,170 +352,8 @@ impl LockQueue {
         self.names.parse(name).expect("BUG: a node of ours is no contender")
     }
 
-    /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
-    pub(crate) async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
-        while !seen.ahead.is_nobody() {
-            let Some((predecessor, name)) = seen.ahead.predecessor() else {
-                seen = self.list_ahead(place, seen.noted_version).await?;
-                continue;
-            };
-            let name = name.to_owned();
-            if self.watch(&name, &mut seen.before).await? == Fired::Deleted {
-                seen.ahead.pop();
-                seen = self.look_again(place, predecessor, seen).await?;
-            }
-        }
-        Ok(seen)
-    }
-
-    /// Waits for a contender to go, or for something else to happen to it. Forgets what was known `before` of it without a
-    /// look if its node turns out to be another.
-    async fn watch(&self, name: &str, before: &mut Option<Joined>) -> Result<Fired, Error> {
-        let path = node::child(&self.parent, name);
-        match retry_lost_reply(|| self.session.wire().watch(&path)).await {
-            Ok((_, stat, watch)) => {
-                before.take_if(|before| before.czxid != stat.czxid);
-                self.known.note_busy(true);
-                Ok(watch.fired().await)
-            }
-            // It went before we looked.
-            Err(ClientError::NoNode) => {
-                *before = None;
-                self.known.note_busy(false);
-                Ok(Fired::Deleted)
-            }
-            Err(error) => Err(self.session.explain("watch", &path, error)),
-        }
-    }
-
-    /// Looks at who is still ahead after the `predecessor` has gone: by what the last holder has left, by asking for the
-    /// few that were seen before, or else by a listing.
-    async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
-        seen.losses = self.session.liveness().losses();
-        if self.naming == Naming::Numbered {
-            let noted = self.read_note(place).await?;
-            seen.noted_version = noted.version_to_replace();
-            place.incarnation.get_or_init(|| noted.incarnation);
-            let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
-            if is_admitted || noted.released.passes(predecessor, place.sequence) {
-                // Others may have given up behind us. Then we have to ask for our own node, after the note.
-                let is_there = is_admitted || self.are_present([place.name.as_str()].into_iter()).await? == [true];
-                seen.ahead = Ahead::nobody();
-                return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
-            }
-        }
-        if let Some(incarnation) = seen.before.take().and_then(|before| before.incarnation.get().copied()) {
-            // Its node was there when ours was, too.
-            place.incarnation.get_or_init(|| incarnation);
-        }
-        if let Some(floor) = place.incarnation.get().and_then(|incarnation| self.known.floor(*incarnation)) {
-            seen.ahead.raise(floor);
-        }
-        // Whoever goes on in its own place was not seen before.
-        if self.names.may_downgrade() || !seen.ahead.is_complete() || !seen.ahead.is_cheap_to_probe() {
-            return self.list_ahead(place, seen.noted_version).await;
-        }
-        // Our own node last: if it is there when all ahead of it have gone, it holds.
-        let present = self.are_present(seen.ahead.names().chain([place.name.as_str()])).await?;
-        let Some((true, ahead)) = present.split_last() else {
-            return Err(self.node_deleted(place));
-        };
-        seen.ahead.keep(ahead);
-        Ok(seen)
-    }
-
-    /// Which of these nodes are there. Asked for in one flight, in this order; after a lost reply all of them again, as
-    /// the order is what the answers are worth.
-    async fn are_present(&self, names: impl Iterator<Item = &str>) -> Result<Vec<bool>, Error> {
-        let paths: Vec<String> = names.map(|name| node::child(&self.parent, name)).collect();
-        let stats = retry_lost_reply(|| try_join_all(paths.iter().map(|path| self.session.wire().stat(path)))).await;
-        match stats {
-            Ok(stats) => Ok(stats.iter().map(Option::is_some).collect()),
-            Err(error) => Err(self.session.explain("read", &self.parent, error)),
-        }
-    }
-
-    /// What the last holder has left.
-    async fn read_note(&self, place: &Place) -> Result<Noted, Error> {
-        match retry_lost_reply(|| self.session.wire().data(&self.parent)).await {
-            Ok((data, stat)) => Ok(Noted::new(&data, &stat)),
-            // It is there as long as our node is.
-            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
-            Err(error) => Err(self.session.explain("read", &self.parent, error)),
-        }
-    }
-
-    /// Who is ahead of us, by a listing.
-    async fn list_ahead(&self, place: &Place, noted_version: Option<i32>) -> Result<Seen, Error> {
-        let losses = self.session.liveness().losses();
-        match retry_lost_reply(|| self.session.wire().children_and_stat(&self.parent)).await {
-            Ok((children, stat)) => self.see(place, &children, &stat, noted_version, losses),
-            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
-            Err(error) => Err(self.session.explain("list", &self.parent, error)),
-        }
-    }
-
-    fn see(
-        &self,
-        place: &Place,
-        children: &[String],
-        stat: &Stat,
-        noted_version: Option<i32>,
-        losses: u64,
-    ) -> Result<Seen, Error> {
-        let queue = Queue::from_children(children, self.names);
-        self.report_foreign(&queue);
-        let ahead = queue.ahead_of(&place.name).ok_or_else(|| self.node_deleted(place))?;
-        place.incarnation.get_or_init(|| stat.czxid);
-        Ok(Seen { ahead, before: None, losses, noted_version })
-    }
-
-    fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
-        let is_admitted = noted.admits(place.sequence.before(), place.sequence, place.token.get());
-        let ahead = if is_admitted { Ahead::nobody() } else { self.number_before(place) };
-        let noted_version = noted.version_to_replace();
-        if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
-            warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
-        }
-        place.incarnation.get_or_init(|| noted.incarnation);
-        Seen { ahead, before: None, losses, noted_version }
-    }
-
-    /// The one directly ahead, if its name is known without a look: by its number, or because it is of our session.
-    fn directly_ahead(&self, place: &Place) -> Option<(Ahead, Option<Joined>)> {
-        if self.naming == Naming::Numbered {
-            return Some((self.number_before(place), None));
-        }
-        let Place { name, token, sequence, incarnation, .. } = place.clone();
-        let last = self.known.join(Joined { sequence, name, czxid: token.get(), incarnation });
-        // Whoever shares the lock waits for some of those ahead only.
-        let before = last.filter(|last| last.sequence == sequence.before() && !self.names.may_downgrade())?;
-        Some((Ahead::directly(before.sequence, before.name.clone()), Some(before)))
-    }
-
-    /// Whoever is ahead if it is one that leaves notes, too.
-    fn number_before(&self, place: &Place) -> Ahead {
-        let marker = self.names.marker(Mode::Exclusive);
-        Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
-    }
-
-    fn node_deleted(&self, place: &Place) -> Error {
-        Error::NodeDeleted { path: node::child(&self.parent, &place.name) }
-    }
-
     pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
         list(&self.session, &self.parent).await
-    }
-
-    fn report_foreign(&self, queue: &Queue<'_>) {
-        if let Some(child) = queue.foreign()
-            && !self.foreign_reported.swap(true, Ordering::Relaxed)
-        {
-            warn!(
-                lock = self.parent,
-                child, "ignoring a child that is no contender; Apache Curator clients would queue behind it"
-            );
-        }
     }
 }
 

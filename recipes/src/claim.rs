@@ -1,15 +1,21 @@
 //! A node that is ours to delete, or may be: armed before `create` is sent, disarmed when its deletion is confirmed.
 
 use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
 
+use futures_util::poll;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::known::Parting;
 use crate::liveness;
-use crate::mark::{Found, Handoff, Mark, Note, is_ours};
+use crate::mark::{Found, Handoff, Mark, is_ours};
 use crate::node;
-use crate::remains::{self, Remains, Removal};
+use crate::relay::{Baton, Membership};
+use crate::released::Note;
+use crate::remains::{self, Heir, Remains, Removal};
 use crate::session::Session;
 
 /// A node that was created.
@@ -47,17 +53,25 @@ pub(crate) struct Claim {
     remains: Remains,
     /// Whether there may be something to delete.
     armed: bool,
+    /// By what others of the session know of the place in the queue.
+    membership: Option<Membership>,
+    /// What was passed on to us by the one ahead.
+    baton: Option<Baton>,
+    /// What to tell once the node has gone for certain.
+    parting: Option<Parting>,
 }
 
 impl Claim {
     /// A claim on what is about to be created, not armed yet.
     pub(crate) fn new(session: &Session, remains: Remains) -> Self {
-        Self { session: session.clone(), remains, armed: false }
+        Self { session: session.clone(), remains, armed: false, membership: None, baton: None, parting: None }
     }
 
     /// A claim on what is there, or may be.
     pub(crate) fn armed(session: &Session, remains: Remains) -> Self {
-        Self { session: session.clone(), remains, armed: true }
+        let mut claim = Self::new(session, remains);
+        claim.arm();
+        claim
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -138,7 +152,7 @@ impl Claim {
 
     /// Notes the name that the server gave to the node.
     pub(crate) fn name(&mut self, path: String, handoff: Option<Handoff>) {
-        self.remains = Remains::Node { path, handoff };
+        self.remains = Remains::Node { path, handoff, heir: None };
     }
 
     /// Notes what to leave for whoever comes next when the lock is given back.
@@ -146,6 +160,11 @@ impl Claim {
         if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {
             handoff.will_leave(note);
         }
+    }
+
+    /// Notes what to tell once the deletion of the node is confirmed.
+    pub(crate) fn will_tell(&mut self, parting: Parting) {
+        self.parting = Some(parting);
     }
 
     /// By what the node is found if the reply to its creation is lost.
@@ -171,14 +190,67 @@ impl Claim {
         }
     }
 
+    /// Lets others of the session know of the place in the queue.
+    pub(crate) fn join(&mut self, membership: Membership) {
+        self.membership = Some(membership);
+    }
+
+    /// Takes what the one ahead has passed on.
+    pub(crate) fn inherit(&mut self, baton: Baton) {
+        self.baton = Some(baton);
+    }
+
+    /// Deletes the node of a hold that is released, as [`remove`](Self::remove), and passes the hold on to the one of our
+    /// session that is directly behind, if there is one. `losses` is the session's count of losses before the grant.
+    pub(crate) async fn release(&mut self, losses: u64) -> Result<Removal, Error> {
+        let Remains::Node { handoff, heir, .. } = &mut self.remains else { return self.remove().await };
+        let Some(follower) = self.membership.as_ref().and_then(Membership::follower) else {
+            return self.remove().await;
+        };
+        let is_early = self.baton.as_ref().is_some_and(Baton::is_early);
+        handoff.iter_mut().filter(|_| is_early).for_each(Handoff::goes_early);
+        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses));
+        // The last of the run leaves a note, in the place of the one that is there now.
+        if let Some(handoff) = handoff {
+            baton.noted_version = handoff.note().map(|note| note.version);
+        }
+        *heir = Some(Heir { path: follower.path.clone(), run: baton.passing() });
+        let mut removal = pin!(self.remove());
+        // Sent before the other one can send anything, so that what it deletes goes later.
+        match poll!(&mut removal) {
+            // The session has ended.
+            Poll::Ready(Err(error)) => Err(error),
+            answer => {
+                follower.pass(baton);
+                match answer {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => removal.await,
+                }
+            }
+        }
+    }
+
+    /// Whoever sees to the deletion of its node does not hold any more.
+    fn end(&mut self) {
+        let is_early = self.baton.take().is_some_and(|baton| baton.is_early());
+        if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains
+            && is_early
+        {
+            handoff.goes_early();
+        }
+    }
+
     /// Deletes the node and waits for the confirmation. When this is dropped or fails, the reaper goes on.
     pub(crate) async fn remove(&mut self) -> Result<Removal, Error> {
+        self.end();
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
         let removal = remains::remove(self.session.wire(), self.session.id(), &mut self.remains).await;
-        if removal.is_ok() {
+        if let Ok(removal) = removal {
             self.armed = false;
+            let parting = self.parting.take().filter(|_| removal != Removal::Kept);
+            parting.into_iter().for_each(Parting::gone);
         }
         removal.map_err(|error| self.session.explain("delete", self.path(), error))
     }
@@ -207,6 +279,7 @@ pub(crate) async fn withdrawal(
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        self.end();
         if self.armed {
             self.session.abandon(self.remains.clone());
         }

@@ -98,13 +98,16 @@ impl Hold {
     }
 
     pub(crate) async fn release(self) -> Result<(), Error> {
+        let is_held = self.state() == HoldState::Held;
         let Self { mut claim, losses, .. } = self;
         let session = claim.session().clone();
         let path = claim.path().to_owned();
-        let reason = match claim.remove().await {
+        // A hold that is lost, or may be, is not passed on.
+        let removed = if is_held { claim.release(losses).await } else { claim.remove().await };
+        let reason = match removed {
             // It was deleted, possibly by an attempt whose reply was lost.
             Ok(removal) => session.liveness().lost_since(losses).or(match removal {
-                Removal::Deleted => None,
+                Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
             }),
             Err(Error::SessionEnded { reason }) => Some(reason),

@@ -26,7 +26,8 @@ use crate::waiter::Waiter;
 /// one order. Those leave no notes, so each of them costs the one behind it a listing. Data of the lock's node that are
 /// not such a note are never overwritten: then every hand-over needs a listing, and a warning is logged.
 ///
-/// Its release is a transaction of two writes, where that of a `Mutex` is one deletion: where few wait, take that.
+/// Its release is a transaction of two writes, where that of a `Mutex` is one deletion: where few wait, take that. Both
+/// go on to the next in the queue at once if that is of the same session, before the server has answered the release.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -1,10 +1,14 @@
 //! What the contenders of one session know together of the queue at one path.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::arrivals::Arrivals;
+use crate::kept_watch::KeptWatch;
 use crate::node::Sequence;
+use crate::relay::Member;
+use crate::uncontended::{Expected, Grant, Opening, Uncontended};
 
 /// Shared by all contenders of a session at a path. It only spares requests: whoever finds nothing here asks the server.
 #[derive(Debug, Default)]
@@ -13,19 +17,18 @@ pub(crate) struct Known {
     taken: Mutex<HashSet<i64>>,
     /// Whether the last contender that watched another found it there.
     is_busy: AtomicBool,
-    /// Who has joined the queue last.
-    joined: Mutex<Option<Joined>>,
+    /// Who is in the queue, by number.
+    members: Mutex<HashMap<Sequence, Arc<Member>>>,
+    /// Who is about to join a long queue.
+    pub(crate) arrivals: Arrivals,
+    uncontended: Mutex<Watched>,
 }
 
-/// A contender of the session as the next of it may meet it in the queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Joined {
-    pub(crate) sequence: Sequence,
-    pub(crate) name: String,
-    /// The transaction that created its node.
-    pub(crate) czxid: i64,
-    /// Which node of the path its number is of, once it knows.
-    pub(crate) incarnation: Arc<OnceLock<i64>>,
+/// What the grants of the session say to its next contender, and the watch of the lock's node that this needs.
+#[derive(Debug, Default)]
+struct Watched {
+    uncontended: Uncontended,
+    watch: Option<KeptWatch>,
 }
 
 /// All contenders before this number have gone.
@@ -43,9 +46,24 @@ pub(crate) struct Taken {
     czxid: i64,
 }
 
+/// What to tell the others of a session once the node of a grant has gone.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    known: Arc<Known>,
+    grant: Grant,
+}
+
 impl Known {
-    /// Notes that a contender who wants the lock alone was granted it, and so nobody is before it.
-    pub(crate) fn granted(&self, incarnation: i64, sequence: Sequence) {
+    /// Notes that a contender who wants the lock alone was granted it, and so nobody is before it. What it returns is to be
+    /// told when the deletion of its node has been confirmed.
+    pub(crate) fn granted(self: &Arc<Self>, incarnation: i64, sequence: Sequence) -> Parting {
+        let grant = Grant { incarnation, sequence };
+        self.raise_floor(incarnation, sequence);
+        lock(&self.uncontended).uncontended.granted(grant);
+        Parting { known: Arc::clone(self), grant }
+    }
+
+    fn raise_floor(&self, incarnation: i64, sequence: Sequence) {
         let mut floor = lock(&self.floor);
         let is_news = floor.is_none_or(|floor| {
             let is_later = floor.sequence.queue_cmp(sequence).is_lt();
@@ -72,15 +90,71 @@ impl Known {
         self.is_busy.store(is_busy, Ordering::Relaxed);
     }
 
-    /// Notes who has joined the queue, and returns who did before.
-    pub(crate) fn join(&self, joined: Joined) -> Option<Joined> {
-        lock(&self.joined).replace(joined)
+    /// Notes who has joined the queue.
+    pub(crate) fn enter(&self, member: &Arc<Member>) {
+        lock(&self.members).insert(member.sequence, Arc::clone(member));
+    }
+
+    /// Notes who has left the queue.
+    pub(crate) fn leave(&self, member: &Arc<Member>) {
+        let mut members = lock(&self.members);
+        // The numbers may have begun anew.
+        if members.get(&member.sequence).is_some_and(|other| Arc::ptr_eq(other, member)) {
+            members.remove(&member.sequence);
+        }
+    }
+
+    /// The contender of the session that has this number.
+    pub(crate) fn member(&self, sequence: Sequence) -> Option<Arc<Member>> {
+        lock(&self.members).get(&sequence).cloned()
+    }
+
+    /// What a contender had best send with its `create`.
+    pub(crate) fn opening(&self) -> Opening {
+        let mut watched = lock(&self.uncontended);
+        let incarnation = watched.incarnation();
+        watched.uncontended.opening(incarnation)
+    }
+
+    /// Keeps a watch that was set on the lock's node.
+    pub(crate) fn keep(&self, watch: KeptWatch) {
+        let replaced = lock(&self.uncontended).watch.replace(watch);
+        drop(replaced);
+    }
+
+    /// Whether a contender holds whose `create` the server has just answered with the number `own`.
+    pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
+        expected.is_met(own, lock(&self.uncontended).incarnation())
     }
 
     /// Takes a node for a claim, until that lets it go. `None` if another claim has taken it.
     pub(crate) fn take(self: &Arc<Self>, czxid: i64) -> Option<Arc<Taken>> {
         let is_free = lock(&self.taken).insert(czxid);
         is_free.then(|| Arc::new(Taken { known: Arc::clone(self), czxid }))
+    }
+}
+
+impl Watched {
+    /// Which node of the path is known to be the lock's still. Forgets a watch that has fired.
+    fn incarnation(&mut self) -> Option<i64> {
+        if self.watch.as_mut().is_some_and(KeptWatch::has_fired) {
+            self.watch = None;
+            self.uncontended.disturbed();
+        }
+        self.watch.as_ref().map(KeptWatch::incarnation)
+    }
+}
+
+impl Parting {
+    /// Tells that the deletion of the node is confirmed.
+    pub(crate) fn gone(self) {
+        lock(&self.known.uncontended).uncontended.gone(self.grant);
+    }
+}
+
+impl Taken {
+    pub(crate) fn czxid(&self) -> i64 {
+        self.czxid
     }
 }
 
@@ -105,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_floor_only_rises_until_the_numbers_begin_anew() {
-        let known = Known::default();
+        let known = Arc::new(Known::default());
         assert_eq!(known.floor(1), None);
         known.granted(1, sequence(7));
         known.granted(1, sequence(5));
@@ -119,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_floor_follows_the_numbers_when_they_wrap() {
-        let known = Known::default();
+        let known = Arc::new(Known::default());
         known.granted(1, sequence(i32::MAX));
         known.granted(1, sequence(i32::MIN));
         assert_eq!(known.floor(1), Some(sequence(i32::MIN)));

@@ -8,8 +8,9 @@ use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::known::{Known, Taken};
 use crate::node;
-use crate::remains::{REQUESTS_MAX, Removal, removal};
-use crate::wire::{NotingError, Wire, retry_lost_reply};
+use crate::released::Note;
+use crate::remains::REQUESTS_MAX;
+use crate::wire::{Wire, retry_lost_reply};
 
 /// By what a node is found whose reply has not come.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ impl Mark {
     pub(crate) fn take(&self, path: String, stat: Stat) -> Option<Found> {
         let handoff = match self {
             Self::Name(_) => None,
-            Self::Data { known, .. } => Some(Handoff { _taken: known.take(stat.czxid)?, note: None }),
+            Self::Data { known, .. } => Some(Handoff { taken: known.take(stat.czxid)?, asked: false, note: None }),
         };
         Some(Found { path, stat, handoff })
     }
@@ -78,19 +79,12 @@ impl Mark {
 #[derive(Clone, Debug)]
 pub(crate) struct Handoff {
     /// Kept as long as anybody sees to the node, so that no other claim takes it.
-    _taken: Arc<Taken>,
+    taken: Arc<Taken>,
+    /// Whether its deletion has been asked for, and so the name may be somebody else's by now: the numbers begin anew when
+    /// the lock's node is deleted and created again.
+    asked: bool,
     /// What to leave for whoever comes next, from the grant on.
     note: Option<Note>,
-}
-
-/// What a holder leaves when it releases.
-#[derive(Clone, Debug)]
-pub(crate) struct Note {
-    /// The path of the lock's node, whose data it becomes.
-    pub(crate) noted: String,
-    pub(crate) data: Vec<u8>,
-    /// The version of the data that it replaces. Other data are not ours to overwrite.
-    pub(crate) version: i32,
 }
 
 impl Handoff {
@@ -99,18 +93,29 @@ impl Handoff {
         self.note = Some(note);
     }
 
-    /// Deletes the node and leaves the note. `None` when there is no note to be left.
-    pub(crate) async fn release(&mut self, wire: &Wire, path: &str) -> Result<Option<Removal>, ClientError> {
-        let Some(Note { noted, data, version }) = &self.note else { return Ok(None) };
-        match wire.delete_noting(path, noted, data, *version).await {
-            Ok(()) => Ok(Some(Removal::Deleted)),
-            Err(NotingError::Delete(error)) => removal(Err(error)).map(Some),
-            // Whoever comes next has to look for itself.
-            Err(NotingError::Note) => {
-                self.note = None;
-                Ok(None)
-            }
+    /// Whether the node may still be there. Asks if its deletion has been asked for before.
+    pub(crate) async fn may_be_there(&mut self, wire: &Wire, path: &str) -> Result<bool, ClientError> {
+        if !std::mem::replace(&mut self.asked, true) {
+            return Ok(true);
         }
+        retry_lost_reply(|| wire.sync(path)).await?;
+        let stat = retry_lost_reply(|| wire.stat(path)).await?;
+        Ok(stat.is_some_and(|stat| stat.czxid == self.taken.czxid()))
+    }
+
+    /// Notes that nodes before ours may still be there when it goes.
+    pub(crate) fn goes_early(&mut self) {
+        self.note.iter_mut().for_each(|note| note.is_last = false);
+    }
+
+    /// What to leave on release.
+    pub(crate) fn note(&self) -> Option<&Note> {
+        self.note.as_ref()
+    }
+
+    /// Notes that nothing is to be left: whoever comes next has to look for itself.
+    pub(crate) fn forget_note(&mut self) {
+        self.note = None;
     }
 }
 

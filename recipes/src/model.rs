@@ -14,7 +14,14 @@
 //!   `try_acquire`, a downgrade, permits one by one and several at once.
 //! * A waiter that lists the queue again or asks for those that it has seen ahead, whichever is cheaper: here either,
 //!   wherever it may. What it learns from others of its session, all contenders here learn from each other.
+//! * A session that several share, and a lock that they pass on before the server knows. What is not known to the one that
+//!   releases, whether the other's node is there, is the server's to find out.
 //! * The note of a holder, and what else is read with it, as the server counts it.
+//! * A grant by nothing but the number, wherever the library may rely on that; when it does is left open. What a grant
+//!   says is known to all contenders here until another is granted, so that each may be the next of its session, or of
+//!   another that has come in between.
+//! * The node whose children queue, deleted when it is empty, and created again: the numbers begin anew. Its watch tells
+//!   of that at once, before a later `create` is answered, and is set again at once, so that it hinders nobody.
 //! * At any moment: a cancel or a deadline that passes (one and the same here: either way the claim is deleted, by
 //!   name or after a search, until it is gone), the death of a process, a silence that costs the hold, the expiry of a
 //!   session, the deletion of a waiter's node by hand, a notification without a deletion.
@@ -26,18 +33,20 @@
 //! * Servers that lag behind. A reader that sees the past of the queue sees at least what was ahead of its own node when
 //!   that was created, so it waits too long, until its server has caught up, but is never granted too early. The search
 //!   for a node begins with a `sync` for that reason and is one step here.
-//! * The client library's own work: that requests of a session keep their order, that a watch survives a reconnect, that
-//!   a write which was lost on a broken connection is not applied after the next `sync`.
+//! * The client library's own work: that requests of a session keep their order, that a notification is seen before the
+//!   answers that the server sends after it, that a watch survives a reconnect, that a write which was lost on a broken
+//!   connection is not applied after the next `sync`.
 //! * That the leases of one `acquire_many` are created together, with one prefix, and looked for together: here it is one
 //!   after the other, and each has a prefix of its own.
-//! * Missing parents and those that are deleted, refused requests and data of the lock's node that are no notes, a count
-//!   of permits that changes, several contenders on one session beyond what they tell each other, numbers that wrap,
-//!   revocation beyond the notification that it causes, the fixed node of `NaiveLock`.
+//! * Missing parents, and parents that are deleted where names are numbers alone, which are then given again; refused
+//!   requests and data of the lock's node that are no notes, a count of permits that changes, numbers that wrap, revocation
+//!   beyond the notification that it causes, the fixed node of `NaiveLock`.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
 //!   add leases because the place in the queue of one was deleted by hand.
 //! * More contenders than here. A contender that comes again is one more contender.
 
 mod clocks;
+mod contender;
 mod properties;
 mod protocol;
 mod server;
@@ -74,6 +83,17 @@ fn four_contenders_of_a_mutex_stand_most_faults() {
 }
 
 #[test]
+fn who_relies_on_its_number_holds_alone_whatever_else_happens() {
+    let faults = Faults { new_parents_max: 1, ..Faults::ALL };
+    check(Protocol::new(&[Lock, Lock, Lock], faults).expecting(), 100_000);
+    let few = Faults { new_parents_max: 1, ..Faults::FEW };
+    check(Protocol::new(&[Lock, Lock, Lock, Lock], few).expecting(), 200_000);
+    check(Protocol::new(&[Lock, Lock, TryLock], Faults { deletions: true, ..few }).expecting(), 130_000);
+    check(Protocol::new(&[Lock, Lock, Handoff], Faults { new_parents_max: 0, ..few }).expecting(), 18_000);
+    check(Protocol::new(&[Permit, Permit, Permit], few).expecting(), 75_000);
+}
+
+#[test]
 fn what_is_handed_over_stands_every_fault() {
     check(Protocol::new(&[Handoff, Handoff, Handoff], Faults::ALL), 25_000);
     check(Protocol::new(&[Handoff, Handoff, Handoff, Handoff], Faults::FEW), 35_000);
@@ -84,6 +104,24 @@ fn what_is_handed_over_queues_with_contenders_that_leave_no_notes() {
     check(Protocol::new(&[Handoff, Handoff, Lock], Faults::ALL), 110_000);
     check(Protocol::new(&[Handoff, Handoff, Handoff, Lock], Faults::FEW), 240_000);
     check(Protocol::new(&[Handoff, Handoff, TryLock], Faults::ALL), 70_000);
+}
+
+#[test]
+fn what_is_passed_on_within_a_session_stands_every_fault() {
+    check(Protocol::new(&[Lock, Lock, Lock], Faults::ALL).with_kin(2), 80_000);
+    check(Protocol::new(&[Handoff, Handoff, Handoff], Faults::ALL).with_kin(2), 60_000);
+    check(Protocol::new(&[Handoff, Lock, Handoff], Faults::ALL).with_kin(2), 180_000);
+}
+
+#[test]
+fn what_is_passed_on_from_one_to_the_next_stands_most_faults() {
+    let (lost, deleted) = (
+        Faults { replies_lost_max: Some(1), cancels: true, ..Faults::NONE },
+        Faults { deletions: true, ..Faults::NONE },
+    );
+    check(Protocol::new(&[Lock, Lock, Lock], Faults { deletions: true, ..Faults::FEW }).with_kin(3), 25_000);
+    check(Protocol::new(&[Lock, Lock, Lock, Lock], lost).with_kin(3), 190_000);
+    check(Protocol::new(&[Handoff, Handoff, Handoff, Handoff], deleted).with_kin(3), 300_000);
 }
 
 #[test]
@@ -167,6 +205,15 @@ fn expect_failure(programs: &[Program], faults: Faults, rules: Rules, property: 
 fn expect_failure_of_these_rules_only(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
     expect_failure(programs, faults, rules, property);
     Protocol::new(programs, faults).checker().spawn_bfs().join().assert_no_discovery(property);
+}
+
+/// As above, of contenders that may rely on their numbers.
+fn expect_failure_of_expecting(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
+    let model = Protocol::new(programs, faults).expecting();
+    let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
+    let mistaken = model.clone().with_rules(rules).checker().finish_when(found);
+    mistaken.spawn_bfs().join().assert_any_discovery(property);
+    model.checker().spawn_bfs().join().assert_no_discovery(property);
 }
 
 /// The names of all contenders, in the order of the queue.
@@ -292,4 +339,45 @@ fn planted_a_note_of_who_never_held_is_found() {
 fn planted_a_waiter_that_asks_for_those_ahead_and_not_for_its_own_node_is_found() {
     let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { checks_own: false, ..Rules::default() });
     expect_failure_of_these_rules_only(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_number_that_is_relied_on_although_the_numbers_have_begun_anew_is_found() {
+    let rules = Rules { watched: |expected, _| Some(expected.incarnation()), ..Rules::default() };
+    let faults = Faults { new_parents_max: 1, ..Faults::NONE };
+    expect_failure_of_expecting(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_contender_that_takes_the_one_before_it_for_gone_before_that_is_confirmed_is_found() {
+    let rules = Rules { waits_for_parting: false, ..Rules::default() };
+    expect_failure_of_expecting(&[Lock, Lock], Faults::NONE, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_contender_that_asks_after_its_creation_whether_the_one_before_it_has_gone_is_found() {
+    let (rules, faults) =
+        (Rules { expects_before_creation: false, ..Rules::default() }, Faults { deletions: true, ..Faults::NONE });
+    expect_failure_of_expecting(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
+}
+
+#[test]
+fn planted_a_hold_that_is_passed_on_to_who_may_have_no_node_is_found() {
+    let rules = Rules { keeps_node: false, ..Rules::default() };
+    expect_failure_by_kin(&[Lock, Lock, Lock], 2, rules);
+}
+
+#[test]
+fn planted_a_note_that_counts_those_for_gone_who_have_only_passed_the_lock_on_is_found() {
+    let rules = Rules { tells_of_those_before: false, ..Rules::default() };
+    expect_failure_by_kin(&[Handoff, Handoff, Handoff, Handoff], 3, rules);
+}
+
+/// Expects two to hold together by these rules, where somebody deletes nodes, and not by those of the library.
+fn expect_failure_by_kin(programs: &[Program], kin: usize, rules: Rules) {
+    let faults = Faults { deletions: true, ..Faults::NONE };
+    let model = |rules| Protocol::new(programs, faults).with_kin(kin).with_rules(rules).checker();
+    let found = HasDiscoveries::AllOf(BTreeSet::from([EXCLUSION]));
+    model(rules).finish_when(found).spawn_bfs().join().assert_any_discovery(EXCLUSION);
+    model(Rules::default()).spawn_bfs().join().assert_no_discovery(EXCLUSION);
 }

@@ -21,6 +21,10 @@ use crate::waiter::Waiter;
 /// watches the node directly ahead of it. Node names, order and waiting are those of Apache Curator's
 /// `InterProcessMutex`, so both exclude each other on one path.
 ///
+/// A lock that is used again and again had best be kept, or a clone of it: from the third acquire in a row that nobody
+/// comes in between, the lock is had by one request, without a look at the queue. For that the session watches the lock's
+/// node until the last clone has gone.
+///
 /// Cheap to clone. Every acquire is a contender of its own: a second `acquire` while a guard is held waits for that
 /// guard, unless both are made for one [`Owner`].
 ///

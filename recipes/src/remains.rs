@@ -1,13 +1,16 @@
 //! What a contender may have left on the server, and its deletion.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use zookeeper_client::Error as ClientError;
 
 use crate::backoff::Backoff;
 use crate::mark::{self, Found, Handoff, Mark, is_ours};
 use crate::node;
+use crate::relay::Run;
 use crate::shared_node::Sign;
-use crate::wire::{Wire, retry_lost_reply};
+use crate::wire::{Condition, TransactionError, Wire, retry_lost_reply};
 
 /// How many requests of one kind are under way at a time where there may be thousands to send: enough to hide the round
 /// trips, few enough for a server that others use, too.
@@ -17,7 +20,7 @@ pub(crate) const REQUESTS_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) enum Remains {
     /// A node whose name nobody else can have.
-    Node { path: String, handoff: Option<Handoff> },
+    Node { path: String, handoff: Option<Handoff>, heir: Option<Heir> },
     /// A sequential node whose reply has not come.
     Unnamed { parent: String, mark: Mark },
     /// A node at a path that every contender uses. It is ours for certain only between the grant and the first request
@@ -47,6 +50,15 @@ pub(crate) struct Leases {
 pub(crate) enum Removal {
     Deleted,
     NothingThere,
+    /// There is, but it stands for another's hold, and goes with that.
+    Kept,
+}
+
+/// To whom a hold was passed on, whose node has to be there before ours goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Heir {
+    pub(crate) path: String,
+    pub(crate) run: Arc<Run>,
 }
 
 impl Remains {
@@ -62,18 +74,46 @@ impl Remains {
     /// remembered, so that whoever goes on need not begin again.
     async fn remove(&mut self, wire: &Wire, session_id: i64) -> Result<Removal, ClientError> {
         let path = match self {
-            Self::Node { path, handoff } => {
+            Self::Node { path, handoff, heir } => {
                 if let Some(handoff) = handoff
-                    && let Some(removal) = handoff.release(wire, path).await?
+                    && !handoff.may_be_there(wire, path).await?
                 {
-                    return Ok(removal);
+                    return Ok(Removal::NothingThere);
+                }
+                if let Some(Heir { path: beside, run }) = heir {
+                    match wire.delete_with(path, Condition::Beside(beside)).await {
+                        Err(TransactionError::Unmet) => {}
+                        Err(TransactionError::Delete(ClientError::NoNode)) => {
+                            run.went();
+                            return Ok(Removal::NothingThere);
+                        }
+                        Err(TransactionError::Delete(error)) => return Err(error),
+                        Ok(()) => {
+                            run.went();
+                            return Ok(Removal::Deleted);
+                        }
+                    }
+                    let mut handoff = handoff.clone();
+                    handoff.iter_mut().for_each(Handoff::forget_note);
+                    if run.keep(Self::Node { path: path.clone(), handoff, heir: None }) {
+                        return Ok(Removal::Kept);
+                    }
+                    // The heir has given up, or has released, and nobody needs our node.
+                    *heir = None;
+                }
+                if let Some(note) = handoff.as_ref().and_then(Handoff::note) {
+                    match wire.delete_with(path, Condition::Noted(note)).await {
+                        Err(TransactionError::Unmet) => handoff.iter_mut().for_each(Handoff::forget_note),
+                        Err(TransactionError::Delete(error)) => return removal(Err(error)),
+                        Ok(()) => return Ok(Removal::Deleted),
+                    }
                 }
                 path.clone()
             }
             Self::Unnamed { parent, mark } => match mark.find(wire, session_id, parent).await? {
                 Some(Found { path, handoff, .. }) => {
                     // Its name is remembered: found by its data, it is taken, and would not be found again.
-                    *self = Self::Node { path: path.clone(), handoff };
+                    *self = Self::Node { path: path.clone(), handoff, heir: None };
                     path
                 }
                 None => return Ok(Removal::NothingThere),
@@ -114,7 +154,7 @@ impl Leases {
             for (path, answer) in self.named.split_off(rest).into_iter().zip(answers) {
                 match answer {
                     Ok(Removal::Deleted) => removal = Removal::Deleted,
-                    Ok(Removal::NothingThere) => {}
+                    Ok(Removal::NothingThere | Removal::Kept) => {}
                     Err(error) => {
                         self.named.push(path);
                         failure = Some(error);

@@ -15,6 +15,7 @@ use crate::acquire::LockQueue;
 use crate::cohort::{self, Cohort, Cohorts};
 use crate::connect::Line;
 use crate::error::Error;
+use crate::kept_watch::{KeptWatches, Room};
 use crate::known::Known;
 use crate::liveness::{self, ConnectionState, Event, Liveness, LostReason};
 use crate::node::{self, Names};
@@ -94,6 +95,7 @@ struct Inner {
     abandoned: mpsc::UnboundedSender<Remains>,
     shared_nodes: Registry<String, SharedNode>,
     known: Registry<(String, Names), Known>,
+    kept_watches: KeptWatches,
     cohorts: Arc<Cohorts>,
 }
 
@@ -126,8 +128,9 @@ impl Session {
         tokio::spawn(monitor(states, ends, Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let (shared_nodes, known) = (Registry::default(), Registry::default());
-        Self { inner: Arc::new(Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known, cohorts }) }
+        let (shared_nodes, known, kept_watches) = (Registry::default(), Registry::default(), KeptWatches::default());
+        let inner = Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known, kept_watches, cohorts };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The id that the server gave to the session.
@@ -238,6 +241,11 @@ impl Session {
     /// What this session's contenders know of the queue at a path.
     pub(crate) fn known(&self, path: &str, names: Names) -> Arc<Known> {
         self.inner.known.at((path.to_owned(), names))
+    }
+
+    /// Room for a watch of a node that is kept although nobody waits for it, if there is any.
+    pub(crate) fn room_for_watch(&self, path: &str) -> Option<Room> {
+        self.inner.kept_watches.room(self.inner.wire.path_len(path))
     }
 
     /// Those of this session who queue there one after the other.

@@ -105,15 +105,15 @@ pub(crate) const fn delete_request_len(path: usize) -> usize {
     string_len(path) + 4
 }
 
-/// A transaction that deletes a node and sets the data of another. Each operation has a header of its kind, whether it
-/// is the last, and an error code; an empty one ends the transaction.
-pub(crate) const fn release_request_len(path: usize, parent: usize, note: usize) -> usize {
-    3 * OPERATION_HEADER + delete_request_len(path) + set_data_request_len(parent, note)
+/// A transaction of two operations, or the reply to one. Each operation has a header of its kind, whether it is the last,
+/// and an error code; an empty one ends the transaction.
+pub(crate) const fn transaction_len(one: usize, other: usize) -> usize {
+    3 * OPERATION_HEADER + one + other
 }
 
-/// The reply to that: the stat of the node that was set.
-pub(crate) const fn release_reply_len() -> usize {
-    3 * OPERATION_HEADER + STAT
+/// A check of a node's version, within a transaction: path, version.
+pub(crate) const fn check_len(path: usize) -> usize {
+    string_len(path) + 4
 }
 
 /// A read: path, watch flag.

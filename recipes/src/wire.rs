@@ -14,8 +14,12 @@ use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
 use crate::liveness::LostReason;
 use crate::pulse::Pulse;
+use crate::released::Note;
 use crate::tether::Tether;
 use crate::traffic::{self, Counters};
+
+/// Stands for every version in the protocol.
+const ANY_VERSION: i32 = -1;
 
 /// One session's client, until it is taken away to close the session.
 #[derive(Debug)]
@@ -29,16 +33,25 @@ pub(crate) struct Wire {
     policy: NodePolicy,
 }
 
-/// Why a node was not deleted with a note.
+/// On what a node is deleted, in one transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Condition<'a> {
+    /// That the note can be left, and is.
+    Noted(&'a Note),
+    /// That the node at this path is there.
+    Beside(&'a str),
+}
+
+/// Why a node was not deleted by a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotingError {
-    /// The note was refused, so nothing was done.
-    Note,
-    /// As of a deletion without a note.
+pub(crate) enum TransactionError {
+    /// The condition was not met, so nothing was done.
+    Unmet,
+    /// As of a deletion by itself.
     Delete(ClientError),
 }
 
-impl From<ClientError> for NotingError {
+impl From<ClientError> for TransactionError {
     fn from(error: ClientError) -> Self {
         Self::Delete(error)
     }
@@ -96,7 +109,8 @@ impl Wire {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(ClientError::ClientClosed)
     }
 
-    fn path_len(&self, path: &str) -> usize {
+    /// How many bytes of a request a path has, with the chroot.
+    pub(crate) fn path_len(&self, path: &str) -> usize {
         self.chroot_len + path.len()
     }
 
@@ -128,27 +142,33 @@ impl Wire {
         deleted
     }
 
-    /// Deletes a node and sets the data of another, `noted`, if those still have that `version`: both or neither.
-    pub(crate) async fn delete_noting(
-        &self,
-        path: &str,
-        noted: &str,
-        note: &[u8],
-        version: i32,
-    ) -> Result<(), NotingError> {
+    /// Deletes a node on a condition.
+    pub(crate) async fn delete_with(&self, path: &str, condition: Condition<'_>) -> Result<(), TransactionError> {
         let (client, sent) = (self.client()?, self.pulse.now());
-        self.counters.sent(traffic::release_request_len(self.path_len(path), self.path_len(noted), note.len()));
         let mut transaction = client.new_multi_writer();
         transaction.add_delete(path, None)?;
-        transaction.add_set_data(noted, note, Some(version))?;
+        let (condition_len, reply_len) = match condition {
+            Condition::Noted(note) => {
+                let data = note.data();
+                transaction.add_set_data(&note.noted, &data, Some(note.version))?;
+                (traffic::set_data_request_len(self.path_len(&note.noted), data.len()), traffic::STAT)
+            }
+            Condition::Beside(path) => {
+                transaction.add_check_version(path, ANY_VERSION)?;
+                (traffic::check_len(self.path_len(path)), 0)
+            }
+        };
+        let deletion_len = traffic::delete_request_len(self.path_len(path));
+        self.counters.sent(traffic::transaction_len(deletion_len, condition_len));
         let (done, refused) = match transaction.commit().await {
             Ok(_) => (Ok(()), None),
             Err(MultiWriteError::OperationFailed { index, source }) => (Err(source), Some(index)),
             Err(MultiWriteError::RequestFailed { source }) => (Err(source), None),
         };
         let done = self.answer(done);
-        self.replied(sent, &done, |()| traffic::release_reply_len());
-        done.map_err(|error| if refused == Some(1) { NotingError::Note } else { NotingError::Delete(error) })
+        self.replied(sent, &done, |()| traffic::transaction_len(0, reply_len));
+        let is_deletion = refused.is_none_or(|index| index == 0);
+        done.map_err(|error| if is_deletion { TransactionError::Delete(error) } else { TransactionError::Unmet })
     }
 
     /// The stat of a node, `None` of one that is missing.

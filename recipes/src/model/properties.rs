@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use stateright::{Model, Property};
 
+use super::contender::{Client, Hold, Phase};
 use super::protocol::{Action, Protocol};
-use super::server::{Client, Hold, Kind, Node, Phase, Program, Slot, State};
+use super::server::{Kind, Node, Program, Slot, State};
 
 pub(super) const EXCLUSION: &str = "holds exclude each other";
 pub(super) const ORDER: &str = "grants go in the order of arrival";

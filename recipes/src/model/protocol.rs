@@ -3,14 +3,16 @@
 use stateright::{Model, Property};
 use zookeeper_client::Stat;
 
+use super::contender::{Claim, Phase, Unordered};
 use super::properties;
-use super::server::{self, Claim, Phase, Program, Seen, Slot, State};
-use super::steps::{self, remove_named};
+use super::server::{self, Kind, Program, Slot, State};
+use super::steps::{self, delete_named};
 use crate::ahead::Ahead;
 use crate::mark;
 use crate::node::{Names, Sequence};
 use crate::queue::{Queue, Verdict};
 use crate::released::{Noted, Released};
+use crate::uncontended::Expected;
 
 /// The decisions that the contenders make. By default those of the library; a test that plants a mistake swaps one.
 #[derive(Clone, Copy)]
@@ -32,6 +34,17 @@ pub(super) struct Rules {
     pub(super) finds_before_repeating: bool,
     /// Whether a hold is taken for lost before the server can expire its session.
     pub(super) loses_before_expiry: bool,
+    /// Whether a note tells that nodes of those who have passed the lock on are there.
+    pub(super) tells_of_those_before: bool,
+    /// Whether whoever passes the lock on keeps its node if that of the other is missing.
+    pub(super) keeps_node: bool,
+    /// In which node of the path the contender is by the watch of that, when the answer to its `create` is there; it is in
+    /// that of the second argument.
+    pub(super) watched: fn(Expected, i64) -> Option<i64>,
+    /// Whether only what was known before `create` was sent is relied on.
+    pub(super) expects_before_creation: bool,
+    /// Whether a node is taken for gone only when its deletion is confirmed.
+    pub(super) waits_for_parting: bool,
 }
 
 impl Default for Rules {
@@ -45,6 +58,11 @@ impl Default for Rules {
             is_ours: mark::is_ours,
             finds_before_repeating: true,
             loses_before_expiry: true,
+            tells_of_those_before: true,
+            keeps_node: true,
+            watched: |_, incarnation| Some(incarnation),
+            expects_before_creation: true,
+            waits_for_parting: true,
         }
     }
 }
@@ -64,6 +82,8 @@ pub(super) struct Faults {
     pub(super) deletions: bool,
     /// Watches fire although nothing was deleted.
     pub(super) touches: bool,
+    /// How often the node whose children queue is deleted, when it is empty, and created again.
+    pub(super) new_parents_max: u8,
     /// A session is replaced by another while a reply is outstanding. The library never does that; clients that
     /// reconnect by themselves do.
     pub(super) renewals: bool,
@@ -78,6 +98,7 @@ impl Faults {
         expiries: true,
         deletions: true,
         touches: true,
+        new_parents_max: 0,
         renewals: false,
     };
     pub(super) const NONE: Self = Self {
@@ -87,6 +108,7 @@ impl Faults {
         expiries: false,
         deletions: false,
         touches: false,
+        new_parents_max: 0,
         renewals: false,
     };
     /// What the library must stand, with fewer of them so that four contenders can be followed.
@@ -98,8 +120,12 @@ impl Faults {
 pub(super) struct Protocol {
     pub(super) programs: Vec<Program>,
     pub(super) permits: usize,
+    /// How many of the contenders share a session: the first.
+    pub(super) kin: usize,
     pub(super) faults: Faults,
     pub(super) rules: Rules,
+    /// Whether contenders may rely on their numbers.
+    pub(super) expects: bool,
 }
 
 /// Something that happens. The number is the index of the contender that it happens to.
@@ -109,6 +135,8 @@ pub(super) enum Action {
     Step(usize),
     /// The contender asks for those that it has seen ahead, instead of listing the queue.
     Probe(usize),
+    /// The contender knows of a grant that it may turn out to follow, and sends its `create`.
+    Expect(usize),
     /// The contender knows the one directly ahead, as it is of its own session, and watches it instead of listing the queue.
     Meet(usize),
     /// A write is lost on the way, or its reply is.
@@ -121,6 +149,8 @@ pub(super) enum Action {
     Wake(usize),
     /// The user has done what it wanted the lock for: it releases, or downgrades.
     Proceed(usize),
+    /// As `Proceed`, and the lock goes at once to the one directly behind, of the same session.
+    Pass(usize),
     /// One deletion, or the search that it needs first.
     Remove(usize, Slot),
     /// A future or guard is dropped, or a deadline has passed.
@@ -137,15 +167,26 @@ pub(super) enum Action {
     Delete(usize, Slot),
     /// The watched node changes.
     Touch(usize),
+    /// The node whose children queue is deleted and created again.
+    BeginAnew,
 }
 
 impl Protocol {
     pub(super) fn new(programs: &[Program], faults: Faults) -> Self {
-        Self { programs: programs.to_vec(), permits: 2, faults, rules: Rules::default() }
+        Self { programs: programs.to_vec(), permits: 2, kin: 0, faults, rules: Rules::default(), expects: false }
+    }
+
+    /// With contenders that may rely on their numbers.
+    pub(super) fn expecting(self) -> Self {
+        Self { expects: true, ..self }
     }
 
     pub(super) fn with_permits(self, permits: usize) -> Self {
         Self { permits, ..self }
+    }
+
+    pub(super) fn with_kin(self, kin: usize) -> Self {
+        Self { kin, ..self }
     }
 
     pub(super) fn with_rules(self, rules: Rules) -> Self {
@@ -158,6 +199,12 @@ impl Protocol {
         for (i, client) in state.clients.iter().enumerate() {
             match &client.phase {
                 _ if client.ended => actions.push(Action::Step(i)),
+                Phase::Create(Slot::First) => {
+                    actions.push(Action::Step(i));
+                    if self.may_expect(state, i) {
+                        actions.push(Action::Expect(i));
+                    }
+                }
                 Phase::Look
                 | Phase::Create(_)
                 | Phase::Find(_)
@@ -182,11 +229,14 @@ impl Protocol {
                         actions.push(Action::Probe(i));
                     }
                 }
-                Phase::Sleep(kind, number) if !state.has(*kind, *number) => actions.push(Action::Wake(i)),
+                Phase::Sleep(kind, number) if !state.has_for(i, *kind, *number) => actions.push(Action::Wake(i)),
                 Phase::SleepOnLeases { changed: true } => actions.push(Action::Wake(i)),
                 Phase::Clean => {
                     let claimed = Slot::ALL.into_iter().filter(|slot| client.claim(*slot) != Claim::Disarmed);
                     actions.extend(claimed.map(|slot| Action::Remove(i, slot)));
+                }
+                Phase::Kept if client.run.is_none() && !client.heir.is_some_and(|heir| state.goes_on(heir.run)) => {
+                    actions.push(Action::Step(i));
                 }
                 Phase::Dead => actions.push(Action::Expire(i)),
                 _ => {}
@@ -197,12 +247,23 @@ impl Protocol {
         }
     }
 
+    /// Whether a contender may send its `create` and no look with it.
+    fn may_expect(&self, state: &State, i: usize) -> bool {
+        let client = &state.clients[i];
+        let is_named_by_prefix = client.program.may_probe() && client.program != Program::Handoff;
+        let is_open = is_named_by_prefix && client.expected.0.is_none() && client.claim(Slot::First) == Claim::Disarmed;
+        self.expects && is_open && state.uncontended.expected().is_some()
+    }
+
     /// What users do who hold, if they do anything.
     fn proceeding(state: &State, actions: &mut Vec<Action>) {
         for (i, client) in state.clients.iter().enumerate() {
             let holds = matches!(client.phase, Phase::Hold | Phase::HoldBoth | Phase::Unlock | Phase::HoldSecond);
             if holds && !client.ended {
                 actions.push(Action::Proceed(i));
+            }
+            if client.phase == Phase::Hold && !client.lost && !client.ended && state.follower(i).is_some() {
+                actions.push(Action::Pass(i));
             }
         }
     }
@@ -216,6 +277,9 @@ impl Protocol {
     /// What may go wrong.
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         let faults = &self.faults;
+        if state.incarnation < faults.new_parents_max && state.nodes(Kind::Lock).next().is_none() {
+            actions.push(Action::BeginAnew);
+        }
         let losing = faults.replies_lost_max.is_none_or(|max| state.replies_lost < max);
         for (i, client) in state.clients.iter().enumerate() {
             let phase = &client.phase;
@@ -234,7 +298,7 @@ impl Protocol {
                     actions.extend([true, false].map(|applied| Action::LoseReply { client: i, slot, applied }));
                 }
             }
-            if faults.cancels && *phase != Phase::Clean {
+            if faults.cancels && !matches!(phase, Phase::Clean | Phase::Kept) {
                 actions.push(Action::GiveUp(i));
             }
             if faults.crashes {
@@ -243,7 +307,9 @@ impl Protocol {
             if faults.expiries && client.hold().is_some() {
                 actions.push(Action::LoseHold(i));
             }
-            if faults.expiries && (client.hold().is_none() || !self.rules.loses_before_expiry) {
+            let session = state.session_of(i);
+            let nobody_holds = session.iter().all(|member| state.clients[*member].hold().is_none());
+            if faults.expiries && (nobody_holds || !self.rules.loses_before_expiry) {
                 actions.push(Action::Expire(i));
             }
             let waits = client.is_asleep()
@@ -278,7 +344,7 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::new(&self.programs)]
+        vec![State::new(&self.programs, self.kin)]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -292,13 +358,15 @@ impl Model for Protocol {
             Action::Step(i) => self.step(&mut next, i),
             Action::LoseReply { client, slot, applied } => self.lose_reply(&mut next, client, slot, applied),
             Action::Probe(i) => {
-                next.clients[i].seen = Seen(steps::ahead_now(&next, i));
+                next.clients[i].seen = Unordered(steps::ahead_now(&next, i));
                 next.clients[i].phase = Phase::Probe(vec![]);
             }
+            Action::Expect(i) => next.clients[i].expected = Unordered(next.uncontended.expected()),
+            Action::BeginAnew => next.begin_anew(),
             Action::Meet(i) => {
                 if let Some((kind, number)) = steps::directly_ahead(&next, i) {
                     let name = server::name_for_others(kind, number);
-                    next.clients[i].seen = Seen(Ahead::directly(server::sequence(number), name));
+                    next.clients[i].seen = Unordered(Ahead::directly(server::sequence(number), name));
                     next.clients[i].phase = Phase::Watch(kind, number);
                 }
             }
@@ -316,20 +384,26 @@ impl Model for Protocol {
                     _ => client.give_up(),
                 }
             }
+            Action::Pass(i) => self.pass(&mut next, i),
             Action::Remove(i, slot) => self.remove(&mut next, i, slot),
             Action::GiveUp(i) => next.clients[i].give_up(),
             Action::Crash(i) => {
-                next.clients[i].end();
-                next.clients[i].phase = Phase::Dead;
+                for member in next.session_of(i) {
+                    let is_finished = next.clients[member].phase == Phase::Done;
+                    next.clients[member].end();
+                    next.clients[member].phase = if is_finished { Phase::Done } else { Phase::Dead };
+                }
             }
             Action::LoseHold(i) => next.clients[i].lost = true,
             Action::Expire(i) => {
-                let session = next.clients[i].session;
-                next.delete(i, |node| node.session == session);
-                // Whoever does not think to hold has no way to do harm before it is told, as its requests are refused.
-                match next.clients[i].hold() {
-                    Some(_) => next.clients[i].ended = true,
-                    None => next.clients[i].end(),
+                for i in next.session_of(i) {
+                    let session = next.clients[i].session;
+                    next.delete(i, |node| node.session == session);
+                    // Whoever does not think to hold has no way to do harm before it is told, as its requests are refused.
+                    match next.clients[i].hold() {
+                        Some(_) => next.clients[i].ended = true,
+                        None => next.clients[i].end(),
+                    }
                 }
             }
             Action::ExpireReplaced(i) => {
@@ -339,7 +413,7 @@ impl Model for Protocol {
             Action::Renew(i) => next.clients[i].session += 1,
             Action::Delete(i, slot) => {
                 next.leases_deleted += u8::from(slot != Slot::First);
-                remove_named(&mut next, i, slot);
+                delete_named(&mut next, i, slot);
             }
         }
         next.clients.sort_unstable();

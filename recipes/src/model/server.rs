@@ -1,9 +1,8 @@
-//! What is on the server, and what each contender knows of it.
+//! What is on the server, and what contenders of one session know of it together.
 
-use std::cmp::Ordering;
-
-use crate::ahead::Ahead;
+use super::contender::{Claim, Client, Phase};
 use crate::node::{Mode, Names, Sequence};
+use crate::uncontended::{Grant, Uncontended};
 
 /// What a node wants, as its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,190 +128,6 @@ impl Program {
     }
 }
 
-/// What the contender has to delete, as far as it knows. The library's `Claim` and `Remains`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Claim {
-    Disarmed,
-    /// Armed before `create` is sent.
-    Unnamed,
-    /// The reaper has found the node by its prefix and is about to delete it.
-    Found(u8),
-    Named(u8),
-}
-
-/// The next thing that a contender does or waits for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Phase {
-    /// `try_acquire` reads before it writes.
-    Look,
-    Create(Slot),
-    /// The reply to `create` was lost.
-    Find(Slot),
-    /// Reads the note of the last holder, in the flight of `create`. Since that was applied, others may have come or gone.
-    ReadNote {
-        changed: bool,
-    },
-    /// Lists and decides: of its place in the queue, or, `Second`, of what it wants once it has that.
-    List(Slot),
-    /// The one of this number that it watched has gone. It reads the note of the last holder.
-    ReadNoteOf(u8),
-    /// Was passed the lock, and asks whether its own node is there.
-    CheckOwn,
-    /// The predecessor has gone. It lists again, or asks for those whom it has seen ahead.
-    Again,
-    /// Asks for those whom it has seen ahead, one after the other, and then for its own node. So many have been found.
-    Probe(Vec<bool>),
-    /// Reads the predecessor with a watch.
-    Watch(Kind, u8),
-    Sleep(Kind, u8),
-    /// Lists the leases with a watch.
-    WatchLeases,
-    SleepOnLeases {
-        changed: bool,
-    },
-    Hold,
-    /// Holds alone and shares, by a downgrade.
-    HoldBoth,
-    /// Deletes the first node and keeps the others.
-    Unlock,
-    /// Holds by the others.
-    HoldSecond,
-    /// Deletes whatever is claimed: released, withdrawn at a deadline, or by the reaper.
-    Clean,
-    /// Nothing will be sent any more.
-    Done,
-    /// The process died; its session has yet to expire.
-    Dead,
-}
-
-/// As what somebody believes to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
-    Alone,
-    Shared,
-    Permit,
-}
-
-/// One contender: what it does, what it knows, and its nodes on the server.
-///
-/// A contender is known by nothing but this, so that contenders can be sorted and states that differ only in who is who
-/// are one state.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Client {
-    pub(super) program: Program,
-    pub(super) phase: Phase,
-    pub(super) claims: [Claim; 3],
-    pub(super) nodes: Vec<Node>,
-    /// The session it has now.
-    pub(super) session: u8,
-    /// Whether its session has ended and it has not been told.
-    pub(super) ended: bool,
-    /// Whether it has taken its hold for lost.
-    pub(super) lost: bool,
-    /// Whether it leaves a note when its node goes.
-    pub(super) notes: bool,
-    pub(super) seen: Seen,
-}
-
-/// What a contender remembers of those ahead.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Seen(pub(super) Ahead);
-
-impl Ord for Seen {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Any order will do. Contenders that differ in nothing before this are rare.
-        format!("{self:?}").cmp(&format!("{other:?}"))
-    }
-}
-
-impl PartialOrd for Seen {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Client {
-    pub(super) fn new(program: Program) -> Self {
-        let phase = if program.only_tries() { Phase::Look } else { Phase::Create(Slot::First) };
-        Self {
-            program,
-            phase,
-            claims: [Claim::Disarmed; 3],
-            nodes: vec![],
-            session: 0,
-            ended: false,
-            lost: false,
-            notes: false,
-            seen: Seen(Ahead::nobody()),
-        }
-    }
-
-    /// What it would tell its user that it holds.
-    pub(super) fn hold(&self) -> Option<Hold> {
-        let by_second = if self.program == Program::Downgrade { Hold::Shared } else { Hold::Permit };
-        let hold = match (&self.phase, self.program) {
-            (Phase::Hold, Program::Read) => Hold::Shared,
-            (Phase::Hold, Program::FlatPermit) => Hold::Permit,
-            (Phase::Hold | Phase::HoldBoth, _) => Hold::Alone,
-            (
-                Phase::Create(Slot::Second) | Phase::Find(Slot::Second) | Phase::List(Slot::Second),
-                Program::Downgrade,
-            ) => Hold::Alone,
-            (Phase::Unlock | Phase::HoldSecond, _) => by_second,
-            _ => return None,
-        };
-        (!self.lost).then_some(hold)
-    }
-
-    pub(super) fn is_asleep(&self) -> bool {
-        matches!(self.phase, Phase::Sleep(..) | Phase::SleepOnLeases { .. })
-    }
-
-    pub(super) fn claim(&self, slot: Slot) -> Claim {
-        self.claims[slot as usize]
-    }
-
-    pub(super) fn set_claim(&mut self, slot: Slot, claim: Claim) {
-        self.claims[slot as usize] = claim;
-    }
-
-    /// The node whose name the contender knows, if it is on the server.
-    pub(super) fn node(&self, slot: Slot) -> Option<Node> {
-        let claim = self.claim(slot);
-        self.nodes.iter().copied().find(|node| node.slot == slot && claim == Claim::Named(node.number))
-    }
-
-    /// Gives up what it wants or has; whatever it may have created is cleaned up.
-    pub(super) fn give_up(&mut self) {
-        self.phase = Phase::Clean;
-        self.seen = Seen(Ahead::nobody());
-        self.finish_cleaning();
-    }
-
-    pub(super) fn finish_cleaning(&mut self) {
-        if self.phase == Phase::Clean && self.claims == [Claim::Disarmed; 3] {
-            self.phase = Phase::Done;
-        }
-    }
-
-    /// Learns that its session is gone, and with it everything that it had.
-    pub(super) fn end(&mut self) {
-        (self.phase, self.claims, self.ended) = (Phase::Done, [Claim::Disarmed; 3], false);
-        self.seen = Seen(Ahead::nobody());
-    }
-
-    /// Hears of what it has waited for.
-    pub(super) fn wake(&mut self) {
-        if let Phase::Sleep(_, number) | Phase::Watch(_, number) = self.phase {
-            self.seen.0.pop();
-            let notes = self.program == Program::Handoff;
-            self.phase = if notes { Phase::ReadNoteOf(number) } else { Phase::Again };
-        } else {
-            self.phase = Phase::List(Slot::Second);
-        }
-    }
-}
-
 /// Everything there is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
@@ -325,15 +140,22 @@ pub(super) struct State {
     pub(super) overtaken: bool,
     pub(super) replies_lost: u8,
     pub(super) leases_deleted: u8,
-    /// What the last holder that leaves notes has noted.
-    pub(super) released: Option<u8>,
-    /// The number before which nobody is any more, as contenders that were granted have told the others of their session.
-    pub(super) floor: Option<u8>,
+    /// The number of the last holder that leaves notes, and whether all nodes before its own had gone, as it has noted.
+    pub(super) released: Option<(u8, bool)>,
+    /// Which node of the path the queue is in: how often it was deleted and created again.
+    pub(super) incarnation: u8,
+    /// The number before which nobody is any more, as contenders that were granted have told the others of their session,
+    /// and the incarnation that it is of.
+    pub(super) floor: Option<(u8, u8)>,
+    /// What else they have told.
+    pub(super) uncontended: Uncontended,
 }
 
 impl State {
-    pub(super) fn new(programs: &[Program]) -> Self {
-        let clients = programs.iter().copied().map(Client::new).collect();
+    pub(super) fn new(programs: &[Program], kin: usize) -> Self {
+        let mut clients: Vec<Client> = programs.iter().copied().map(Client::new).collect();
+        clients[..kin].iter_mut().for_each(|client| client.kin = true);
+        clients.sort_unstable();
         Self {
             clients,
             next_numbers: [0; 2],
@@ -342,7 +164,9 @@ impl State {
             replies_lost: 0,
             leases_deleted: 0,
             released: None,
+            incarnation: 0,
             floor: None,
+            uncontended: Uncontended::default(),
         }
     }
 
@@ -355,6 +179,20 @@ impl State {
 
     pub(super) fn has(&self, kind: Kind, number: u8) -> bool {
         self.nodes(kind).any(|(_, node)| (node.kind, node.number) == (kind, number))
+    }
+
+    /// Whether the contender would find the node that it knows by this number. Only a name that is nothing but a number is
+    /// used again when the numbers begin anew.
+    pub(super) fn has_for(&self, i: usize, kind: Kind, number: u8) -> bool {
+        let is_named_anew = kind != Kind::Numbered && self.clients[i].incarnation != self.incarnation;
+        !is_named_anew && self.has(kind, number)
+    }
+
+    /// Deletes the node whose children queue, which is empty, and creates it again.
+    pub(super) fn begin_anew(&mut self) {
+        self.incarnation += 1;
+        self.next_numbers[0] = 0;
+        (self.granted_last, self.released) = (None, None);
     }
 
     /// A listing, as the server would send it.
@@ -374,7 +212,11 @@ impl State {
                 *next - 1
             }
         };
+        let incarnation = self.incarnation;
         let client = &mut self.clients[i];
+        if slot == Slot::First {
+            client.incarnation = incarnation;
+        }
         client.nodes.push(Node { slot, kind, number, session: client.session });
         client.nodes.sort_unstable();
         self.notify_of_leases(kind);
@@ -423,19 +265,68 @@ impl State {
 
     /// Notes that the contender was granted the place that it has in the queue.
     pub(super) fn note_grant(&mut self, i: usize) {
+        let Some(own) = self.granted(i) else { return };
+        let has_passed = |other: usize| self.clients[other].heir.is_some();
+        let overtaken = self.nodes(own.kind).any(|(other, node)| node.bars(&own) && !has_passed(other));
+        self.overtaken |= overtaken;
+        let client = &mut self.clients[i];
+        client.run = client.kin.then_some(own.number);
+        if own.kind.mode() == Mode::Exclusive {
+            self.floor =
+                self.granted_last.filter(|_| own.kind.names() == Names::MUTEX).map(|last| (self.incarnation, last));
+        }
+    }
+
+    /// Notes that the contender was passed the lock, by one of the run. Those before it in the run need not have gone.
+    pub(super) fn note_pass(&mut self, i: usize, run: u8) {
+        let Some(own) = self.granted(i) else { return };
+        let is_of_run = |other: usize| self.clients[other].heir.is_some_and(|heir| heir.run == run);
+        let overtaken = self.nodes(own.kind).any(|(other, node)| node.bars(&own) && !is_of_run(other));
+        self.overtaken |= overtaken;
+        self.clients[i].run = Some(run);
+    }
+
+    /// The place that was granted to the contender, noted as the last one.
+    fn granted(&mut self, i: usize) -> Option<Node> {
         let client = &self.clients[i];
         let (kind, Claim::Named(number)) = (client.program.kind(Slot::First), client.claim(Slot::First)) else {
-            return;
+            return None;
         };
-        let own = Node { slot: Slot::First, kind, number, session: client.session };
-        let mut overtaken = self.nodes(kind).any(|(_, other)| other.bars(&own));
         if kind.mode() == Mode::Exclusive {
-            overtaken |= self.granted_last.is_some_and(|last| last > number);
+            self.overtaken |= self.granted_last.is_some_and(|last| last > number);
             self.granted_last = self.granted_last.max(Some(number));
-            self.floor = self.granted_last.filter(|_| kind.names() == Names::MUTEX);
         }
-        self.overtaken |= overtaken;
+        Some(Node { slot: Slot::First, kind, number, session: client.session })
     }
+
+    /// Whether somebody of the run holds.
+    pub(super) fn goes_on(&self, run: u8) -> bool {
+        self.clients.iter().any(|client| client.run == Some(run))
+    }
+
+    /// The contenders that share the session of this one.
+    pub(super) fn session_of(&self, i: usize) -> Vec<usize> {
+        if !self.clients[i].kin {
+            return vec![i];
+        }
+        (0..self.clients.len()).filter(|other| self.clients[*other].kin).collect()
+    }
+
+    /// The contender of the same session that is directly behind this one and watches it.
+    pub(super) fn follower(&self, i: usize) -> Option<usize> {
+        let own = self.clients[i].node(Slot::First).filter(|_| self.clients[i].kin)?;
+        let follows = |client: &Client| {
+            client.kin
+                && client.phase == Phase::Sleep(own.kind, own.number)
+                && client.claim(Slot::First) == Claim::Named(own.number + 1)
+        };
+        self.clients.iter().position(follows)
+    }
+}
+
+/// What the library remembers of the grant of a number.
+pub(super) fn grant(incarnation: u8, number: u8) -> Grant {
+    Grant { incarnation: incarnation.into(), sequence: sequence(number) }
 }
 
 /// The number of a node, as the library reads it from its name.

@@ -2,13 +2,15 @@
 
 use zookeeper_client::Stat;
 
+use super::contender::{Claim, Client, Heir, Phase, Unordered};
 use super::protocol::Protocol;
-use super::server::{self, Claim, Client, Kind, Phase, Program, Seen, Slot, State};
+use super::server::{self, Kind, Node, Program, Slot, State};
 use crate::ahead::Ahead;
 use crate::leases::{self, Leases};
 use crate::node::{self, Names};
 use crate::queue::{Queue, Verdict};
 use crate::released::{self, Noted};
+use crate::uncontended::Expected;
 
 impl Protocol {
     pub(super) fn step(&self, state: &mut State, i: usize) {
@@ -21,7 +23,10 @@ impl Protocol {
                 let number = state.create(i, slot);
                 state.clients[i].set_claim(slot, Claim::Named(number));
                 state.clients[i].notes = !self.rules.notes_from_the_grant_on;
-                after_create(&state.clients[i], slot)
+                match state.clients[i].expected.0.take() {
+                    Some(expected) if self.is_met(state, expected, number) => self.grant(state, i),
+                    _ => after_create(&state.clients[i], slot),
+                }
             }
             Phase::Find(slot) => match self.find(state, i, slot) {
                 Some(number) => {
@@ -34,6 +39,9 @@ impl Protocol {
                 }
                 None => Phase::Create(slot),
             },
+            Phase::List(Slot::First) if !self.rules.expects_before_creation && self.follows_now(state, i) => {
+                self.grant(state, i)
+            }
             Phase::List(Slot::First) | Phase::Again => self.decide(state, i),
             Phase::ReadNote { changed } => self.decide_at_creation(state, i, changed),
             Phase::ReadNoteOf(predecessor) => {
@@ -41,17 +49,17 @@ impl Protocol {
                 let (noted, own) = (noted(state, 2), server::sequence(own_number(state, i)));
                 let predecessor = server::sequence(predecessor);
                 match (self.rules.admits)(&noted, predecessor, own, 1) {
-                    true => grant(state, i),
+                    true => self.grant(state, i),
                     false if (self.rules.passes)(noted.released, predecessor, own) => Phase::CheckOwn,
                     false => Phase::Again,
                 }
             }
             Phase::CheckOwn if self.rules.checks_own && client.node(Slot::First).is_none() => Phase::Clean,
-            Phase::CheckOwn => grant(state, i),
+            Phase::CheckOwn => self.grant(state, i),
             Phase::Probe(found) => self.probe(state, i, found),
             Phase::List(_) if client.program == Program::Downgrade => decide_on_downgrade(state, i),
             Phase::List(_) => self.decide_on_leases(state, i),
-            Phase::Watch(kind, number) if state.has(kind, number) => Phase::Sleep(kind, number),
+            Phase::Watch(kind, number) if state.has_for(i, kind, number) => Phase::Sleep(kind, number),
             Phase::Watch(..) => {
                 state.clients[i].wake();
                 state.clients[i].phase.clone()
@@ -60,6 +68,8 @@ impl Protocol {
                 Phase::SleepOnLeases { changed: false }
             }
             Phase::WatchLeases => Phase::List(Slot::Second),
+            // What was kept stands for nobody's hold any more.
+            Phase::Kept => Phase::Clean,
             Phase::Unlock => {
                 self.remove(state, i, Slot::First);
                 Phase::HoldSecond
@@ -85,7 +95,7 @@ impl Protocol {
         let kind = program.kind(Slot::First);
         let children = state.children(kind);
         match (self.rules.verdict)(&children, kind.names(), &own_name(state, i, Slot::First)) {
-            Verdict::Granted => grant(state, i),
+            Verdict::Granted => self.grant(state, i),
             Verdict::Behind { .. } if program.only_tries() => Phase::Clean,
             Verdict::Behind { predecessor } => {
                 let position = children.iter().position(|child| child == predecessor);
@@ -106,7 +116,7 @@ impl Protocol {
         // The creation was transaction 1.
         let (noted, own) = (noted(state, if changed { 2 } else { 1 }), server::sequence(own_number(state, i)));
         if (self.rules.admits)(&noted, own.before(), own, 1) {
-            return grant(state, i);
+            return self.grant(state, i);
         }
         let name = |_| match own_number(state, i).checked_sub(1) {
             Some(number) => server::name_for_others(Kind::Numbered, number),
@@ -114,7 +124,7 @@ impl Protocol {
         };
         let ahead = Ahead::number_before(own, name);
         let (kind, number) = ahead.predecessor().map(|(_, name)| server::remembered(name)).expect("BUG: nobody ahead");
-        state.clients[i].seen = Seen(ahead);
+        state.clients[i].seen = Unordered(ahead);
         Phase::Watch(kind, number)
     }
 
@@ -123,7 +133,7 @@ impl Protocol {
         let client = &mut state.clients[i];
         let asked = client.seen.0.names().nth(found.len()).map(server::remembered);
         if let Some((kind, number)) = asked {
-            found.push(state.has(kind, number));
+            found.push(state.has_for(i, kind, number));
             return Phase::Probe(found);
         }
         if self.rules.checks_own && client.node(Slot::First).is_none() {
@@ -131,7 +141,7 @@ impl Protocol {
         }
         client.seen.0.keep(&found);
         match client.seen.0.predecessor().map(|(_, name)| server::remembered(name)) {
-            _ if client.seen.0.is_nobody() => grant(state, i),
+            _ if client.seen.0.is_nobody() => self.grant(state, i),
             Some((kind, number)) => Phase::Watch(kind, number),
             None => Phase::List(Slot::First),
         }
@@ -187,11 +197,12 @@ impl Protocol {
             }
             let client = &mut state.clients[i];
             client.set_claim(slot, Claim::Unnamed);
+            client.expected = Unordered(None);
             client.phase = if self.rules.finds_before_repeating { Phase::Find(slot) } else { Phase::Create(slot) };
             return;
         }
-        if applied {
-            remove_named(state, i, slot);
+        if applied && self.may_go(state, i) {
+            self.remove_named(state, i, slot);
         }
         // A node that was found is looked for again, one whose name is known is deleted again.
         if let Claim::Found(_) = state.clients[i].claim(slot) {
@@ -199,28 +210,104 @@ impl Protocol {
         }
     }
 
+    /// Lets the one directly behind hold, before our own node has gone.
+    pub(super) fn pass(&self, state: &mut State, i: usize) {
+        let (Some(j), Some(run)) = (state.follower(i), state.clients[i].run) else {
+            unreachable!("BUG: there is nobody to pass the lock on to")
+        };
+        let (kind, number) = (state.clients[j].program.kind(Slot::First), own_number(state, j));
+        state.clients[i].give_up();
+        state.clients[i].heir = Some(Heir { kind, number, run });
+        state.note_pass(j, run);
+        let client = &mut state.clients[j];
+        client.seen = Unordered(Ahead::nobody());
+        client.notes = client.program == Program::Handoff;
+        client.phase = Phase::Hold;
+    }
+
+    /// Whether the node of a contender may be deleted. Of one that has passed the lock on it may not while it stands for
+    /// whoever has that by now.
+    fn may_go(&self, state: &State, i: usize) -> bool {
+        let client = &state.clients[i];
+        let is_needed = |heir: Heir| {
+            let lacks_own = !state.has(heir.kind, heir.number) && client.node(Slot::First).is_some();
+            self.rules.keeps_node && lacks_own && state.goes_on(heir.run)
+        };
+        !client.heir.is_some_and(is_needed)
+    }
+
+    /// Deletes the node that a claim names, if it is there, and leaves a note in its stead if it was that of a holder.
+    fn remove_named(&self, state: &mut State, i: usize, slot: Slot) {
+        let is_there = state.clients[i].node(slot).is_some();
+        if let (true, true, Claim::Named(number)) = (state.clients[i].notes, is_there, state.clients[i].claim(slot)) {
+            // Whoever passes the lock on leaves that to the next one, unless there is none any more. Once one behind has left
+            // a note, the data have another version than the one to be replaced.
+            let is_passed_on = |heir: Heir| state.has(heir.kind, heir.number);
+            let is_before = |node: Node| node.number < number;
+            let goes_later = |client: &Client| client.heir.is_some() && client.node(slot).is_some_and(is_before);
+            let is_last = !self.rules.tells_of_those_before || !state.clients.iter().any(goes_later);
+            if !state.clients[i].heir.is_some_and(is_passed_on) {
+                state.released = state.released.max(Some((number, is_last)));
+            }
+        }
+        delete_named(state, i, slot);
+    }
+
+    /// Lets the contender hold, or go on to what it wanted the lock for.
+    fn grant(&self, state: &mut State, i: usize) -> Phase {
+        let program = state.clients[i].program;
+        state.clients[i].seen = Unordered(Ahead::nobody());
+        state.clients[i].notes = program == Program::Handoff;
+        if program != Program::FlatPermit {
+            state.note_grant(i);
+        }
+        if self.expects && program.may_probe() {
+            let grant = server::grant(state.clients[i].incarnation, own_number(state, i));
+            state.uncontended.granted(grant);
+            // Whether it is worth while to rely on the next number is left open.
+            state.uncontended.disturbed();
+            if !self.rules.waits_for_parting {
+                state.uncontended.gone(grant);
+            }
+        }
+        if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
+    }
+
+    /// Whether a contender holds because it follows the grant that was `expected`. The watch of the lock's node is set anew
+    /// at every moment, and has fired when that node is another by now.
+    fn is_met(&self, state: &State, expected: Expected, number: u8) -> bool {
+        expected.is_met(server::sequence(number), (self.rules.watched)(expected, state.incarnation.into()))
+    }
+
+    /// Whether a contender that has its node follows the last grant, as far as is known by now.
+    fn follows_now(&self, state: &State, i: usize) -> bool {
+        let expected = state.uncontended.expected();
+        expected.is_some_and(|expected| self.is_met(state, expected, own_number(state, i)))
+    }
+
     pub(super) fn remove(&self, state: &mut State, i: usize, slot: Slot) {
+        if !self.may_go(state, i) {
+            // Whoever holds by then leaves a note.
+            (state.clients[i].phase, state.clients[i].notes) = (Phase::Kept, false);
+            return;
+        }
         let claim = match state.clients[i].claim(slot) {
             Claim::Unnamed => self.find(state, i, slot).map_or(Claim::Disarmed, Claim::Found),
-            _ => {
-                remove_named(state, i, slot);
+            claim => {
+                self.remove_named(state, i, slot);
+                if let (Claim::Named(number), Slot::First, true) = (claim, slot, self.expects) {
+                    // A note would have disturbed the watch.
+                    let grant = server::grant(state.clients[i].incarnation, number);
+                    if state.clients[i].program != Program::Handoff {
+                        state.uncontended.gone(grant);
+                    }
+                }
                 Claim::Disarmed
             }
         };
         state.clients[i].set_claim(slot, claim);
         state.clients[i].finish_cleaning();
     }
-}
-
-/// Lets the contender hold, or go on to what it wanted the lock for.
-fn grant(state: &mut State, i: usize) -> Phase {
-    let program = state.clients[i].program;
-    state.clients[i].seen = Seen(Ahead::nobody());
-    state.clients[i].notes = program == Program::Handoff;
-    if program != Program::FlatPermit {
-        state.note_grant(i);
-    }
-    if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
 }
 
 /// Notes whom the contender sees ahead in a listing.
@@ -230,13 +317,15 @@ fn remember(state: &mut State, i: usize) {
         state.nodes(kind).map(|(_, node)| server::name_for_others(node.kind, node.number)).collect();
     let own = server::name_for_others(kind, own_number(state, i));
     let ahead = Queue::from_children(&children, kind.names()).ahead_of(&own);
-    state.clients[i].seen = Seen(ahead.expect("BUG: a contender behind another is not in the listing"));
+    state.clients[i].seen = Unordered(ahead.expect("BUG: a contender behind another is not in the listing"));
 }
 
 /// Whom a contender has seen ahead, without those of whom others of its session know better.
 pub(super) fn ahead_now(state: &State, i: usize) -> Ahead {
     let mut ahead = state.clients[i].seen.0.clone();
-    if let Some(floor) = state.floor {
+    if let Some((incarnation, floor)) = state.floor
+        && incarnation == state.clients[i].incarnation
+    {
         ahead.raise(server::sequence(floor));
     }
     ahead
@@ -245,12 +334,12 @@ pub(super) fn ahead_now(state: &State, i: usize) -> Ahead {
 /// The contender with the number before, if it is one whose name others of its session know.
 pub(super) fn directly_ahead(state: &State, i: usize) -> Option<(Kind, u8)> {
     let number = own_number(state, i).checked_sub(1)?;
-    state.has(Kind::Lock, number).then_some((Kind::Lock, number))
+    state.has_for(i, Kind::Lock, number).then_some((Kind::Lock, number))
 }
 
 /// The data of the lock's node, and what else is read with it, after the transaction `changed`.
 fn noted(state: &State, changed: i64) -> Noted {
-    let data = state.released.map(|number| released::note(server::sequence(number)));
+    let data = state.released.map(|(number, is_last)| released::note(server::sequence(number), is_last));
     let children = state.nodes(Kind::Lock).count().try_into().expect("BUG: too many nodes");
     let cversion = 2 * i32::from(state.created()) - children;
     let stat = Stat { pzxid: changed, cversion, num_children: children, ..stat_of(0) };
@@ -264,12 +353,8 @@ fn own_number(state: &State, i: usize) -> u8 {
     }
 }
 
-/// Deletes the node that a claim names, if it is there, and leaves a note in its stead if it was that of a holder.
-pub(super) fn remove_named(state: &mut State, i: usize, slot: Slot) {
-    let is_there = state.clients[i].node(slot).is_some();
-    if let (true, true, Claim::Named(number)) = (state.clients[i].notes, is_there, state.clients[i].claim(slot)) {
-        state.released = Some(number);
-    }
+/// Deletes the node that a claim names, if it is there.
+pub(super) fn delete_named(state: &mut State, i: usize, slot: Slot) {
     if let Claim::Named(number) | Claim::Found(number) = state.clients[i].claim(slot) {
         state.delete(i, |node| (node.slot, node.number) == (slot, number));
     }

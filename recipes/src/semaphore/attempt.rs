@@ -235,7 +235,7 @@ impl Drop for Attempt<'_> {
 
 impl Lease {
     fn into_guard(self, session: &Session, losses: u64) -> LockGuard {
-        let claim = Claim::armed(session, Remains::Node { path: self.path, handoff: None });
+        let claim = Claim::armed(session, Remains::Node { path: self.path, handoff: None, heir: None });
         LockGuard::new(Hold::new(claim, self.token, losses))
     }
 }

@@ -116,9 +116,9 @@ async fn whoever_waits_behind_one_that_gives_up_or_goes_waits_for_the_one_before
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_somebody_has_deleted_is_told_so_when_its_turn_comes_and_lets_the_next_in() {
     let lab = Lab::open().await;
-    let session = lab.session().await;
+    let (session, other) = (lab.session().await, lab.session().await);
     let held = handoff(&session).acquire().await.unwrap();
-    let mut waiting = queue(&lab, [handoff(&session), handoff(&session)].map(AnyLock::from)).await;
+    let mut waiting = queue(&lab, [handoff(&other), handoff(&session)].map(AnyLock::from)).await;
     lab.raw.delete(&format!("{PATH}/lock-0000000001"), None).await.unwrap();
     held.release().await.unwrap();
     let last = soon("the one behind it", waiting.remove(1)).await.unwrap().unwrap();
@@ -252,4 +252,53 @@ async fn a_try_that_came_second_takes_nothing_and_leaves_nothing() {
         assert_eq!(lab.children(PATH).await, Vec::<String>::new());
     }
     assert!(held > 0 && refused > 0, "{held} held, {refused} were refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_repeated_leaves_alone_whoever_has_the_number_by_then() {
+    let lab = Lab::open().await;
+    let (server, chroot) = lab.connect_string().split_once('/').unwrap();
+    let proxy = Proxy::start(server).await.unwrap();
+    let cluster = format!("{}/{chroot}", proxy.connect_string());
+    let session = Session::connect(&cluster, SessionConfig::default()).await.unwrap();
+    let held = handoff(&session).acquire().await.unwrap();
+    let path = held.path().to_owned();
+    proxy.swallow_replies();
+    let releasing = tokio::spawn(held.release());
+    lab.until_children(PATH, 0).await;
+    // As the server does with a container that has become empty.
+    lab.raw.delete(PATH, None).await.unwrap();
+    let other = lab.session().await;
+    let holds = handoff(&other).acquire().await.unwrap();
+    assert_eq!(holds.path(), path, "the numbers have begun anew");
+    proxy.cut();
+    proxy.deliver();
+    soon("the release", releasing).await.unwrap().unwrap();
+    assert_eq!(lab.children(PATH).await.len(), 1);
+    holds.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_does_not_take_for_its_own_the_node_that_has_its_number_by_then() {
+    let lab = Lab::open().await;
+    let (one, other, third) = (lab.session().await, lab.session().await, lab.session().await);
+    let held = handoff(&one).acquire().await.unwrap();
+    let mut waiting = queue(&lab, [AnyLock::from(handoff(&other)), handoff(&third).into()]).await;
+    // All at once, so that nobody can look in between.
+    let mut transaction = lab.raw.new_multi_writer();
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for i in [2, 1, 0] {
+        transaction.add_delete(&format!("{PATH}/lock-{i:010}"), None).unwrap();
+    }
+    transaction.add_delete(PATH, None).unwrap();
+    transaction.add_create(PATH, b"released-0000000001", &mode).unwrap();
+    for i in [1, 2] {
+        transaction.add_create(&format!("{PATH}/lock-{i:010}"), b"", &mode).unwrap();
+    }
+    transaction.commit().await.unwrap();
+    for waiting in waiting.drain(..) {
+        let deleted = soon("the answer", waiting).await.unwrap();
+        assert!(matches!(deleted, Err(Error::NodeDeleted { .. })), "{deleted:?}");
+    }
+    drop(held);
 }

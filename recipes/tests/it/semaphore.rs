@@ -310,29 +310,30 @@ async fn any_task_may_release_a_semaphore_mutex_and_its_holder_may_not_enter_twi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_uncontended_cycle_costs_six_requests_and_one_read_more_with_a_shared_count() {
+async fn an_uncontended_cycle_costs_five_requests_and_one_read_more_with_a_shared_count() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 4).unwrap();
     let counted = Semaphore::with_count(&session, PATH, &count).unwrap();
     counted.acquire().await.unwrap().release().await.unwrap();
     let requests = || session.traffic().requests;
+    // The second turn in a row is taken with a watch, and those after it without a look.
     let before = requests();
     let held = semaphore(&session, 4).acquire().await.unwrap();
-    assert_eq!(requests() - before, 5);
-    held.release().await.unwrap();
     assert_eq!(requests() - before, 6);
-
-    let before = requests();
-    semaphore(&session, 4).acquire_many(4).await.unwrap().release().await.unwrap();
-    assert_eq!(requests() - before, 6 + 2 * 3);
-
-    let before = requests();
-    counted.acquire().await.unwrap().release().await.unwrap();
+    held.release().await.unwrap();
     assert_eq!(requests() - before, 7);
 
     let before = requests();
+    semaphore(&session, 4).acquire_many(4).await.unwrap().release().await.unwrap();
+    assert_eq!(requests() - before, 5 + 2 * 3);
+
+    let before = requests();
+    counted.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(requests() - before, 6);
+
+    let before = requests();
     semaphore(&session, 4).try_acquire().await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(requests() - before, 8);
+    assert_eq!(requests() - before, 7);
     assert_eq!(session.traffic().notifications, 0);
 }

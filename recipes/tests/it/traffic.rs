@@ -6,24 +6,28 @@ use zk_recipes::{Session, SessionConfig, Traffic};
 use crate::support::{RECIPES, Recipe, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_uncontended_cycle_costs_three_requests_as_a_queue_six_with_leases_and_two_as_a_fixed_node() {
+async fn an_uncontended_cycle_costs_two_requests_as_a_mutex_or_fixed_node_three_as_a_queue_and_five_with_leases() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    // The second time a mutex is watched, so that from the third time on nobody need look.
     for (recipe, requests) in [
-        (Recipe::Mutex, 3),
-        (Recipe::Cohort, 3),
-        (Recipe::Read, 3),
-        (Recipe::Write, 3),
-        (Recipe::SemaphoreMutex, 6),
-        (Recipe::Semaphore, 6),
-        (Recipe::Naive, 2),
+        (Recipe::Mutex, [4, 2, 2]),
+        (Recipe::Cohort, [4, 2, 2]),
+        (Recipe::Handoff, [3, 3, 3]),
+        (Recipe::Read, [3, 3, 3]),
+        (Recipe::Write, [3, 3, 3]),
+        (Recipe::SemaphoreMutex, [7, 5, 5]),
+        (Recipe::Semaphore, [7, 5, 5]),
+        (Recipe::Naive, [2, 2, 2]),
     ] {
         let lock = recipe.lock(&session, recipe.path());
         lock.acquire().await.unwrap().release().await.unwrap();
-        let before = session.traffic();
-        lock.acquire().await.unwrap().release().await.unwrap();
-        assert_eq!(session.traffic().requests - before.requests, requests, "{recipe:?}");
-        assert_eq!(session.traffic().notifications, before.notifications);
+        for requests in requests {
+            let before = session.traffic();
+            lock.acquire().await.unwrap().release().await.unwrap();
+            assert_eq!(session.traffic().requests - before.requests, requests, "{recipe:?}");
+            assert_eq!(session.traffic().notifications, before.notifications);
+        }
     }
 }
 
@@ -89,20 +93,28 @@ async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_no
     }
 }
 
-/// What it takes a lock to go through the hands of so many waiters of one session.
-async fn cost(recipe: Recipe, waiters: u64) -> Traffic {
+/// What it takes a lock to go through the hands of so many waiters, of so many sessions in turn.
+async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let mut locks = Vec::new();
+    for _ in 0..sessions {
+        let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+        locks.push((recipe.lock(&session, recipe.path()), session));
+    }
+    let traffic = || {
+        let mut total = Traffic::default();
+        locks.iter().for_each(|(_, session)| total += session.traffic());
+        total
+    };
     let watched = async |watches| {
         until("all waiters watch", async || server.metric("zk_watch_count").await.unwrap() >= watches).await;
     };
-    let lock = recipe.lock(&session, recipe.path());
-    let mut held = lock.acquire().await.unwrap();
-    let before = session.traffic();
+    let mut held = locks[0].0.acquire().await.unwrap();
+    let before = traffic();
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
-    for waiting in 0..waiters {
-        // The first two find somebody there, and the others reckon with that.
-        watched(waiting.min(2)).await;
+    for (waiting, (lock, _)) in (0..waiters).zip(locks.iter().cycle().skip(1)) {
+        // The first find somebody there, and the others of their session reckon with that.
+        watched(waiting).await;
         let (lock, granted) = (lock.clone(), granted.clone());
         tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
     }
@@ -112,7 +124,7 @@ async fn cost(recipe: Recipe, waiters: u64) -> Traffic {
         held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
     }
     held.release().await.unwrap();
-    let after = session.traffic();
+    let after = traffic();
     Traffic {
         requests: after.requests - before.requests,
         notifications: after.notifications - before.notifications,
@@ -123,9 +135,10 @@ async fn cost(recipe: Recipe, waiters: u64) -> Traffic {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handoff_mutex_is_handed_over_by_the_same_requests_and_bytes_however_many_wait() {
-    let (few, many) = tokio::join!(cost(Recipe::Handoff, 5), cost(Recipe::Handoff, 150));
-    // The creation, the watch, the note, the release; and the first look at the note, and the release of the first holder.
-    assert_eq!((few.requests, many.requests), (5 * 4 + 2, 150 * 4 + 2));
+    let (few, many) = tokio::join!(cost(Recipe::Handoff, 2, 5), cost(Recipe::Handoff, 2, 150));
+    // The creation, the watch, the note, the release; and the first look at the note of either session, and the release of
+    // the first holder.
+    assert_eq!((few.requests, many.requests), (5 * 4 + 3, 150 * 4 + 3));
     assert_eq!((few.notifications, many.notifications), (5, 150));
     let bytes = |cost: Traffic| cost.bytes_sent + cost.bytes_received;
     assert!(bytes(many) / 150 <= bytes(few) / 5, "{few:?} {many:?}");
@@ -133,7 +146,7 @@ async fn a_handoff_mutex_is_handed_over_by_the_same_requests_and_bytes_however_m
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mutex_is_handed_over_within_a_session_without_a_listing_by_most_of_many_waiters() {
-    let many = cost(Recipe::Mutex, 150).await;
+    let many = cost(Recipe::Mutex, 1, 150).await;
     assert_eq!(many.notifications, 150);
     // One listing each, of half of the contenders on average, would be 4 500 bytes. Those that join at the same moment may
     // miss each other, and list.

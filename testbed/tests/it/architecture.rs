@@ -102,6 +102,7 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "recipes/src/queue.rs",
         "recipes/src/ahead.rs",
         "recipes/src/released.rs",
+        "recipes/src/uncontended.rs",
         "recipes/src/leases.rs",
         "recipes/src/node.rs",
         "recipes/src/liveness.rs",

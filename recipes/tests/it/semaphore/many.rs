@@ -175,15 +175,18 @@ async fn a_wait_for_permits_watches_the_leases_and_the_count_and_leaves_no_watch
     let watches = async || server.metric("zk_watch_count").await.unwrap();
     let held = semaphore.acquire().await.unwrap();
     assert_eq!(watches().await, 0, "nobody is waited for");
+    // From the second turn on, the node in which the turns queue is watched, too, for as long as the semaphore is used.
     let waiting = acquiring(&semaphore);
-    until("both are watched", async || watches().await == 2).await;
+    until("both are watched", async || watches().await == 2 + 1).await;
     waiting.abort();
-    until("the watches are gone", async || watches().await == 0).await;
+    until("the watches are gone", async || watches().await == 1).await;
     let waiting = acquiring(&semaphore);
-    until("both are watched", async || watches().await == 2).await;
+    until("both are watched", async || watches().await == 2 + 1).await;
     held.release().await.unwrap();
     soon("the permit", waiting).await.unwrap().unwrap().release().await.unwrap();
-    until("the watches are gone", async || watches().await == 0).await;
+    until("the watches are gone", async || watches().await == 1).await;
+    drop(semaphore);
+    until("the last is gone", async || watches().await == 0).await;
 }
 
 /// Drops an acquire of two permits after 1, 2, … polls until it is done or idle by then; each time, nothing of it is

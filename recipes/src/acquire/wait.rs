@@ -1,0 +1,220 @@
+//! What a contender does from its first look at the queue to its grant: decide, watch, look again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::try_join_all;
+use tracing::warn;
+use zookeeper_client::{Error as ClientError, Stat};
+
+use super::{LockQueue, Place, Seen};
+use crate::ahead::Ahead;
+use crate::error::Error;
+use crate::node::{self, Mode, Naming, Sequence};
+use crate::queue::Queue;
+use crate::relay::{Baton, Member};
+use crate::released::Noted;
+use crate::wire::{Fired, retry_lost_reply};
+
+/// What a waiter hears of the one that it watches.
+enum Event {
+    Fired(Fired),
+    /// It has passed the lock on to us.
+    Passed(Baton),
+}
+
+impl LockQueue {
+    /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
+    pub(crate) async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
+        let _waiting = self.known.arrivals.wait();
+        while !seen.ahead.is_nobody() {
+            let Some((predecessor, name)) = seen.ahead.predecessor() else {
+                seen = self.list_ahead(place, seen.noted_version).await?;
+                continue;
+            };
+            let name = name.to_owned();
+            match self.watch(place, &name, &mut seen.before).await? {
+                Event::Passed(baton) => {
+                    let (losses, noted_version) = (baton.losses, baton.noted_version);
+                    return Ok(Seen { baton: Some(baton), ..Seen::new(Ahead::nobody(), losses, noted_version) });
+                }
+                Event::Fired(Fired::Deleted) => {
+                    seen.ahead.pop();
+                    seen = self.look_again(place, predecessor, seen).await?;
+                }
+                Event::Fired(Fired::Otherwise) => {}
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Waits for a contender to go or to pass the lock on, or for something else to happen to it. Forgets what was known
+    /// of it `before` without a look if its node turns out to be another.
+    async fn watch(&self, place: &Place, name: &str, before: &mut Option<Arc<Member>>) -> Result<Event, Error> {
+        let path = node::child(&self.parent, name);
+        let (stat, watch) = match retry_lost_reply(|| self.session.wire().watch(&path)).await {
+            Ok((_, stat, watch)) => (stat, watch),
+            // It went before we looked.
+            Err(ClientError::NoNode) => {
+                *before = None;
+                self.known.note_busy(false);
+                return Ok(Event::Fired(Fired::Deleted));
+            }
+            Err(error) => return Err(self.session.explain("watch", &path, error)),
+        };
+        self.known.note_busy(true);
+        if before.is_none() {
+            *before = self.before(place);
+        }
+        // A younger one is of a node where the numbers have begun anew.
+        let (czxid, own) = (stat.czxid, place.token.get());
+        before.take_if(|before| before.name != name || before.czxid != czxid || czxid > own);
+        let Some(before) = before else { return Ok(Event::Fired(watch.fired().await)) };
+        // Its node was there when ours was, too, and has the number before: nobody is in between.
+        if let Some(incarnation) = before.incarnation.get() {
+            place.incarnation.get_or_init(|| *incarnation);
+        }
+        let passed = before.follow(node::child(&self.parent, &place.name));
+        let mut fired = Box::pin(watch.fired());
+        tokio::select! {
+            biased;
+            Ok(baton) = passed => {
+                // It will fire soon. To take it back would cost a request.
+                tokio::spawn(fired);
+                Ok(Event::Passed(baton))
+            }
+            fired = &mut fired => Ok(Event::Fired(fired)),
+        }
+    }
+
+    /// Looks at who is still ahead after the `predecessor` has gone: by what the last holder has left, by asking for the
+    /// few that were seen before, or else by a listing.
+    async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
+        seen.losses = self.session.liveness().losses();
+        if self.naming == Naming::Numbered {
+            let noted = self.read_note(place).await?;
+            seen.noted_version = noted.version_to_replace();
+            place.incarnation.get_or_init(|| noted.incarnation);
+            let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
+            if is_admitted || noted.passes(predecessor, place.sequence, place.token.get()) {
+                // Others may have given up behind us. Then we have to ask for our own node, after the note.
+                let is_there = is_admitted || self.are_present(&[], place).await? == [true];
+                seen.ahead = Ahead::nobody();
+                return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
+            }
+        }
+        if let Some(incarnation) = seen.before.take().and_then(|before| before.incarnation.get().copied()) {
+            // Its node was there when ours was, too.
+            place.incarnation.get_or_init(|| incarnation);
+        }
+        if let Some(floor) = place.incarnation.get().and_then(|incarnation| self.known.floor(*incarnation)) {
+            seen.ahead.raise(floor);
+        }
+        // Whoever goes on in its own place was not seen before.
+        if self.names.may_downgrade() || !seen.ahead.is_complete() || !seen.ahead.is_cheap_to_probe() {
+            return self.list_ahead(place, seen.noted_version).await;
+        }
+        // Our own node last: if it is there when all ahead of it have gone, it holds.
+        let ahead: Vec<&str> = seen.ahead.names().collect();
+        let present = self.are_present(&ahead, place).await?;
+        let Some((true, ahead)) = present.split_last() else {
+            return Err(self.node_deleted(place));
+        };
+        seen.ahead.keep(ahead);
+        Ok(seen)
+    }
+
+    /// Which of these nodes are there, and last whether our own is. Asked for in one flight, in this order; after a lost
+    /// reply all of them again, as the order is what the answers are worth.
+    async fn are_present(&self, names: &[&str], place: &Place) -> Result<Vec<bool>, Error> {
+        let names = names.iter().copied().chain([place.name.as_str()]);
+        let paths: Vec<String> = names.map(|name| node::child(&self.parent, name)).collect();
+        let stats = retry_lost_reply(|| try_join_all(paths.iter().map(|path| self.session.wire().stat(path)))).await;
+        let mut stats = stats.map_err(|error| self.session.explain("read", &self.parent, error))?;
+        // Where the numbers have begun anew, a name that is nothing but a number may be another's.
+        stats.last_mut().and_then(|own| own.take_if(|own| own.czxid != place.token.get()));
+        Ok(stats.iter().map(Option::is_some).collect())
+    }
+
+    /// What the last holder has left.
+    pub(super) async fn read_note(&self, place: &Place) -> Result<Noted, Error> {
+        match retry_lost_reply(|| self.session.wire().data(&self.parent)).await {
+            Ok((data, stat)) => Ok(Noted::new(&data, &stat)),
+            // It is there as long as our node is.
+            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
+            Err(error) => Err(self.session.explain("read", &self.parent, error)),
+        }
+    }
+
+    /// Who is ahead of us, by a listing.
+    pub(super) async fn list_ahead(&self, place: &Place, noted_version: Option<i32>) -> Result<Seen, Error> {
+        let losses = self.session.liveness().losses();
+        match retry_lost_reply(|| self.session.wire().children_and_stat(&self.parent)).await {
+            Ok((children, stat)) => self.see(place, &children, &stat, noted_version, losses),
+            Err(ClientError::NoNode) => Err(self.node_deleted(place)),
+            Err(error) => Err(self.session.explain("list", &self.parent, error)),
+        }
+    }
+
+    pub(super) fn see(
+        &self,
+        place: &Place,
+        children: &[String],
+        stat: &Stat,
+        noted_version: Option<i32>,
+        losses: u64,
+    ) -> Result<Seen, Error> {
+        let queue = Queue::from_children(children, self.names);
+        self.report_foreign(&queue);
+        let is_there = stat.czxid < place.token.get();
+        let ahead = queue.ahead_of(&place.name).filter(|_| is_there).ok_or_else(|| self.node_deleted(place))?;
+        place.incarnation.get_or_init(|| stat.czxid);
+        Ok(Seen::new(ahead, losses, noted_version))
+    }
+
+    pub(super) fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
+        let is_admitted = noted.admits(place.sequence.before(), place.sequence, place.token.get());
+        let ahead = if is_admitted { Ahead::nobody() } else { self.number_before(place) };
+        let noted_version = noted.version_to_replace();
+        if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
+            warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
+        }
+        place.incarnation.get_or_init(|| noted.incarnation);
+        Seen::new(ahead, losses, noted_version)
+    }
+
+    /// The one directly ahead, if its name is known without a look: by its number, or because it is of our session.
+    pub(super) fn directly_ahead(&self, place: &Place) -> Option<Ahead> {
+        if self.naming == Naming::Numbered {
+            return Some(self.number_before(place));
+        }
+        let before = self.before(place)?;
+        Some(Ahead::directly(before.sequence, before.name.clone()))
+    }
+
+    /// The contender of our session that has the number before.
+    pub(super) fn before(&self, place: &Place) -> Option<Arc<Member>> {
+        self.known.member(place.sequence.before())
+    }
+
+    /// Whoever is ahead if it is one that leaves notes, too.
+    fn number_before(&self, place: &Place) -> Ahead {
+        let marker = self.names.marker(Mode::Exclusive);
+        Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
+    }
+
+    fn node_deleted(&self, place: &Place) -> Error {
+        Error::NodeDeleted { path: node::child(&self.parent, &place.name) }
+    }
+
+    fn report_foreign(&self, queue: &Queue<'_>) {
+        if let Some(child) = queue.foreign()
+            && !self.foreign_reported.swap(true, Ordering::Relaxed)
+        {
+            warn!(
+                lock = self.parent,
+                child, "ignoring a child that is no contender; Apache Curator clients would queue behind it"
+            );
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The hand-over to whoever is directly behind and of the same session, before the server knows of it.
+//!
+//! A session that holds may choose which of its contenders has the lock, if only one at a time has it and nobody else can
+//! be granted meanwhile. Nobody else can as long as a node of the session stands in the queue before theirs. So the
+//! contender that releases passes the hold on at once to the one whose number comes next, and deletes its own node in a
+//! transaction that fails if that one's node is missing. If it fails, somebody deleted the node of the one that holds
+//! now; then the node that was to go is kept in its stead, until nobody of the [`Run`] holds any more.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::known::Known;
+use crate::node::Sequence;
+use crate::remains::Remains;
+use crate::session::Session;
+
+/// A contender as others of its session know it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) sequence: Sequence,
+    pub(crate) name: String,
+    /// The transaction that created its node.
+    pub(crate) czxid: i64,
+    /// Which node of the path its number is of, once it knows.
+    pub(crate) incarnation: Arc<OnceLock<i64>>,
+    follower: Mutex<Option<Follower>>,
+}
+
+/// The one directly behind a contender, who waits for it.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// The path of its node.
+    pub(crate) path: String,
+    baton: oneshot::Sender<Baton>,
+}
+
+impl Member {
+    pub(crate) fn new(sequence: Sequence, name: String, czxid: i64, incarnation: Arc<OnceLock<i64>>) -> Self {
+        Self { sequence, name, czxid, incarnation, follower: Mutex::default() }
+    }
+
+    /// Lets whoever has its node at `path` be the next to hold. It is the caller's to make sure that this node and the
+    /// member's are of one parent, with nobody in between. Without an answer the member ended otherwise.
+    pub(crate) fn follow(&self, path: String) -> oneshot::Receiver<Baton> {
+        let (baton, passed) = oneshot::channel();
+        *lock(&self.follower) = Some(Follower { path, baton });
+        passed
+    }
+
+    /// Who waits for this one now.
+    pub(crate) fn follower(&self) -> Option<Follower> {
+        lock(&self.follower).take().filter(|follower| !follower.baton.is_closed())
+    }
+}
+
+impl Follower {
+    /// Passes the hold on. If the follower has given up meanwhile, the hold ends.
+    pub(crate) fn pass(self, baton: Baton) {
+        drop(self.baton.send(baton));
+    }
+}
+
+/// A contender's entry among those that others of its session know. Dropped, it is taken out.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    known: Arc<Known>,
+    member: Arc<Member>,
+}
+
+impl Membership {
+    pub(crate) fn new(known: &Arc<Known>, member: Member) -> Self {
+        let member = Arc::new(member);
+        known.enter(&member);
+        Self { known: Arc::clone(known), member }
+    }
+
+    pub(crate) fn follower(&self) -> Option<Follower> {
+        self.member.follower()
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.known.leave(&self.member);
+    }
+}
+
+/// What whoever holds passes on. Dropped, the hold ends.
+#[derive(Debug)]
+pub(crate) struct Baton {
+    run: Arc<Run>,
+    /// The session's count of losses before the first of the run was granted.
+    pub(crate) losses: u64,
+    /// The version of the data of the lock's node, if a note may replace them.
+    pub(crate) noted_version: Option<i32>,
+}
+
+/// Holds of one session that followed each other without a gap.
+#[derive(Debug)]
+pub(crate) struct Run {
+    session: Session,
+    /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
+    kept: Mutex<Option<Vec<Remains>>>,
+    /// How many have passed the hold on whose nodes are not known to have gone.
+    passing: AtomicUsize,
+}
+
+impl Baton {
+    /// That of the first of a run, who was granted by the server.
+    pub(crate) fn new(session: &Session, losses: u64) -> Self {
+        let run = Run { session: session.clone(), kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(0) };
+        Self { run: Arc::new(run), losses, noted_version: None }
+    }
+
+    /// The run, to which one more passes on the hold.
+    pub(crate) fn passing(&self) -> Arc<Run> {
+        self.run.passing.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(&self.run)
+    }
+
+    /// Whether there may be nodes of those before in the run.
+    pub(crate) fn is_early(&self) -> bool {
+        self.run.passing.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let kept = lock(&self.run.kept).take();
+        kept.into_iter().flatten().for_each(|remains| self.run.session.abandon(remains));
+    }
+}
+
+impl Run {
+    /// Notes that the node of one who has passed the hold on has gone.
+    pub(crate) fn went(&self) {
+        self.passing.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Keeps a node for as long as somebody of the run holds. `false` when nobody does any more.
+    pub(crate) fn keep(&self, remains: Remains) -> bool {
+        match &mut *lock(&self.kept) {
+            Some(kept) => {
+                kept.push(remains);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is locked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -6,11 +6,11 @@
 //! |---|---|---|
 //! | one holder at a time, in order of arrival | [`Mutex`] | 3, later 2 |
 //! | the same, at a cost that does not grow with the queue | [`HandoffMutex`] | 3 |
-//! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, and none to hand over within a process |
+//! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, later 2, and none to hand over within a process |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
-//! | at most N holders at a time | [`Semaphore`] | 6 |
-//! | N to be changed while others wait | [`Semaphore`] with a [`SharedCount`] | 7 |
-//! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6 |
+//! | at most N holders at a time | [`Semaphore`] | 6, later 5 |
+//! | N to be changed while others wait | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
+//! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6, later 5 |
 //! | several locks, all or none | [`MultiLock`] | those of its locks |
 //! | to choose the recipe while the program runs | [`AnyLock`] | those of the recipe |
 //! | to see what a herd costs | [`NaiveLock`], in a comparison only | 2 |

@@ -90,6 +90,7 @@ impl Drop for Membership {
 /// What whoever holds passes on. Dropped, the hold ends.
 #[derive(Debug)]
 pub(crate) struct Baton {
+    session: Session,
     run: Arc<Run>,
     /// The session's count of losses before the first of the run was granted.
     pub(crate) losses: u64,
@@ -97,10 +98,10 @@ pub(crate) struct Baton {
     pub(crate) noted_version: Option<i32>,
 }
 
-/// Holds of one session that followed each other without a gap.
+/// Holds of one session that followed each other without a gap. It does not keep the session open: who waits for the
+/// deletion of a node that the server refuses to delete has it.
 #[derive(Debug)]
 pub(crate) struct Run {
-    session: Session,
     /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
     kept: Mutex<Option<Vec<Remains>>>,
     /// How many have passed the hold on whose nodes are not known to have gone.
@@ -110,8 +111,8 @@ pub(crate) struct Run {
 impl Baton {
     /// That of the first of a run, who was granted by the server.
     pub(crate) fn new(session: &Session, losses: u64) -> Self {
-        let run = Run { session: session.clone(), kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(0) };
-        Self { run: Arc::new(run), losses, noted_version: None }
+        let run = Run { kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(0) };
+        Self { session: session.clone(), run: Arc::new(run), losses, noted_version: None }
     }
 
     /// The run, to which one more passes on the hold.
@@ -129,7 +130,7 @@ impl Baton {
 impl Drop for Baton {
     fn drop(&mut self) {
         let kept = lock(&self.run.kept).take();
-        kept.into_iter().flatten().for_each(|remains| self.run.session.abandon(remains));
+        kept.into_iter().flatten().for_each(|remains| self.session.abandon(remains));
     }
 }
 

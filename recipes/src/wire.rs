@@ -26,7 +26,7 @@ const ANY_VERSION: i32 = -1;
 pub(crate) struct Wire {
     client: RwLock<Option<Arc<Client>>>,
     chroot_len: usize,
-    counters: Counters,
+    counters: Arc<Counters>,
     pulse: Arc<Pulse>,
     tether: Arc<Tether>,
     states: StateWatcher,
@@ -57,10 +57,11 @@ impl From<ClientError> for TransactionError {
     }
 }
 
-/// A watch that was set; dropping it takes it back.
+/// A watch that was set; dropping it takes it back. It does not keep the session open.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    wire: Arc<Wire>,
+    tether: Arc<Tether>,
+    counters: Arc<Counters>,
     watcher: OneshotWatcher,
     path_len: usize,
 }
@@ -77,10 +78,10 @@ pub(crate) enum Fired {
 impl Watch {
     /// Waits until the watched node changes or goes, or the session ends.
     pub(crate) async fn fired(self) -> Fired {
-        let Self { wire, watcher, path_len } = self;
-        let event = wire.tether.receive(watcher.changed()).await.map(|event| event.event_type);
+        let Self { tether, counters, watcher, path_len } = self;
+        let event = tether.receive(watcher.changed()).await.map(|event| event.event_type);
         if event.is_some_and(|event| event != EventType::Session) {
-            wire.counters.notified(path_len);
+            counters.notified(path_len);
         }
         if event == Some(EventType::NodeDeleted) { Fired::Deleted } else { Fired::Otherwise }
     }
@@ -91,7 +92,7 @@ impl Wire {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
         let (states, client) = (client.state_watcher(), RwLock::new(Some(Arc::new(client))));
-        Self { client, chroot_len, counters: Counters::default(), pulse, tether, states, policy }
+        Self { client, chroot_len, counters: Arc::default(), pulse, tether, states, policy }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -215,23 +216,28 @@ impl Wire {
     }
 
     /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
-    pub(crate) async fn watch(self: &Arc<Self>, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
+    pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let watched = self.answer(client.get_and_watch_data(path).await);
         self.replied(sent, &watched, |(data, ..)| traffic::data_reply_len(data.len()));
         let (data, stat, watcher) = watched?;
-        Ok((data, stat, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
+        Ok((data, stat, self.watch_of(watcher, path)))
     }
 
     /// Lists the children of a node and watches for one to come or go.
-    pub(crate) async fn watch_children(self: &Arc<Self>, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
+    pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let (client, sent) = (self.client()?, self.pulse.now());
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let watched = self.answer(client.list_and_watch_children(path).await);
         self.replied(sent, &watched, |(names, _)| traffic::children_reply_len(names));
         let (names, watcher) = watched?;
-        Ok((names, Watch { wire: Arc::clone(self), watcher, path_len: self.path_len(path) }))
+        Ok((names, self.watch_of(watcher, path)))
+    }
+
+    fn watch_of(&self, watcher: OneshotWatcher, path: &str) -> Watch {
+        let (tether, counters) = (Arc::clone(&self.tether), Arc::clone(&self.counters));
+        Watch { tether, counters, watcher, path_len: self.path_len(path) }
     }
 
     /// Sets the data of a node, if it still has that `version`.

@@ -11,6 +11,7 @@ use testbed::Proxy;
 use zk_recipes::{
     AnyLock, Error, FencingToken, HandoffMutex, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig,
 };
+use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::{Lab, soon, until};
 
@@ -233,6 +234,30 @@ async fn many_contenders_of_few_sessions_exclude_each_other_in_the_order_of_thei
             contender.unwrap();
         }
         assert!(tokens.lock().unwrap().is_sorted_by(|a, b| a < b));
+        lab.until_children(PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold_on_cannot_be_deleted() {
+    for kind in KINDS {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let (first, second) = (kind(&session), kind(&session));
+        let held = first.acquire().await.unwrap();
+        let mut next = Box::pin(second.acquire());
+        until_it_follows(&session, FIRST, next.as_mut()).await;
+        let but_delete = Permission::CREATE | Permission::READ | Permission::WRITE;
+        let acls = [Acl::new(but_delete, AuthId::anyone())];
+        lab.raw.set_acl(PATH, &Acls::new(&acls), None).await.unwrap();
+        let mut releasing = Box::pin(held.release());
+        assert!(poll_once(releasing.as_mut()).is_pending());
+        let Poll::Ready(passed) = poll_once(next.as_mut()) else { panic!("nothing was passed on") };
+        drop(next);
+        let refusals = [soon("the refusal", releasing).await, soon("the other", passed.unwrap().release()).await];
+        assert!(refusals.iter().all(|refused| matches!(refused, Err(Error::Refused { .. }))), "{refusals:?}");
+        assert_eq!(lab.children(PATH).await.len(), 2);
+        drop((first, second, session));
         lab.until_children(PATH, 0).await;
     }
 }

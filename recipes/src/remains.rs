@@ -78,6 +78,7 @@ impl Remains {
                 if let Some(handoff) = handoff
                     && !handoff.may_be_there(wire, path).await?
                 {
+                    heir.iter().for_each(|heir| heir.run.went());
                     return Ok(Removal::NothingThere);
                 }
                 if let Some(Heir { path: beside, run }) = heir {

@@ -129,6 +129,30 @@ async fn a_lost_reply_to_the_release_does_not_concern_whoever_holds_by_then() {
 }
 
 #[tokio::test]
+async fn a_node_that_a_repeated_release_finds_gone_is_none_of_those_that_may_be_there() {
+    let lab = Lab::open().await;
+    let (server, chroot) = lab.connect_string().split_once('/').unwrap();
+    let proxy = Proxy::start(server).await.unwrap();
+    let cluster = format!("{}/{chroot}", proxy.connect_string());
+    let session = Session::connect(&cluster, SessionConfig::default()).await.unwrap();
+    let lock = HandoffMutex::new(&session, PATH).unwrap();
+    let held = lock.acquire().await.unwrap();
+    let mut next = pin!(lock.acquire());
+    until_it_follows(&session, FIRST, next.as_mut()).await;
+    proxy.swallow_replies();
+    let swallowed = proxy.bytes_from_server();
+    let mut releasing = pin!(held.release());
+    assert!(poll_once(releasing.as_mut()).is_pending());
+    let Poll::Ready(next) = poll_once(next) else { panic!("nothing was passed on") };
+    proxy.until(|traffic| traffic.bytes_from_server > swallowed).await;
+    proxy.cut();
+    proxy.deliver();
+    soon("the release", releasing).await.unwrap();
+    soon("the next release", next.unwrap().release()).await.unwrap();
+    assert_eq!(lab.raw.get_data(PATH).await.unwrap().0, b"released-0000000001");
+}
+
+#[tokio::test]
 async fn while_one_holds_whose_own_node_somebody_has_deleted_that_of_the_one_before_stays() {
     for kind in KINDS {
         let lab = Lab::open().await;

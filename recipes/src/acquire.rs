@@ -53,6 +53,8 @@ pub(crate) struct Seen {
     losses: u64,
     /// The version of the data of the lock's node, if they are ours to overwrite.
     noted_version: Option<i32>,
+    /// Whether nodes of those ahead may be there who have released.
+    is_early: bool,
 }
 
 /// The answer to the look that is sent right behind the creation of a node.
@@ -63,7 +65,7 @@ enum Look {
 
 impl Seen {
     fn new(ahead: Ahead, losses: u64, noted_version: Option<i32>) -> Self {
-        Self { ahead, before: None, baton: None, losses, noted_version }
+        Self { ahead, before: None, baton: None, losses, noted_version, is_early: false }
     }
 }
 
@@ -211,7 +213,7 @@ impl LockQueue {
         match (seen.baton, place.incarnation.get()) {
             // The one ahead has yet to go.
             (Some(baton), _) => claim.inherit(baton),
-            (None, Some(incarnation)) if place.mode == Mode::Exclusive => {
+            (None, Some(incarnation)) if place.mode == Mode::Exclusive && !seen.is_early => {
                 let parting = self.known.granted(*incarnation, place.sequence);
                 if self.is_proved_by_numbers() {
                     claim.will_tell(parting);
@@ -221,7 +223,7 @@ impl LockQueue {
         }
         if let (Naming::Numbered, Some(version)) = (self.naming, seen.noted_version) {
             let (noted, released) = (self.parent.clone(), place.sequence);
-            claim.will_note(Note { noted, released, is_last: true, version });
+            claim.will_note(Note { noted, released, is_last: !seen.is_early, version });
         }
         Hold::new(claim, place.token, seen.losses)
     }

@@ -209,7 +209,8 @@ impl Claim {
         };
         let is_early = self.baton.as_ref().is_some_and(Baton::is_early);
         handoff.iter_mut().filter(|_| is_early).for_each(Handoff::goes_early);
-        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses));
+        let was_let_in_early = handoff.as_ref().and_then(Handoff::note).is_some_and(|note| !note.is_last);
+        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses, was_let_in_early));
         // The last of the run leaves a note, in the place of the one that is there now.
         if let Some(handoff) = handoff {
             baton.noted_version = handoff.note().map(|note| note.version);

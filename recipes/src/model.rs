@@ -373,6 +373,16 @@ fn planted_a_note_that_counts_those_for_gone_who_have_only_passed_the_lock_on_is
     expect_failure_by_kin(&[Handoff, Handoff, Handoff, Handoff], 3, rules);
 }
 
+#[test]
+fn planted_a_note_that_keeps_silent_about_nodes_of_which_the_holder_was_told_is_found() {
+    let rules = Rules { tells_what_it_was_told: false, ..Rules::default() };
+    let faults = Faults { deletions: true, ..Faults::NONE };
+    let model = Protocol::new(&[Handoff, Handoff, Handoff, Handoff], faults).with_kin(3);
+    let found = HasDiscoveries::AllOf(BTreeSet::from([ORDER]));
+    let mistaken = model.clone().with_rules(rules).checker().finish_when(found);
+    mistaken.spawn_bfs().join().assert_any_discovery(ORDER);
+}
+
 /// Expects two to hold together by these rules, where somebody deletes nodes, and not by those of the library.
 fn expect_failure_by_kin(programs: &[Program], kin: usize, rules: Rules) {
     let faults = Faults { deletions: true, ..Faults::NONE };

@@ -104,14 +104,16 @@ pub(crate) struct Baton {
 pub(crate) struct Run {
     /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
     kept: Mutex<Option<Vec<Remains>>>,
-    /// How many have passed the hold on whose nodes are not known to have gone.
+    /// How many have passed the hold on whose nodes are not known to have gone. One more if there may be nodes of those
+    /// before the run, of which nobody will tell.
     passing: AtomicUsize,
 }
 
 impl Baton {
-    /// That of the first of a run, who was granted by the server.
-    pub(crate) fn new(session: &Session, losses: u64) -> Self {
-        let run = Run { kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(0) };
+    /// That of the first of a run, who was granted by the server, and let in `early` if there may be nodes of those before
+    /// it who have released.
+    pub(crate) fn new(session: &Session, losses: u64, early: bool) -> Self {
+        let run = Run { kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(usize::from(early)) };
         Self { session: session.clone(), run: Arc::new(run), losses, noted_version: None }
     }
 
@@ -121,7 +123,7 @@ impl Baton {
         Arc::clone(&self.run)
     }
 
-    /// Whether there may be nodes of those before in the run.
+    /// Whether there may be nodes of those before who have released.
     pub(crate) fn is_early(&self) -> bool {
         self.run.passing.load(Ordering::Relaxed) > 0
     }

@@ -5,7 +5,8 @@
 //! follows that nobody is ahead any more: who released held, so all before it had gone, and numbers only grow.
 //!
 //! Who was passed its hold within the session may release before the nodes of those before it have gone. Then it says so:
-//! nobody is ahead, but what is there cannot be counted on.
+//! nobody is ahead, but what is there cannot be counted on. Whoever comes next by such a note has not seen them go, either,
+//! and says the same.
 
 use zookeeper_client::Stat;
 
@@ -123,6 +124,11 @@ impl Noted {
     /// its own.
     pub(crate) fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         self.incarnation < czxid && self.released.passes(predecessor, own)
+    }
+
+    /// Whether nodes of those may be there who have released.
+    pub(crate) fn is_early(&self) -> bool {
+        matches!(self.released, Released::Releasing(_))
     }
 
     /// Whether, if nobody is ahead of `own`, it is there, and all that were created after it. Its number is the count of

@@ -99,7 +99,7 @@ impl LockQueue {
             if is_admitted || noted.passes(predecessor, place.sequence, place.token.get()) {
                 // Others may have given up behind us. Then we have to ask for our own node, after the note.
                 let is_there = is_admitted || self.are_present(&[], place).await? == [true];
-                seen.ahead = Ahead::nobody();
+                (seen.ahead, seen.is_early) = (Ahead::nobody(), !is_admitted && noted.is_early());
                 return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
             }
         }

@@ -36,6 +36,8 @@ pub(super) struct Rules {
     pub(super) loses_before_expiry: bool,
     /// Whether a note tells that nodes of those who have passed the lock on are there.
     pub(super) tells_of_those_before: bool,
+    /// Whether who was told of such nodes tells of them, too.
+    pub(super) tells_what_it_was_told: bool,
     /// Whether whoever passes the lock on keeps its node if that of the other is missing.
     pub(super) keeps_node: bool,
     /// In which node of the path the contender is by the watch of that, when the answer to its `create` is there; it is in
@@ -59,6 +61,7 @@ impl Default for Rules {
             finds_before_repeating: true,
             loses_before_expiry: true,
             tells_of_those_before: true,
+            tells_what_it_was_told: true,
             keeps_node: true,
             watched: |_, incarnation| Some(incarnation),
             expects_before_creation: true,
@@ -381,12 +384,12 @@ impl Model for Protocol {
                 match (&client.phase, client.program) {
                     (Phase::Hold, Program::Downgrade) if !client.lost => client.phase = Phase::Create(Slot::Second),
                     (Phase::HoldBoth, _) => client.phase = Phase::Unlock,
-                    _ => client.give_up(),
+                    _ => next.give_up(i),
                 }
             }
             Action::Pass(i) => self.pass(&mut next, i),
             Action::Remove(i, slot) => self.remove(&mut next, i, slot),
-            Action::GiveUp(i) => next.clients[i].give_up(),
+            Action::GiveUp(i) => next.give_up(i),
             Action::Crash(i) => {
                 for member in next.session_of(i) {
                     let is_finished = next.clients[member].phase == Phase::Done;

@@ -136,7 +136,7 @@ pub(super) struct State {
     next_numbers: [u8; 2],
     /// The highest number that was granted to a contender that wants the lock alone.
     granted_last: Option<u8>,
-    /// Whether somebody was granted who was not next.
+    /// Whether somebody was granted who was not next, or had no node.
     pub(super) overtaken: bool,
     pub(super) replies_lost: u8,
     pub(super) leases_deleted: u8,
@@ -268,7 +268,7 @@ impl State {
         let Some(own) = self.granted(i) else { return };
         let has_passed = |other: usize| self.clients[other].heir.is_some();
         let overtaken = self.nodes(own.kind).any(|(other, node)| node.bars(&own) && !has_passed(other));
-        self.overtaken |= overtaken;
+        self.overtaken |= overtaken || self.clients[i].node(Slot::First).is_none();
         let client = &mut self.clients[i];
         client.run = client.kin.then_some(own.number);
         if own.kind.mode() == Mode::Exclusive {
@@ -297,6 +297,18 @@ impl State {
             self.granted_last = self.granted_last.max(Some(number));
         }
         Some(Node { slot: Slot::First, kind, number, session: client.session })
+    }
+
+    /// Lets a contender give up what it wants or has.
+    pub(super) fn give_up(&mut self, i: usize) {
+        let client = &self.clients[i];
+        let is_before = |other: &Client| {
+            let is_of_run = other.heir.is_some_and(|heir| client.run == Some(heir.run));
+            is_of_run && other.node(Slot::First).is_some()
+        };
+        let early = client.early || self.clients.iter().any(is_before);
+        self.clients[i].early = early && client.notes;
+        self.clients[i].give_up();
     }
 
     /// Whether somebody of the run holds.

@@ -4,7 +4,7 @@ use zookeeper_client::Stat;
 
 use super::contender::{Claim, Client, Heir, Phase, Unordered};
 use super::protocol::Protocol;
-use super::server::{self, Kind, Node, Program, Slot, State};
+use super::server::{self, Kind, Program, Slot, State};
 use crate::ahead::Ahead;
 use crate::leases::{self, Leases};
 use crate::node::{self, Names};
@@ -50,7 +50,10 @@ impl Protocol {
                 let predecessor = server::sequence(predecessor);
                 match (self.rules.admits)(&noted, predecessor, own, 1) {
                     true => self.grant(state, i),
-                    false if (self.rules.passes)(noted.released, predecessor, own) => Phase::CheckOwn,
+                    false if (self.rules.passes)(noted.released, predecessor, own) => {
+                        state.clients[i].early = self.rules.tells_what_it_was_told && noted.is_early();
+                        Phase::CheckOwn
+                    }
                     false => Phase::Again,
                 }
             }
@@ -216,7 +219,8 @@ impl Protocol {
             unreachable!("BUG: there is nobody to pass the lock on to")
         };
         let (kind, number) = (state.clients[j].program.kind(Slot::First), own_number(state, j));
-        state.clients[i].give_up();
+        state.clients[j].early = state.clients[i].early;
+        state.give_up(i);
         state.clients[i].heir = Some(Heir { kind, number, run });
         state.note_pass(j, run);
         let client = &mut state.clients[j];
@@ -243,9 +247,7 @@ impl Protocol {
             // Whoever passes the lock on leaves that to the next one, unless there is none any more. Once one behind has left
             // a note, the data have another version than the one to be replaced.
             let is_passed_on = |heir: Heir| state.has(heir.kind, heir.number);
-            let is_before = |node: Node| node.number < number;
-            let goes_later = |client: &Client| client.heir.is_some() && client.node(slot).is_some_and(is_before);
-            let is_last = !self.rules.tells_of_those_before || !state.clients.iter().any(goes_later);
+            let is_last = !self.rules.tells_of_those_before || !state.clients[i].early;
             if !state.clients[i].heir.is_some_and(is_passed_on) {
                 state.released = state.released.max(Some((number, is_last)));
             }

@@ -13,7 +13,7 @@ use zk_recipes::{
 };
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-use crate::support::{Lab, soon, until};
+use crate::support::{Lab, SOON, soon, until};
 
 const PATH: &str = "/locks/relay";
 
@@ -58,6 +58,13 @@ async fn pass(held: LockGuard, waiting: Pin<&mut impl Future<Output = Result<Loc
     assert!(next.token() > token);
     assert_eq!(next.state(), HoldState::Held);
     next
+}
+
+/// Lets nobody delete contenders' nodes any more.
+async fn refuse_deletions(lab: &Lab) {
+    let all_but_delete = Permission::CREATE | Permission::READ | Permission::WRITE | Permission::ADMIN;
+    let acls = [Acl::new(all_but_delete, AuthId::anyone())];
+    lab.raw.set_acl(PATH, &Acls::new(&acls), None).await.unwrap();
 }
 
 #[tokio::test]
@@ -150,6 +157,38 @@ async fn a_node_that_a_repeated_release_finds_gone_is_none_of_those_that_may_be_
     soon("the release", releasing).await.unwrap();
     soon("the next release", next.unwrap().release()).await.unwrap();
     assert_eq!(lab.raw.get_data(PATH).await.unwrap().0, b"released-0000000001");
+}
+
+/// The first of a run is still to go when one of another session is let in, and then the one behind that.
+#[tokio::test]
+async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
+    let lab = Lab::open().await;
+    let sessions = [lab.session().await, lab.session().await, lab.session().await];
+    let locks = sessions.each_ref().map(|session| HandoffMutex::new(session, PATH).unwrap());
+    let held = locks[0].acquire().await.unwrap();
+    let mut second = pin!(locks[0].acquire());
+    until_it_follows(&sessions[0], FIRST, second.as_mut()).await;
+    let mut third = pin!(locks[1].acquire());
+    until_it_follows(&sessions[1], FIRST, third.as_mut()).await;
+    let mut fourth = pin!(locks[2].acquire());
+    until_it_follows(&sessions[2], FIRST, fourth.as_mut()).await;
+
+    // The deletion is refused, and repeated only when whoever waits for it is polled again.
+    refuse_deletions(&lab).await;
+    let mut releasing = Box::pin(held.release());
+    assert!(poll_once(releasing.as_mut()).is_pending());
+    let Poll::Ready(second) = poll_once(second) else { panic!("nothing was passed on") };
+    sessions[0].check(SOON).await.unwrap();
+    lab.raw.set_acl(PATH, &Acls::anyone_all(), None).await.unwrap();
+    soon("the release of the second", second.unwrap().release()).await.unwrap();
+    let third = soon("the third", third).await.unwrap();
+    assert_eq!(lab.children(PATH).await.len(), 3, "that of the first is there");
+    lab.raw.delete(&format!("{PATH}/lock-0000000003"), None).await.unwrap();
+    third.release().await.unwrap();
+    let deleted = soon("the fourth", fourth).await;
+    assert!(matches!(deleted, Err(Error::NodeDeleted { .. })), "{deleted:?}");
+    drop(releasing);
+    lab.until_children(PATH, 0).await;
 }
 
 #[tokio::test]
@@ -271,9 +310,7 @@ async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold
         let held = first.acquire().await.unwrap();
         let mut next = Box::pin(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
-        let but_delete = Permission::CREATE | Permission::READ | Permission::WRITE;
-        let acls = [Acl::new(but_delete, AuthId::anyone())];
-        lab.raw.set_acl(PATH, &Acls::new(&acls), None).await.unwrap();
+        refuse_deletions(&lab).await;
         let mut releasing = Box::pin(held.release());
         assert!(poll_once(releasing.as_mut()).is_pending());
         let Poll::Ready(passed) = poll_once(next.as_mut()) else { panic!("nothing was passed on") };

@@ -138,7 +138,7 @@ impl LockQueue {
         });
         match granted.await {
             Some(Ok((place, seen))) => Ok(Some(self.hold(claim, &place, seen))),
-            Some(Err(error)) => Err(error),
+            Some(Err(error)) => Err(claim.failed(error)),
             None => claim.withdraw().await.map(|()| None),
         }
     }
@@ -162,7 +162,7 @@ impl LockQueue {
         match Deadline::after(within).bound(attempt).await {
             Some(Ok(Some((seen, place)))) => Ok(Some(self.hold(claim, &place, seen))),
             Some(Ok(None)) => claim.withdraw().await.map(|()| None),
-            Some(Err(error)) => Err(error),
+            Some(Err(error)) => Err(claim.failed(error)),
             None => Err(Error::NoAnswer { within }),
         }
     }
@@ -177,11 +177,16 @@ impl LockQueue {
 
     /// Waits for the grant of a place that has been taken, however long ago. `None` when the deadline came first; the node
     /// is gone then.
-    pub(crate) async fn granted(&self, claim: Claim, place: Place, deadline: Deadline) -> Result<Option<Hold>, Error> {
+    pub(crate) async fn granted(
+        &self,
+        mut claim: Claim,
+        place: Place,
+        deadline: Deadline,
+    ) -> Result<Option<Hold>, Error> {
         let granted = async { self.wait_for_grant(&place, self.look(&place).await?).await };
         match deadline.bound(granted).await {
             Some(Ok(seen)) => Ok(Some(self.hold(claim, &place, seen))),
-            Some(Err(error)) => Err(error),
+            Some(Err(error)) => Err(claim.failed(error)),
             None => claim.withdraw().await.map(|()| None),
         }
     }

@@ -155,6 +155,21 @@ impl Claim {
         self.remains = Remains::Node { path, handoff, heir: None };
     }
 
+    /// Notes why an acquire has failed, and returns that.
+    pub(crate) fn failed(&mut self, error: Error) -> Error {
+        if matches!(error, Error::NodeDeleted { .. }) {
+            self.note_gone();
+        }
+        error
+    }
+
+    /// Notes that the node was found to have gone: its name may be another's by now.
+    pub(crate) fn note_gone(&mut self) {
+        if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {
+            handoff.note_gone();
+        }
+    }
+
     /// Notes what to leave for whoever comes next when the lock is given back.
     pub(crate) fn will_note(&mut self, note: Note) {
         if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {

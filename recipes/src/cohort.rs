@@ -214,10 +214,10 @@ impl CohortMutex {
             (Some(Ok(())), Some(turn)) => Ok(Some(LockGuard::in_turn(turn))),
             (Some(Err(error)), turn) => {
                 // The next begins anew, with what is not spoilt.
-                if let Some(mut turn) = turn {
-                    turn.clear();
-                }
-                Err(error)
+                Err(match turn {
+                    Some(turn) => turn.fail(error),
+                    None => error,
+                })
             }
             (None, Some(turn)) => turn.give_up().await.map(|()| None),
             (_, None) => Ok(None),

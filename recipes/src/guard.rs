@@ -57,6 +57,11 @@ impl Hold {
         self.claim
     }
 
+    /// Notes that the node was found to have gone.
+    pub(crate) fn note_gone(&mut self) {
+        self.claim.note_gone();
+    }
+
     pub(crate) fn session(&self) -> &Session {
         self.claim.session()
     }

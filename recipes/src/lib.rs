@@ -64,7 +64,7 @@
 //!   [token](LockGuard::token); `examples/fenced_off.rs` shows it.
 //! * A hold whose node somebody deletes by hand is not noticed until it is released, with a [`CohortMutex`] by whoever
 //!   comes to one of its bounds; the release of a [`NaiveLock`] may then delete the next holder's node, which has the same
-//!   path.
+//!   path, and so may that of a [`HandoffMutex`] if the lock's node was deleted with it, so that numbers began anew.
 //! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
 //!   holds until a server is heard again. So do clocks that run apart by more than a few percent.
 //! * In an ensemble, a follower tells the leader of its sessions every half tick. Choose session timeouts of at least

@@ -5,11 +5,13 @@
 //! after 7/5 `T`; it goes on calling itself connected when a handshake breaks half-way; and it sends no pings while
 //! whoever shares its thread blocks, or the process is paused.
 //!
-//! So holds live on proof. **Whoever answers a request has heard us after we sent it.** A session remembers when the
-//! last request that was answered had been sent, asks for a sign of life ([`probe_after`]) when there is nothing else
-//! to be answered, and takes itself for lost once the proof is 9/10 `T` old. The last tenth is for clocks that drift,
-//! and for an ensemble whose leader learns of a session from a follower, up to half a tick late. What made the proof
-//! grow old, a dead connection, a blocked thread, a paused process, does not matter.
+//! So holds live on proof. **A leader that has seen a request has heard us after we sent it.** It sees writes and `sync`,
+//! and no reads: a follower that is cut off from it goes on answering those for a while, and the leader may expire the
+//! session meanwhile. A session remembers when the last request that was answered, and is no read, had been sent, asks for
+//! a sign of life ([`probe_after`]) when there is nothing else to be answered, and takes itself for lost once the proof is
+//! 9/10 `T` old. The last tenth is for clocks that drift, and for an ensemble whose leader learns of a session from a
+//! follower, up to half a tick late. What made the proof grow old, a dead connection, a blocked thread, a paused process,
+//! does not matter.
 
 use std::fmt;
 use std::time::Duration;
@@ -84,7 +86,7 @@ pub struct Liveness {
     session_timeout: Duration,
     /// The time for which all of this holds.
     now: Duration,
-    /// When the last request that was answered had been sent.
+    /// When the last request that was answered, and is no read, had been sent.
     heard: Duration,
     /// When the client library last reported a disconnect. Answers to what was sent before prove nothing about the
     /// connection since.
@@ -124,7 +126,7 @@ impl Liveness {
         self
     }
 
-    /// Notes that a request that was sent at `sent` has been answered.
+    /// Notes that a request that was sent at `sent`, and is no read, has been answered.
     pub fn on_answer(&mut self, now: Duration, sent: Duration) {
         let was_lost = self.lost;
         *self = self.at(now);
@@ -304,7 +306,7 @@ mod tests {
         let live = heard_at(1_000).at(ms(11_000));
         let losses = live.losses();
         let mut granted = live;
-        // The listing that grants is an answer itself.
+        // The listing that grants waits for this answer.
         granted.on_answer(ms(11_200), ms(11_100));
         assert_eq!(granted.lost_since(losses), None);
         assert_eq!(granted.at(ms(20_100)).lost_since(losses), Some(LostReason::Silence));

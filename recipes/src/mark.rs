@@ -80,8 +80,8 @@ impl Mark {
 pub(crate) struct Handoff {
     /// Kept as long as anybody sees to the node, so that no other claim takes it.
     taken: Arc<Taken>,
-    /// Whether its deletion has been asked for, and so the name may be somebody else's by now: the numbers begin anew when
-    /// the lock's node is deleted and created again.
+    /// Whether its deletion has been asked for, or it has gone, and so the name may be somebody else's by now: the numbers
+    /// begin anew when the lock's node is deleted and created again.
     asked: bool,
     /// What to leave for whoever comes next, from the grant on.
     note: Option<Note>,
@@ -93,7 +93,7 @@ impl Handoff {
         self.note = Some(note);
     }
 
-    /// Whether the node may still be there. Asks if its deletion has been asked for before.
+    /// Whether the node may still be there. Asks if its deletion has been asked for before, or it was found to have gone.
     pub(crate) async fn may_be_there(&mut self, wire: &Wire, path: &str) -> Result<bool, ClientError> {
         if !std::mem::replace(&mut self.asked, true) {
             return Ok(true);
@@ -106,6 +106,11 @@ impl Handoff {
     /// Notes that nodes before ours may still be there when it goes.
     pub(crate) fn goes_early(&mut self) {
         self.note.iter_mut().for_each(|note| note.is_last = false);
+    }
+
+    /// Notes that the node was found to have gone.
+    pub(crate) fn note_gone(&mut self) {
+        self.asked = true;
     }
 
     /// What to leave on release.

@@ -58,9 +58,31 @@ impl Pulse {
 
     fn update(&self, change: impl FnOnce(&mut Liveness, Duration)) {
         self.live.send_if_modified(|live| {
-            let before = (live.state(), live.losses());
-            change(live, self.now());
-            before != (live.state(), live.losses())
+            let now = self.now();
+            // Whoever has read the state may have seen one that time alone has made of it, and that nobody has noted yet.
+            let (noted, seen) = (*live, live.at(now));
+            change(live, now);
+            [noted, seen].iter().any(|before| (before.state(), before.losses()) != (live.state(), live.losses()))
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::ConnectionState;
+
+    #[test]
+    fn an_answer_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
+        let timeout = Duration::from_millis(200);
+        let pulse = Pulse::new(timeout, Instant::now());
+        while pulse.read().state() == ConnectionState::Connected {
+            std::thread::yield_now();
+        }
+        assert_ne!(pulse.read().state(), ConnectionState::Connected);
+        let changes = pulse.subscribe();
+        pulse.answered(pulse.now());
+        assert_eq!(pulse.read().state(), ConnectionState::Connected);
+        assert!(changes.has_changed().unwrap(), "it would wait for what has happened");
     }
 }

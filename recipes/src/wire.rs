@@ -12,7 +12,7 @@ use zookeeper_client::{
 
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
-use crate::liveness::LostReason;
+use crate::liveness::{ConnectionState, LostReason};
 use crate::pulse::Pulse;
 use crate::released::Note;
 use crate::tether::Tether;
@@ -174,63 +174,63 @@ impl Wire {
 
     /// The stat of a node, `None` of one that is missing.
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let stat = self.answer(client.check_stat(path).await);
-        self.replied(sent, &stat, |stat| stat.map_or(0, |_| traffic::STAT));
+        self.was_read(&stat, |stat| stat.map_or(0, |_| traffic::STAT)).await?;
         stat
     }
 
     /// The paths of the ephemeral nodes of this session that begin with `path`.
     pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::string_len(self.path_len(path)));
         let paths = self.answer(client.list_ephemerals(path).await);
-        self.replied(sent, &paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len);
+        self.was_read(&paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len).await?;
         paths
     }
 
     /// Lists the children of a node, with its stat.
     pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let children = self.answer(client.get_children(path).await);
-        self.replied(sent, &children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT);
+        self.was_read(&children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT).await?;
         children
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let children = self.answer(client.list_children(path).await);
-        self.replied(sent, &children, |names| traffic::children_reply_len(names));
+        self.was_read(&children, |names| traffic::children_reply_len(names)).await?;
         children
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let data = self.answer(client.get_data(path).await);
-        self.replied(sent, &data, |(data, _)| traffic::data_reply_len(data.len()));
+        self.was_read(&data, |(data, _)| traffic::data_reply_len(data.len())).await?;
         data
     }
 
     /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let watched = self.answer(client.get_and_watch_data(path).await);
-        self.replied(sent, &watched, |(data, ..)| traffic::data_reply_len(data.len()));
+        self.was_read(&watched, |(data, ..)| traffic::data_reply_len(data.len())).await?;
         let (data, stat, watcher) = watched?;
         Ok((data, stat, self.watch_of(watcher, path)))
     }
 
     /// Lists the children of a node and watches for one to come or go.
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let client = self.client()?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let watched = self.answer(client.list_and_watch_children(path).await);
-        self.replied(sent, &watched, |(names, _)| traffic::children_reply_len(names));
+        self.was_read(&watched, |(names, _)| traffic::children_reply_len(names)).await?;
         let (names, watcher) = watched?;
         Ok((names, self.watch_of(watcher, path)))
     }
@@ -293,16 +293,41 @@ impl Wire {
         Ok(())
     }
 
+    /// Notes the reply to a request that the leader has seen.
     fn replied<T>(&self, sent: Duration, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
+        if self.was_answered(reply, record_len) {
+            self.pulse.answered(sent);
+        }
+    }
+
+    /// Notes the reply to a read, which proves nothing of the session: a follower that is cut off from the leader goes on
+    /// answering reads for a while, and the leader expires the session meanwhile. What is read while the session is taken
+    /// for lost, and may grant a lock, is therefore held back for a sign of life.
+    ///
+    /// # Errors
+    /// As the request when no such sign came. To be read anew then.
+    async fn was_read<T>(
+        &self,
+        reply: &Result<T, ClientError>,
+        record_len: impl FnOnce(&T) -> usize,
+    ) -> Result<(), ClientError> {
+        if self.was_answered(reply, record_len) && self.pulse.read().state() == ConnectionState::Lost {
+            self.probe().await?;
+        }
+        Ok(())
+    }
+
+    /// Counts a reply, if it came.
+    fn was_answered<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) -> bool {
         match reply {
             Ok(value) => self.counters.received(record_len(value)),
             // These errors are the server's word; any other may mean that no reply came.
             Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty | ClientError::BadVersion) => {
                 self.counters.received(0)
             }
-            Err(_) => return,
+            Err(_) => return false,
         }
-        self.pulse.answered(sent);
+        true
     }
 
     /// Evens out how the client library reports that no reply came.

@@ -151,6 +151,16 @@ impl Turn {
         self.stage = Stage::Nothing;
     }
 
+    /// Passes the turn on without what has failed, and returns why it has.
+    pub(super) fn fail(mut self, error: Error) -> Error {
+        let error = match &mut self.stage {
+            Stage::Queued(queued) => queued.claim.failed(error),
+            Stage::Nothing | Stage::Held(_) => error,
+        };
+        self.clear();
+        error
+    }
+
     /// Notes what is about to be created.
     pub(super) fn queue(&mut self, queued: Queued) {
         self.stage = Stage::Queued(Box::new(queued));
@@ -196,10 +206,10 @@ impl Turn {
             LetGo::HandedOver => return Ok(()),
             LetGo::Release(turn) => turn,
             LetGo::Ask(mut turn) => {
-                let is_alone = turn.tenure().is_alone().await;
-                if is_alone && let Stage::Held(tenure) = &mut turn.stage {
-                    tenure.found_alone();
-                }
+                let is_alone = match &mut turn.stage {
+                    Stage::Held(tenure) => tenure.find_alone().await,
+                    Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
+                };
                 match turn.let_go(Some(is_alone)) {
                     LetGo::HandedOver => return Ok(()),
                     LetGo::Ask(turn) | LetGo::Release(turn) => turn,
@@ -305,12 +315,6 @@ impl Tenure {
         self.bounds = bounds;
     }
 
-    /// Notes that nobody else was found to wait.
-    fn found_alone(&mut self) {
-        self.handovers_unasked = 0;
-        self.unasked_since = Instant::now();
-    }
-
     fn standing(&self, is_alone: Option<bool>) -> Standing {
         Standing {
             is_lost: matches!(self.hold.state(), HoldState::Lost(_)),
@@ -319,18 +323,25 @@ impl Tenure {
         }
     }
 
-    /// Asks whether our node is there and the only one. Who cannot tell is not alone.
-    async fn is_alone(&self) -> bool {
+    /// Asks whether our node is there and the only one, and notes what it finds. Who cannot tell is not alone.
+    async fn find_alone(&mut self) -> bool {
         let (session, path) = (self.hold.session(), self.hold.path());
         let Some(parent) = node::parent(path) else { return false };
         // Both in one round trip. The parent alone would leave a holder whose node was deleted by hand, and replaced by
         // the one of whoever was let in by that, holding for as long as somebody waits here.
         let siblings = retry_lost_reply(|| session.wire().stat(parent));
         let own = retry_lost_reply(|| session.wire().stat(path));
-        match join(siblings, own).await {
-            (Ok(Some(parent)), Ok(Some(own))) => parent.num_children == 1 && own.czxid == self.hold.token().get(),
-            _ => false,
+        let (Ok(siblings), Ok(own)) = join(siblings, own).await else { return false };
+        if own.is_none_or(|own| own.czxid != self.hold.token().get()) {
+            self.hold.note_gone();
+            return false;
         }
+        let is_alone = siblings.is_some_and(|parent| parent.num_children == 1);
+        if is_alone {
+            self.handovers_unasked = 0;
+            self.unasked_since = Instant::now();
+        }
+        is_alone
     }
 }
 

@@ -1,15 +1,16 @@
 //! The assumption of the model of the queue, checked by itself: a hold is lost by the client's clock before the server
 //! can expire its session, whenever requests are sent, applied and answered, or their replies read.
 //!
-//! The library's [`Liveness`] runs against a server that expires a session after the session timeout. Clocks go at the
-//! same pace, in steps; whatever happens at all happens at such a step.
+//! The library's [`Liveness`] runs against a server that expires a session after the session timeout. Reads are answered
+//! by a follower that may be cut off from it: they do not reach it, and are answered after the session has expired, too.
+//! Clocks go at the same pace, in steps; whatever happens at all happens at such a step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use crate::liveness::{Event, Liveness};
+use crate::liveness::{ConnectionState, Event, Liveness};
 
 const TIMEOUT_TICKS: u32 = 10;
 /// How far each run is followed: long enough to lose a session, get a hold from a late answer, and lose that.
@@ -23,6 +24,8 @@ const LOST: &str = "a hold is lost before its session expires";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Request {
     sent: u32,
+    /// Whether it goes to the leader, and is no read.
+    is_proof: bool,
     /// Whether the server has answered.
     answered: bool,
     /// The client's count of losses when it was sent.
@@ -35,7 +38,7 @@ struct State {
     live: Liveness,
     /// When the server last heard the session.
     heard: u32,
-    /// A sign of life that was asked for, and a listing that will grant.
+    /// A sign of life that was asked for, and a listing that will grant, or the sign of life that it is held back for.
     probe: Option<Request>,
     listing: Option<Request>,
     /// The count of losses from before the grant.
@@ -83,6 +86,8 @@ impl State {
 struct Clocks {
     /// From when on an answer proves that the session lived, given when its request was sent and when it was received.
     proof: fn(u32, u32) -> u32,
+    /// Whether the answer to a read proves that, too.
+    is_read_proof: bool,
 }
 
 impl Model for Clocks {
@@ -106,7 +111,7 @@ impl Model for Clocks {
                     actions.push(Action::Break(kind));
                     if request.answered {
                         actions.push(Action::Receive(kind));
-                    } else if !state.is_expired() {
+                    } else if !request.is_proof || !state.is_expired() {
                         actions.push(Action::Answer(kind));
                     }
                 }
@@ -125,15 +130,24 @@ impl Model for Clocks {
             }
             Action::Send(kind) => {
                 let losses = next.live.at(now).losses();
-                *next.request(kind) = Some(Request { sent: last.now, answered: false, losses });
+                let is_proof = kind == Kind::Probe;
+                *next.request(kind) = Some(Request { sent: last.now, is_proof, answered: false, losses });
             }
             Action::Answer(kind) => {
-                next.heard = last.now;
-                next.request(kind).as_mut()?.answered = true;
+                let request = next.request(kind).as_mut()?;
+                request.answered = true;
+                if request.is_proof {
+                    next.heard = last.now;
+                }
             }
             Action::Receive(kind) => {
                 let request = next.request(kind).take()?;
-                next.live.on_answer(now, ticks((self.proof)(request.sent, last.now)));
+                if request.is_proof || self.is_read_proof {
+                    next.live.on_answer(now, ticks((self.proof)(request.sent, last.now)));
+                } else if next.live.at(now).state() == ConnectionState::Lost {
+                    next.listing = Some(Request { sent: last.now, is_proof: true, answered: false, ..request });
+                    return Some(next);
+                }
                 if kind == Kind::Listing {
                     next.hold = Some(request.losses);
                 }
@@ -163,15 +177,23 @@ impl Model for Clocks {
 
 #[test]
 fn a_hold_is_lost_by_the_clock_of_its_client_before_the_server_expires_the_session() {
-    let checker = Clocks { proof: |sent, _| sent }.checker().threads(2).spawn_bfs().join();
+    let checker = Clocks { proof: |sent, _| sent, is_read_proof: false }.checker().threads(2).spawn_bfs().join();
     checker.assert_properties();
     let states = checker.unique_state_count();
     assert!(states >= 400_000, "only {states} states");
 }
 
-#[test]
-fn planted_an_answer_that_counts_from_when_it_was_read_is_found() {
-    let clocks = Clocks { proof: |_, received| received };
+fn expect_loss_too_late(clocks: Clocks) {
     let found = HasDiscoveries::AllOf(BTreeSet::from([LOST]));
     clocks.checker().finish_when(found).spawn_bfs().join().assert_any_discovery(LOST);
+}
+
+#[test]
+fn planted_an_answer_that_counts_from_when_it_was_read_is_found() {
+    expect_loss_too_late(Clocks { proof: |_, received| received, is_read_proof: false });
+}
+
+#[test]
+fn planted_a_read_that_counts_as_a_sign_of_life_is_found() {
+    expect_loss_too_late(Clocks { proof: |sent, _| sent, is_read_proof: true });
 }

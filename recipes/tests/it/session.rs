@@ -5,7 +5,7 @@ mod runtime;
 
 use std::time::{Duration, Instant};
 
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Session, SessionConfig};
 
 use crate::support::{Lab, RECIPES, soon, until};
@@ -189,4 +189,22 @@ async fn dropping_the_last_clone_closes_the_session() {
     assert_eq!(lab.children("/locks/a").await.len(), 1, "a guard keeps its session open");
     drop(held);
     lab.until_children("/locks/a", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_only_reads_asks_for_signs_of_life_all_the_same() {
+    let server = ZooKeeper::start(quick_server()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = Session::connect(&proxy.connect_string(), quick_session()).await.unwrap();
+    let lock = RECIPES[1].lock(&session, "/locks/a");
+    let held = lock.acquire().await.unwrap();
+    let uncounted = || proxy.bytes_to_server() - session.traffic().bytes_sent;
+    let before = uncounted();
+    // Too often for the client library to send pings of its own.
+    until("it has asked", async || {
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        uncounted() > before
+    })
+    .await;
+    held.release().await.unwrap();
 }

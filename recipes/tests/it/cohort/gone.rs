@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_recipes::Mutex;
+use zk_recipes::{AnyLock, Error, HandoffMutex, LostReason, Mutex};
+use zookeeper_client::{Acls, CreateMode};
 
-use super::{LONG, PATH, WAYS, arrived, cohort, handed};
+use super::{LONG, PATH, WAYS, arrived, cohort, handed, handoff_cohort};
 use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, soon};
 
@@ -135,4 +136,85 @@ async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     drop(stay);
     held.release().await.unwrap();
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+}
+
+/// Somebody deletes the lock with all who queue for it, and others come.
+async fn replace_all(lab: &Lab) {
+    let nodes: Vec<String> = lab.children(PATH).await.iter().map(|name| format!("{PATH}/{name}")).collect();
+    let [persistent, ephemeral] =
+        [CreateMode::Persistent, CreateMode::Ephemeral].map(|mode| mode.with_acls(Acls::anyone_all()));
+    let mut transaction = lab.raw.new_multi_writer();
+    nodes.iter().for_each(|node| transaction.add_delete(node, None).unwrap());
+    transaction.add_delete(PATH, None).unwrap();
+    transaction.add_create(PATH, b"", &persistent).unwrap();
+    nodes.iter().for_each(|node| transaction.add_create(node, b"", &ephemeral).unwrap());
+    transaction.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_its_place_gone_leaves_the_node_alone_that_another_has_made_under_its_name() {
+    for is_cohort in [true, false] {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let elsewhere = HandoffMutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+        let lock: AnyLock = match is_cohort {
+            true => handoff_cohort(&session).into(),
+            false => HandoffMutex::new(&session, PATH).unwrap().into(),
+        };
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        lab.until_children(PATH, 2).await;
+        replace_all(&lab).await;
+        let told = soon("the waiter", waiting).await.unwrap();
+        assert!(matches!(told, Err(Error::NodeDeleted { .. })), "{told:?}");
+        // What is reaped later goes later.
+        drop(Mutex::new(&session, "/locks/later").unwrap().acquire().await.unwrap());
+        lab.until_children("/locks/later", 0).await;
+        assert_eq!(lab.children(PATH).await.len(), 2, "they are the others'");
+        drop(elsewhere);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_its_hold_gone_at_a_bound_leaves_the_node_alone_that_another_has_made_under_its_name() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = handoff_cohort(&session).with_max_handovers(0);
+    let held = lock.acquire().await.unwrap();
+    let next = arrived(&lock);
+    replace_all(&lab).await;
+    let released = held.release().await;
+    assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
+    assert_eq!(lab.children(PATH).await.len(), 1, "it is another's");
+    drop(next);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_queues_or_holds_in_a_runtime_that_ends_or_panics_leaves_the_turn_to_those_elsewhere() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let lock = way(&session).with_max_hold(LONG);
+        let elsewhere = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+        let ends = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        // One queues on the server, and the next behind it; both go with their runtime.
+        ends.spawn(arrived(&lock));
+        lab.until_children(PATH, 2).await;
+        ends.spawn(arrived(&lock));
+        let panics = arrived(&lock);
+        let last = arrived(&lock);
+        ends.shutdown_background();
+        let panicked = tokio::spawn(async move {
+            let _held = panics.await.unwrap();
+            panic!("planted");
+        });
+        elsewhere.release().await.unwrap();
+        assert!(soon("the panic", panicked).await.unwrap_err().is_panic());
+        let held = soon("the last", last).await.unwrap();
+        assert_eq!(held.token().handover(), 1);
+        // Neither a runtime nor a server is needed to let go.
+        let next = arrived(&lock);
+        std::thread::spawn(move || drop(held)).join().unwrap();
+        handed(next).release().await.unwrap();
+        lab.until_children(PATH, 0).await;
+    }
 }

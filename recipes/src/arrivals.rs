@@ -6,9 +6,9 @@
 //! to join with. Their places are then next to each other, and who hands over to the one of its own session directly
 //! behind can do so without the server.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// One joins with so many others of its session as this part of those of it who wait in the queue already.
@@ -56,14 +56,14 @@ impl Arrivals {
 
     /// Notes that a contender is in the queue, until what is returned is dropped.
     pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.lock().waiting += 1;
+        self.state.lock().waiting += 1;
         Waiting(self)
     }
 
     /// `None` if the group is complete with this one.
     fn arrive(&self) -> Option<HeldBack<'_>> {
         let group = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.held_back += 1;
             if state.held_back < state.waiting / GROUP_SHARE {
                 return Some(HeldBack { arrivals: self, group: state.groups });
@@ -76,16 +76,11 @@ impl Arrivals {
 
     /// Lets the group join, unless it has.
     fn join(&self, group: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.groups == group {
             (state.held_back, state.groups) = (0, group + 1);
             self.joining.notify_waiters();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is locked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +88,7 @@ impl HeldBack<'_> {
     async fn group_joins(&self) {
         loop {
             let joining = self.arrivals.joining.notified();
-            if self.arrivals.lock().groups != self.group {
+            if self.arrivals.state.lock().groups != self.group {
                 return;
             }
             joining.await;
@@ -103,7 +98,7 @@ impl HeldBack<'_> {
 
 impl Drop for HeldBack<'_> {
     fn drop(&mut self) {
-        let mut state = self.arrivals.lock();
+        let mut state = self.arrivals.state.lock();
         if state.groups == self.group {
             state.held_back -= 1;
         }
@@ -112,7 +107,7 @@ impl Drop for HeldBack<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.0.state.lock().waiting -= 1;
     }
 }
 

@@ -1,8 +1,10 @@
 //! What the contenders of one session know together of the queue at one path.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::arrivals::Arrivals;
 use crate::kept_watch::KeptWatch;
@@ -59,12 +61,12 @@ impl Known {
     pub(crate) fn granted(self: &Arc<Self>, incarnation: i64, sequence: Sequence) -> Parting {
         let grant = Grant { incarnation, sequence };
         self.raise_floor(incarnation, sequence);
-        lock(&self.uncontended).uncontended.granted(grant);
+        self.uncontended.lock().uncontended.granted(grant);
         Parting { known: Arc::clone(self), grant }
     }
 
     fn raise_floor(&self, incarnation: i64, sequence: Sequence) {
-        let mut floor = lock(&self.floor);
+        let mut floor = self.floor.lock();
         let is_news = floor.is_none_or(|floor| {
             let is_later = floor.sequence.queue_cmp(sequence).is_lt();
             floor.incarnation < incarnation || floor.incarnation == incarnation && is_later
@@ -76,7 +78,7 @@ impl Known {
 
     /// The number before which nobody is any more.
     pub(crate) fn floor(&self, incarnation: i64) -> Option<Sequence> {
-        let floor = lock(&self.floor).filter(|floor| floor.incarnation == incarnation)?;
+        let floor = self.floor.lock().filter(|floor| floor.incarnation == incarnation)?;
         Some(floor.sequence)
     }
 
@@ -92,12 +94,12 @@ impl Known {
 
     /// Notes who has joined the queue.
     pub(crate) fn enter(&self, member: &Arc<Member>) {
-        lock(&self.members).insert(member.sequence, Arc::clone(member));
+        self.members.lock().insert(member.sequence, Arc::clone(member));
     }
 
     /// Notes who has left the queue.
     pub(crate) fn leave(&self, member: &Arc<Member>) {
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         // The numbers may have begun anew.
         if members.get(&member.sequence).is_some_and(|other| Arc::ptr_eq(other, member)) {
             members.remove(&member.sequence);
@@ -106,30 +108,30 @@ impl Known {
 
     /// The contender of the session that has this number.
     pub(crate) fn member(&self, sequence: Sequence) -> Option<Arc<Member>> {
-        lock(&self.members).get(&sequence).cloned()
+        self.members.lock().get(&sequence).cloned()
     }
 
     /// What a contender had best send with its `create`.
     pub(crate) fn opening(&self) -> Opening {
-        let mut watched = lock(&self.uncontended);
+        let mut watched = self.uncontended.lock();
         let incarnation = watched.incarnation();
         watched.uncontended.opening(incarnation)
     }
 
     /// Keeps a watch that was set on the lock's node.
     pub(crate) fn keep(&self, watch: KeptWatch) {
-        let replaced = lock(&self.uncontended).watch.replace(watch);
+        let replaced = self.uncontended.lock().watch.replace(watch);
         drop(replaced);
     }
 
     /// Whether a contender holds whose `create` the server has just answered with the number `own`.
     pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
-        expected.is_met(own, lock(&self.uncontended).incarnation())
+        expected.is_met(own, self.uncontended.lock().incarnation())
     }
 
     /// Takes a node for a claim, until that lets it go. `None` if another claim has taken it.
     pub(crate) fn take(self: &Arc<Self>, czxid: i64) -> Option<Arc<Taken>> {
-        let is_free = lock(&self.taken).insert(czxid);
+        let is_free = self.taken.lock().insert(czxid);
         is_free.then(|| Arc::new(Taken { known: Arc::clone(self), czxid }))
     }
 }
@@ -148,7 +150,7 @@ impl Watched {
 impl Parting {
     /// Tells that the deletion of the node is confirmed.
     pub(crate) fn gone(self) {
-        lock(&self.known.uncontended).uncontended.gone(self.grant);
+        self.known.uncontended.lock().uncontended.gone(self.grant);
     }
 }
 
@@ -160,13 +162,8 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        lock(&self.known.taken).remove(&self.czxid);
+        self.known.taken.lock().remove(&self.czxid);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

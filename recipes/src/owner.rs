@@ -1,7 +1,9 @@
 //! Who holds a lock, for those who take it more than once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
@@ -157,7 +159,7 @@ impl Owner {
     }
 
     fn slot(&self, queue: &LockQueue) -> Arc<Slot> {
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let key = (queue.session().id(), queue.parent().to_owned(), queue.names());
         if slots.len() >= SLOTS_KEPT && slots.len() == slots.capacity() && !slots.contains_key(&key) {
             // Before the table grows. Whoever uses a slot, and every hold, has a reference to it.
@@ -178,7 +180,7 @@ impl Slot {
     /// # Errors
     /// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
     fn entry(&self, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
-        let holds = lock(&self.holds);
+        let holds = self.holds.lock();
         let (exclusive, shared) = (holds.exclusive.upgrade(), holds.shared.upgrade());
         let Some(hold) = (match mode {
             Mode::Exclusive => exclusive.as_ref().or(shared.as_ref()),
@@ -199,20 +201,20 @@ impl Slot {
 
     /// The hold to be made another of, for whoever has the turn.
     fn writer(&self) -> Option<Arc<Hold>> {
-        lock(&self.holds).exclusive.upgrade()
+        self.holds.lock().exclusive.upgrade()
     }
 
     /// The hold, if this was its last guard. To be called in one's turn.
     pub(crate) fn take_last(&self, guard: Arc<Hold>) -> Option<Hold> {
         // Who only looks at a hold has a reference to it, too, but only while this is locked.
-        let _holds = lock(&self.holds);
+        let _holds = self.holds.lock();
         Arc::into_inner(guard)
     }
 
     /// Notes a hold that was granted.
     fn note(self: &Arc<Self>, mode: Mode, hold: Hold) -> LockGuard {
         let hold = Arc::new(hold.owned(self));
-        let mut holds = lock(&self.holds);
+        let mut holds = self.holds.lock();
         match mode {
             Mode::Exclusive => holds.exclusive = Arc::downgrade(&hold),
             Mode::Shared => holds.shared = Arc::downgrade(&hold),
@@ -240,9 +242,4 @@ async fn downgrade(queue: &LockQueue, writer: &Hold, mode: Mode, deadline: Deadl
         Some(Err(error)) => Err(error),
         None => claim.withdraw().await.map(|()| None),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// One value a key, for as long as somebody uses it.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ impl<K, T> Default for Registry<K, T> {
 impl<K: Eq + Hash, T: Default> Registry<K, T> {
     /// The value of `key`, a new one if nobody uses one.
     pub(crate) fn at(&self, key: K) -> Arc<T> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         if let Some(value) = used.get(&key).and_then(Weak::upgrade) {
             return value;
         }
@@ -34,7 +36,7 @@ impl<K: Eq + Hash, T: Default> Registry<K, T> {
 
     /// All values that somebody uses.
     pub(crate) fn used(&self) -> Vec<Arc<T>> {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock();
         used.values().filter_map(Weak::upgrade).collect()
     }
 }
@@ -47,11 +49,11 @@ mod tests {
     fn those_who_use_one_key_at_a_time_share_its_value() {
         let registry = Registry::<&str, Mutex<u32>>::default();
         let one = registry.at("/a");
-        *one.lock().unwrap() += 1;
-        assert_eq!(*registry.at("/a").lock().unwrap(), 1);
-        assert_eq!(*registry.at("/b").lock().unwrap(), 0);
+        *one.lock() += 1;
+        assert_eq!(*registry.at("/a").lock(), 1);
+        assert_eq!(*registry.at("/b").lock(), 0);
         drop(one);
-        assert_eq!(*registry.at("/a").lock().unwrap(), 0, "nobody used it any more");
+        assert_eq!(*registry.at("/a").lock(), 0, "nobody used it any more");
     }
 
     #[test]
@@ -61,7 +63,7 @@ mod tests {
         for i in 0..10_000 {
             registry.at(format!("/{i}"));
         }
-        assert!(registry.used.lock().unwrap().len() < 64);
+        assert!(registry.used.lock().len() < 64);
         assert_eq!(registry.used().len(), 1);
         assert!(Arc::ptr_eq(&used, &registry.at("/used".to_owned())));
     }

@@ -7,8 +7,9 @@
 //! now; then the node that was to go is kept in its stead, until nobody of the [`Run`] holds any more.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::known::Known;
@@ -45,13 +46,13 @@ impl Member {
     /// member's are of one parent, with nobody in between. Without an answer the member ended otherwise.
     pub(crate) fn follow(&self, path: String) -> oneshot::Receiver<Baton> {
         let (baton, passed) = oneshot::channel();
-        *lock(&self.follower) = Some(Follower { path, baton });
+        *self.follower.lock() = Some(Follower { path, baton });
         passed
     }
 
     /// Who waits for this one now.
     pub(crate) fn follower(&self) -> Option<Follower> {
-        lock(&self.follower).take().filter(|follower| !follower.baton.is_closed())
+        self.follower.lock().take().filter(|follower| !follower.baton.is_closed())
     }
 }
 
@@ -131,7 +132,7 @@ impl Baton {
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        let kept = lock(&self.run.kept).take();
+        let kept = self.run.kept.lock().take();
         kept.into_iter().flatten().for_each(|remains| self.session.abandon(remains));
     }
 }
@@ -144,7 +145,7 @@ impl Run {
 
     /// Keeps a node for as long as somebody of the run holds. `false` when nobody does any more.
     pub(crate) fn keep(&self, remains: Remains) -> bool {
-        match &mut *lock(&self.kept) {
+        match &mut *self.kept.lock() {
             Some(kept) => {
                 kept.push(remains);
                 true
@@ -152,9 +153,4 @@ impl Run {
             None => false,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

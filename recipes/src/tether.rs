@@ -6,9 +6,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::RwLock;
 use spawns_core::{Spawn, Task};
 
 /// Parts when the task that was spawned with it is dropped.
@@ -34,18 +35,18 @@ impl Tether {
         let mut message = pin!(message);
         poll_fn(|cx| {
             // Kept while the message is polled, so that the task does not go meanwhile.
-            let parted = self.parted.read().unwrap_or_else(PoisonError::into_inner);
+            let parted = self.parted.read();
             if *parted { Poll::Ready(None) } else { message.as_mut().poll(cx).map(Some) }
         })
         .await
     }
 
     pub(crate) fn has_parted(&self) -> bool {
-        *self.parted.read().unwrap_or_else(PoisonError::into_inner)
+        *self.parted.read()
     }
 
     fn part(&self) {
-        *self.parted.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.parted.write() = true;
     }
 }
 

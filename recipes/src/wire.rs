@@ -3,9 +3,10 @@
 //! Each is sent when its future is first polled, and so never before whoever cleans up after it has been armed.
 
 use std::future::Future;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat, StateWatcher,
 };
@@ -102,12 +103,12 @@ impl Wire {
     /// Takes the client away, unless it has been taken. The session closes once requests under way have been answered
     /// or dropped, which the states returned tell.
     pub(crate) fn close(&self) -> Option<StateWatcher> {
-        let client = self.client.write().unwrap_or_else(PoisonError::into_inner).take();
+        let client = self.client.write().take();
         client.map(|client| client.state_watcher())
     }
 
     fn client(&self) -> Result<Arc<Client>, ClientError> {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(ClientError::ClientClosed)
+        self.client.read().clone().ok_or(ClientError::ClientClosed)
     }
 
     /// How many bytes of a request a path has, with the chroot.

@@ -66,8 +66,11 @@ impl LockQueue {
         if before.is_none() {
             *before = self.before(place);
         }
-        // A younger one is of a node where the numbers have begun anew.
         let (czxid, own) = (stat.czxid, place.token.get());
+        // A younger one is most likely of a node where the numbers have begun anew, and ours went with the one before.
+        if czxid > own && self.are_present(&[], place).await? != [true] {
+            return Err(self.node_deleted(place));
+        }
         before.take_if(|before| before.name != name || before.czxid != czxid || czxid > own);
         let Some(before) = before else { return Ok(Event::Fired(watch.fired().await)) };
         // Its node was there when ours was, too, and has the number before: nobody is in between.

@@ -1,10 +1,11 @@
 //! The right to deal with the server for all contenders of one process, and what it has there. Dropped anywhere, it goes
 //! to the next.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::turns::{Bounds, Entry, Standing, Step, Turns};
@@ -85,14 +86,14 @@ impl Cohort {
     /// ended.
     pub(crate) fn close(&self) {
         // Dropped when nothing is locked any more.
-        let told = lock(&self.turns).close();
+        let told = self.turns.lock().close();
         drop(told);
     }
 
     /// Waits for a turn.
     pub(super) async fn turn(self: &Arc<Self>) -> Result<Turn, Ended> {
         let receiver = {
-            let mut turns = lock(&self.turns);
+            let mut turns = self.turns.lock();
             match turns.take() {
                 Entry::Turn => return Ok(Turn::new(self)),
                 Entry::Closed => return Err(Ended),
@@ -111,7 +112,7 @@ impl Cohort {
 
     /// The turn, if nobody has it; `None` when somebody has.
     pub(super) fn try_turn(self: &Arc<Self>) -> Result<Option<Turn>, Ended> {
-        let entry = lock(&self.turns).take();
+        let entry = self.turns.lock().take();
         match entry {
             Entry::Turn => Ok(Some(Turn::new(self))),
             Entry::Wait => Ok(None),
@@ -132,7 +133,7 @@ impl Drop for Waiting<'_> {
         match self.receiver.try_recv() {
             // It came at this very moment, and goes to the next.
             Ok(turn) => drop(turn),
-            Err(_) => lock(&self.cohort.turns).note_gone(oneshot::Sender::is_closed),
+            Err(_) => self.cohort.turns.lock().note_gone(oneshot::Sender::is_closed),
         }
     }
 }
@@ -247,7 +248,7 @@ impl Turn {
     fn let_go(mut self, is_alone: Option<bool>) -> LetGo {
         let standing = self.tenure().standing(is_alone);
         loop {
-            let step = lock(&self.cohort.turns).let_go(standing);
+            let step = self.cohort.turns.lock().let_go(standing);
             match step {
                 Step::HandOver(next) => match next.send(self) {
                     Ok(()) => return LetGo::HandedOver,
@@ -262,7 +263,7 @@ impl Turn {
     /// Passes the turn to the next who is still there, and returns what nobody took.
     fn pass_on(mut self) -> Stage {
         loop {
-            let next = lock(&self.cohort.turns).pass();
+            let next = self.cohort.turns.lock().pass();
             let Some(next) = next else {
                 self.is_had = false;
                 return std::mem::take(&mut self.stage);
@@ -343,9 +344,4 @@ impl Tenure {
         }
         is_alone
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

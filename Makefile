@@ -42,7 +42,7 @@ check: cargo-deny ## formatting, lints, documentation, licences and sources of d
 	cargo deny check bans licenses sources
 
 sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
-	cargo run --quiet -p testbed -- sh -ec ' \
+	cargo run --quiet -p testbed -- -- sh -ec ' \
 		cargo sqlx migrate run --source migrations; \
 		SQLX_OFFLINE=false cargo sqlx prepare --workspace -- --all-targets'
 

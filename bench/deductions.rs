@@ -11,8 +11,8 @@ use bench::{ClosedLoop, Failure};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use demo_service::app::App;
 use demo_service::config::Config;
+use demo_service::purchase::Purchase;
 use demo_service::stock::{GoodsNo, Outcome, Quantity, Stock};
-use demo_service::strategy::Deduction;
 use demo_service::strategy::registry::{Entry, STRATEGIES};
 use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::Runtime;
@@ -71,10 +71,11 @@ impl Shop {
         let goods_no: GoodsNo = "1".parse()?;
         let stock = Stock::new(STOCK).ok_or("the stock is negative")?;
         self.app.store.start_sale(goods_no, stock).await?;
-        let deduction = Deduction { goods_no, quantity: Quantity::ONE };
+        let purchase = Purchase::of_one(goods_no, Quantity::ONE);
         let buyer = || {
             let app = Arc::clone(&self.app);
-            move || buy(Arc::clone(&app), entry, deduction)
+            let purchase = purchase.clone();
+            move || buy(Arc::clone(&app), entry, purchase.clone())
         };
         ClosedLoop::start((0..buyers).map(|_| buyer())).await
     }
@@ -86,9 +87,9 @@ impl Shop {
     }
 }
 
-async fn buy(app: Arc<App>, entry: &'static Entry, deduction: Deduction) -> Result<(), Failure> {
+async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Failure> {
     let slot = app.try_slot().ok_or("the service is at its limit")?;
-    match app.deduct(entry, deduction, slot).await? {
+    match app.deduct(entry, purchase, slot).await?.outcome {
         Outcome::Sold(_) => Ok(()),
         other => Err(format!("{}: nothing was sold: {other:?}", entry.name).into()),
     }

@@ -11,7 +11,8 @@ use clap::{CommandFactory, Parser, ValueEnum};
 use subtle::ConstantTimeEq;
 
 use crate::hold::Hold;
-use crate::strategy::registry::{self, Entry};
+use crate::purchase::LockOrder;
+use crate::strategy::registry::{self, Entry, STRATEGIES};
 
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
 pub const EXIT_USAGE: u8 = 64;
@@ -45,6 +46,9 @@ pub struct Config {
     /// Strategy of the requests that name none
     #[arg(long, env, default_value = "zk-mutex", value_name = "NAME", value_parser = strategy_parser())]
     pub strategy: &'static Entry,
+    /// Strategy of the carts that name none
+    #[arg(long, env, default_value = "zk-multi", value_name = "NAME", value_parser = cart_strategy_parser())]
+    pub cart_strategy: &'static Entry,
     /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: Hold,
@@ -58,6 +62,15 @@ pub struct Config {
     /// By when a request must be answered, counted from its arrival
     #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
     pub http_timeout: Duration,
+    /// Order in which the locks of a cart are taken
+    #[arg(long, env, default_value = "canonical", value_name = "ORDER")]
+    pub lock_order: LockOrder,
+    /// Buyers of one SKU that zk-semaphore lets into the database at a time
+    #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub permits: u32,
+    /// Most attempts of a deduction that others overtake (pg-optimistic, pg-serializable)
+    #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempts_max: u32,
     /// Most database connections
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
@@ -67,6 +80,9 @@ pub struct Config {
     /// Most open client connections; more wait to be accepted
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// Critical sections whose record is kept for GET /admin/history; the oldest make room
+    #[arg(long, env, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub history: u32,
     /// Name that this instance writes into its orders
     #[arg(long, env, default_value_t = default_instance(), value_name = "NAME", value_parser = instance_name)]
     pub instance: String,
@@ -154,6 +170,11 @@ impl fmt::Debug for AdminToken {
 
 fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
     PossibleValuesParser::new(registry::names()).map(|name| registry::find(&name).expect("BUG: clap let it through"))
+}
+
+fn cart_strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
+    let names = STRATEGIES.iter().filter(|entry| entry.carts).map(|entry| entry.name);
+    PossibleValuesParser::new(names).map(|name| registry::find(&name).expect("BUG: clap let it through"))
 }
 
 fn positive_duration(text: &str) -> Result<Duration, &'static str> {

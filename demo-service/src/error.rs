@@ -86,8 +86,7 @@ pub enum SetupError {
     Signals(#[source] std::io::Error),
 }
 
-/// One request failed. Every variant but [`OutcomeUnknown`](Failure::OutcomeUnknown) guarantees that nothing was
-/// written.
+/// One request failed. Every variant but [`OutcomeUnknown`](Failure::OutcomeUnknown) guarantees that nothing was sold.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Others held the lock for the whole of the wait.
@@ -99,6 +98,18 @@ pub enum Failure {
     /// The hold on the lock was lost, and the section stopped, before the commit was sent.
     #[error("the hold on the lock was lost before the commit: {0}")]
     HoldLost(String),
+    /// A later holder of the lock had read the stock before this one wrote.
+    #[error("a later holder of the lock came between the read and the write")]
+    Fenced,
+    /// Others came between in every attempt.
+    #[error("others came between in each of {attempts} attempts")]
+    Overtaken {
+        /// How many there were, which is `--attempts-max`.
+        attempts: u32,
+    },
+    /// The client hung up while the deduction was waiting.
+    #[error("the client hung up")]
+    ClientGone,
     /// No session with the lock service, or it refused.
     #[error("the lock service is not available: {0}")]
     LockServiceUnavailable(String),

@@ -4,7 +4,7 @@
 //!
 //! A request passes [`router`] (limits, problem details), a handler in [`routes`], [`app::App::deduct`] (a task of its
 //! own), a [`strategy`] (the lock), its critical section ([`strategy::section`]) and [`stock::store`] (the statements).
-//! What may be sold is decided in [`stock`], without input or output.
+//! What is asked for is in [`purchase`], what may be sold is decided in [`stock`], both without input or output.
 
 // In reading order.
 pub mod config;
@@ -18,6 +18,8 @@ pub mod routes;
 
 pub mod strategy;
 
+pub mod history;
+pub mod purchase;
 pub mod stock;
 
 pub mod database;

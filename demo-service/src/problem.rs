@@ -4,6 +4,7 @@ use std::any::Any;
 
 use axum::Json;
 use axum::body::to_bytes;
+use axum::extract::rejection::JsonRejection;
 use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -71,6 +72,29 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-input", "invalid input", detail)
     }
 
+    /// 400: a purchase that can be asked for again only under a key has none.
+    pub fn key_missing() -> Self {
+        let detail = "send an Idempotency-Key, for instance a random UUID, and the same one when asking again";
+        Self::new(StatusCode::BAD_REQUEST, "idempotency-key-missing", "no idempotency key", detail)
+    }
+
+    /// 422: the idempotency key belongs to another cart.
+    pub fn key_reused() -> Self {
+        let detail = "something else was asked for under this idempotency key before; choose another key";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", "idempotency key reused", detail)
+    }
+
+    /// 422: this strategy sells one SKU at a time.
+    pub fn one_at_a_time(strategy: &str) -> Self {
+        let detail = format!("{strategy} sells one SKU at a time; GET /strategies tells which ones sell carts");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "one-at-a-time", "one SKU at a time", detail)
+    }
+
+    /// 404: there is no such order.
+    pub fn unknown_order(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "unknown-order", "unknown order", detail)
+    }
+
     /// 401: no token, or a wrong one.
     pub fn unauthorized() -> Self {
         let detail = "send the service's ADMIN_TOKEN as authorization: Bearer TOKEN";
@@ -134,6 +158,19 @@ impl From<Failure> for Problem {
                 "hold on the lock lost",
                 "the hold was lost before the commit, so the deduction was stopped; nothing was written",
             ),
+            Failure::Fenced => Self::retryable(
+                "fenced",
+                "overtaken by a later holder",
+                "a later holder of the lock had read the stock before this deduction could write; nothing was written",
+            ),
+            Failure::Overtaken { attempts } => Self::retryable(
+                "overtaken",
+                "overtaken by other buyers",
+                format!("other buyers came between in each of {attempts} attempts; nothing was written"),
+            ),
+            Failure::ClientGone => {
+                Self::retryable("client-gone", "the client hung up", "nobody waited any more; nothing was written")
+            }
             Failure::LockServiceUnavailable(_) => Self::retryable(
                 "lock-service-unavailable",
                 "lock service not available",
@@ -153,6 +190,13 @@ impl From<Failure> for Problem {
             ),
             Failure::Database(_) => Self::internal(),
         }
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    /// The framework tells well what is wrong with a body; its status stays.
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), "invalid-body", "invalid body", rejection.body_text())
     }
 }
 

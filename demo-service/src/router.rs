@@ -8,14 +8,14 @@ use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::trace::TraceLayer;
 
 use crate::app::App;
 use crate::problem::{self, Problem};
-use crate::routes::{admin, goods, goods_stock, health, metrics, strategies};
+use crate::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
 
 /// The largest body that is read; the only one there is takes a few dozen bytes.
 const BODY_BYTES_MAX: usize = 4 * 1024;
@@ -25,9 +25,14 @@ pub fn router(app: Arc<App>) -> Router {
     let mut limited = Router::new()
         // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
         .route("/goods-stock/{goods_no}", get(goods_stock::buy_one).head(goods_stock::refuse_head))
-        .route("/goods/{goods_no}", get(goods::show));
+        .route("/goods/{goods_no}", get(goods::show))
+        .route("/goods/{goods_no}/orders", post(orders::buy))
+        .route("/orders", post(orders::buy_cart))
+        .route("/orders/{order_id}", get(orders::show));
     if app.config.admin_token.is_some() {
-        limited = limited.route("/admin/goods/{goods_no}", put(admin::start_sale));
+        limited = limited
+            .route("/admin/goods/{goods_no}", put(admin::start_sale))
+            .route("/admin/history", get(admin::history));
     }
     // Refused at the limit before anything queues for a lock or a connection. Probes and metrics stay answered.
     let limited = limited.route_layer(from_fn_with_state(Arc::clone(&app), take_slot));

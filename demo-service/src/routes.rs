@@ -5,14 +5,18 @@ pub mod goods;
 pub mod goods_stock;
 pub mod health;
 pub mod metrics;
+pub mod orders;
 pub mod strategies;
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use serde::Deserialize;
 
 use crate::error::{Failure, Progress};
 use crate::problem::Problem;
-use crate::stock::{GoodsNo, InvalidGoodsNo};
+use crate::stock::{GoodsNo, InvalidGoodsNo, Outcome};
+use crate::strategy::registry::{self, Entry};
 
 /// The `{goods_no}` of a path.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +28,45 @@ impl<S: Send + Sync> FromRequestParts<S> for GoodsNoInPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| InvalidGoodsNo)?;
         Ok(Self(text.parse()?))
+    }
+}
+
+/// The query of what is done by a strategy. An unknown parameter is refused: a misspelt `strategy` must not buy by
+/// another one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChosenStrategy {
+    strategy: Option<String>,
+}
+
+impl ChosenStrategy {
+    fn of(query: Result<Query<Self>, QueryRejection>) -> Result<Self, Problem> {
+        query.map(|Query(query)| query).map_err(|rejection| Problem::invalid_input(rejection.body_text()))
+    }
+
+    /// The strategy that was named, or the default.
+    fn entry_or(&self, default: &'static Entry) -> Result<&'static Entry, Problem> {
+        // Load plans that leave their variable for the strategy empty mean the default.
+        match self.strategy.as_deref().filter(|name| !name.is_empty()) {
+            None => Ok(default),
+            Some(name) => registry::find(name).ok_or_else(|| {
+                let known: Vec<_> = registry::names().collect();
+                Problem::unknown_strategy(format!("there is no strategy {name:?}; choose one of {}", known.join(", ")))
+            }),
+        }
+    }
+}
+
+/// The refusal that an outcome means which is no sale.
+fn answer_problem(outcome: Outcome) -> Problem {
+    match outcome {
+        Outcome::SoldOut(goods_no) => Problem::sold_out(format!("not enough is left of SKU {goods_no}")),
+        Outcome::UnknownGoods(goods_no) => unknown_goods(goods_no),
+        Outcome::SaleRestarted => Problem::sale_restarted(),
+        Outcome::KeyReused => Problem::key_reused(),
+        Outcome::Sold(_) | Outcome::Repeated => {
+            unreachable!("BUG: a sale is no problem, and a repetition was resolved")
+        }
     }
 }
 

@@ -1,14 +1,17 @@
 //! The ZooKeeper sessions of one instance: opened together, used in turn, replaced when they end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 use zk_recipes::{ConnectionState, Session, SessionConfig, Traffic};
+
+use crate::stock::GoodsNo;
 
 /// How many sessions are opened or closed at the same time. More would queue up in the server's own backlog.
 const PARALLEL_MAX: usize = 32;
@@ -79,9 +82,17 @@ impl SessionPool {
 
     /// The next session that is connected, or `None` when none of them is.
     pub fn pick(&self) -> Option<Session> {
+        self.pick_from(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The session for a SKU: the same for all of its buyers, as long as it is connected. `None` when none of them is.
+    pub fn pick_for(&self, goods_no: GoodsNo) -> Option<Session> {
+        self.pick_from(usize::try_from(goods_no.get()).unwrap_or_default())
+    }
+
+    fn pick_from(&self, first: usize) -> Option<Session> {
         let state = self.slots.read();
         let count = state.sessions.len();
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
         (0..count)
             .map(|offset| &state.sessions[first.wrapping_add(offset) % count])
             .find(|session| session.state() == ConnectionState::Connected)
@@ -117,7 +128,7 @@ impl SessionPool {
     /// # Cancel safety
     /// Dropped, the remaining sessions close when their last user is gone.
     pub async fn close(&self) {
-        let mut keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut keepers = std::mem::take(&mut *self.keepers.lock());
         keepers.shutdown().await;
         let sessions = self.slots.read().sessions.clone();
         stream::iter(sessions)
@@ -133,8 +144,7 @@ impl SessionPool {
 
 impl Slots {
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        // A panic while the lock was held can leave no half-made state: every write is one assignment.
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// Replaces the session of one slot, and its successors, whenever it has ended.
@@ -169,7 +179,7 @@ impl Slots {
 
     /// Swaps and counts under one lock, so that the totals never go back.
     fn replace(&self, slot: usize, session: Session) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         let ended = std::mem::replace(&mut state.sessions[slot], session);
         state.retired += ended.traffic();
     }

@@ -35,6 +35,14 @@ impl FromStr for GoodsNo {
     }
 }
 
+impl TryFrom<i64> for GoodsNo {
+    type Error = InvalidGoodsNo;
+
+    fn try_from(number: i64) -> Result<Self, InvalidGoodsNo> {
+        if number > 0 { Ok(Self(number)) } else { Err(InvalidGoodsNo) }
+    }
+}
+
 /// The text names no SKU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("goods_no must be a whole number from 1 to {max}, in digits only", max = i64::MAX)]
@@ -95,6 +103,8 @@ pub struct Level {
     pub sale: i64,
     /// Units left.
     pub on_hand: i64,
+    /// How often an optimistic deduction, or the start of a sale, has written the row.
+    pub version: i64,
 }
 
 /// The answer of [`decide`].
@@ -114,30 +124,58 @@ pub fn decide(on_hand: i64, quantity: Quantity) -> Decision {
     if on_hand >= quantity.get() { Decision::Sell { remaining: on_hand - quantity.get() } } else { Decision::SoldOut }
 }
 
-/// An order that has been committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sold {
-    /// The number of the order.
-    pub order_id: i64,
-    /// The sale that the units were taken from.
-    pub sale: i64,
-    /// Units left, as far as this deduction could see.
-    pub remaining: i64,
-    /// The fencing token of the hold that guarded the deduction, where there was one.
-    pub token: Option<i64>,
+/// The fencing token of a hold, as the database knows it. Tokens are compared by both parts, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token {
+    /// The number of the transaction that granted the lock.
+    pub number: i64,
+    /// How often it was handed over within a process since.
+    pub handover: i64,
 }
 
-/// How a deduction ended when nothing failed. Only `Sold` wrote anything.
+/// An order that has been committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Its number.
+    pub order_id: i64,
+    /// The strategy that guarded the deduction.
+    pub strategy: String,
+    /// The instance of the service that made it.
+    pub instance: String,
+    /// What was sold.
+    pub lines: Vec<OrderLine>,
+}
+
+/// What an order has of one SKU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderLine {
+    /// The SKU.
+    pub goods_no: i64,
+    /// The sale that the units were taken from.
+    pub sale: i64,
+    /// How many units.
+    pub quantity: i64,
+    /// Units left, as far as the deduction could see. `None` in orders from before this was recorded.
+    pub remaining: Option<i64>,
+    /// The fencing token of the hold that guarded the deduction, where there was one.
+    pub token: Option<Token>,
+}
+
+/// How a deduction ended when nothing failed. Only `Sold` took anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The units were taken and the order is committed.
-    Sold(Sold),
-    /// Not enough was left.
-    SoldOut,
+    Sold(Order),
+    /// Not enough was left of this SKU.
+    SoldOut(GoodsNo),
     /// There is no such SKU.
-    UnknownGoods,
+    UnknownGoods(GoodsNo),
     /// The sale that was read was over before it could be written to: a reset started the next one.
     SaleRestarted,
+    /// Something was asked for under the idempotency key before: what came of that is the answer.
+    Repeated,
+    /// The idempotency key was used before, for another cart.
+    KeyReused,
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What the service says about itself: logs and metrics.
 
+mod locks;
 mod metrics;
 
-pub use metrics::{LockWaits, Metrics, Outcomes};
+pub use locks::LockMetrics;
+pub use metrics::{Metrics, Outcomes};
 
 use std::io::IsTerminal;
 

@@ -91,7 +91,7 @@ pub(crate) struct CompareArgs {
     /// Settings for a purpose; flags given beside it win
     #[arg(long, value_enum, default_value = "quick")]
     preset: Preset,
-    /// Strategies to compare [default: all that the service lists]
+    /// Strategies to compare, or all [default: those that the service calls its headline]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Buyers, all at the same instant, one purchase each [default: 300]

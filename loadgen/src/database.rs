@@ -70,7 +70,8 @@ impl Database {
         let goods = read_goods(&mut *snapshot, goods_no).await?;
         let orders = sqlx::query_as!(
             OrderRow,
-            "select order_id, quantity, strategy from orders where goods_no = $1 and sale = $2",
+            "select order_id, quantity, strategy from order_lines join orders using (order_id)
+             where goods_no = $1 and sale = $2",
             goods_no,
             sale
         )
@@ -92,7 +93,7 @@ impl Database {
     /// Cancelling loses nothing.
     pub(crate) async fn order_count(&self, goods_no: i64, sale: i64) -> Result<u64, Error> {
         let count = sqlx::query_scalar!(
-            r#"select count(*) as "count!" from orders where goods_no = $1 and sale = $2"#,
+            r#"select count(*) as "count!" from order_lines where goods_no = $1 and sale = $2"#,
             goods_no,
             sale
         )
@@ -157,8 +158,8 @@ mod tests {
         sqlx::migrate!("../migrations").run(&database.0).await.unwrap();
         let execute = async |statement: &'static str| sqlx::query(statement).execute(&database.0).await.unwrap();
         execute("insert into goods (goods_no, sale, stock_initial, on_hand) values (1, 7, 9, 8)").await;
-        execute("insert into orders (goods_no, sale, quantity, strategy, instance) values (1, 7, 1, 'a', 'x')").await;
-        execute("insert into orders (goods_no, sale, quantity, strategy, instance) values (1, 6, 1, 'b', 'x')").await;
+        execute("insert into orders (strategy, instance) values ('a', 'x'), ('b', 'x')").await;
+        execute("insert into order_lines (order_id, goods_no, sale, quantity) values (1, 1, 7, 1), (2, 1, 6, 1)").await;
 
         let (goods, orders) = database.books(1, 7).await.unwrap();
         assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8 });

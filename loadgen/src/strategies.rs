@@ -12,7 +12,13 @@ pub(crate) struct Strategy {
     pub(crate) guard: Guard,
     pub(crate) wakes: Wakes,
     pub(crate) summary: String,
+    /// Whether it is compared when none is named.
+    #[serde(default, skip_serializing)]
+    pub(crate) headline: bool,
 }
+
+/// What stands for all strategies where names are expected.
+pub(crate) const ALL: &str = "all";
 
 /// What a strategy promises about the stock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +74,19 @@ pub(crate) enum Wakes {
     All,
 }
 
-/// The strategies named, in the service's order; all of them when none is named.
+/// The strategies named, in the service's order. When none is named, those that the service calls its headline; all of
+/// them when that is asked for, or the service has no headline.
 ///
 /// # Errors
 /// [`Error::Usage`] when a name is not in the list; it lists the known ones.
 pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
-    let Some(named) = named else { return Ok(known.to_vec()) };
+    let Some(named) = named else {
+        let headline: Vec<_> = known.iter().filter(|strategy| strategy.headline).cloned().collect();
+        return Ok(if headline.is_empty() { known.to_vec() } else { headline });
+    };
+    if named == [ALL] {
+        return Ok(known.to_vec());
+    }
     let is_known = |name: &&String| known.iter().any(|strategy| strategy.name == **name);
     if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
         let names: Vec<&str> = known.iter().map(|strategy| strategy.name.as_str()).collect();
@@ -87,7 +100,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn strategy(name: &str, promise: Promise, guard: Guard, wakes: Wakes) -> Strategy {
-        Strategy { name: name.to_owned(), promise, guard, wakes, summary: format!("what {name} does") }
+        Strategy { name: name.to_owned(), promise, guard, wakes, summary: format!("what {name} does"), headline: false }
     }
 
     fn known() -> Vec<Strategy> {
@@ -122,8 +135,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_strategies_are_compared_when_none_is_named() {
-        assert_eq!(select(&known(), None).unwrap(), known());
+    fn the_headline_is_compared_when_none_is_named() {
+        let mut known = known();
+        assert_eq!(select(&known, None).unwrap(), known, "without a headline, all");
+        known[1].headline = true;
+        assert_eq!(select(&known, None).unwrap(), known[1..2]);
+        assert_eq!(select(&known, Some(&["all".to_owned()])).unwrap(), known);
     }
 
     #[test]

@@ -80,7 +80,7 @@ export ADMIN_TOKEN='{admin_token}'
 #   jmeter -n -t jmeter/seckill.jmx -l results.jtl -Jhost={host} -Jport={port} -JgoodsNo={goods_no}
 #   {program} compare --target \"$SECKILL_URLS\" --goods-no {goods_no}
 # what was sold
-#   psql \"$DATABASE_URL\" -c 'select sale, strategy, sum(quantity) from orders group by 1, 2 order by 1'
+#   psql \"$DATABASE_URL\" -c 'select sale, strategy, sum(quantity) from orders join order_lines using (order_id) group by 1, 2 order by 1'
 "
     )
 }

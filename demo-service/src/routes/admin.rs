@@ -1,16 +1,18 @@
-//! `/admin/goods/{goods_no}`: the administrator's part. It exists only where there is an `ADMIN_TOKEN`.
+//! `/admin`: the administrator's part. It exists only where there is an `ADMIN_TOKEN`.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{FromRequestParts, Query, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::goods::GoodsView;
 use super::{GoodsNoInPath, database_problem};
 use crate::app::App;
+use crate::history::Page;
 use crate::problem::Problem;
 use crate::stock::Stock;
 
@@ -54,11 +56,54 @@ pub async fn start_sale(
     State(app): State<Arc<App>>,
     _: Administrator,
     GoodsNoInPath(goods_no): GoodsNoInPath,
-    Json(new): Json<NewSale>,
+    body: Result<Json<NewSale>, JsonRejection>,
 ) -> Result<Json<GoodsView>, Problem> {
+    let Json(new) = body?;
     let stock = Stock::new(new.stock).ok_or_else(|| Problem::invalid_input("stock must not be negative"))?;
     let goods = app.store.start_sale(goods_no, stock).await.map_err(database_problem)?;
     Ok(Json(goods.into()))
+}
+
+/// The query of a look at the history.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryQuery {
+    #[serde(default)]
+    from: u64,
+    #[serde(default = "page_max")]
+    limit: u64,
+}
+
+/// The most records of one page: a few MiB.
+const PAGE_MAX: usize = 10_000;
+
+fn page_max() -> u64 {
+    PAGE_MAX as u64
+}
+
+/// A part of the history of this instance.
+#[derive(Debug, Serialize)]
+pub struct HistoryView {
+    instance: String,
+    #[serde(flatten)]
+    page: Page,
+}
+
+/// `GET /admin/history`: who was in which critical section when, on this instance.
+///
+/// # Errors
+/// 401 without the token, 422 for a malformed query.
+///
+/// # Cancel safety
+/// Nothing is lost.
+pub async fn history(
+    State(app): State<Arc<App>>,
+    _: Administrator,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Result<Json<HistoryView>, Problem> {
+    let Query(query) = query.map_err(|rejection| Problem::invalid_input(rejection.body_text()))?;
+    let limit = usize::try_from(query.limit).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+    Ok(Json(HistoryView { instance: app.config.instance.clone(), page: app.history.page(query.from, limit) }))
 }
 
 #[cfg(test)]

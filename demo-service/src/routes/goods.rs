@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use serde::Serialize;
 
-use super::{GoodsNoInPath, database_problem, unknown_goods};
+use super::{ChosenStrategy, GoodsNoInPath, unknown_goods};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::stock::Goods;
@@ -31,17 +32,19 @@ impl From<Goods> for GoodsView {
     }
 }
 
-/// `GET`: what is left.
+/// `GET`: what is left, as the strategy looks that is named, or the default.
 ///
 /// # Errors
-/// 404 for an unknown SKU, 422 for a malformed number, 503 when the database is away.
+/// 404 for an unknown SKU or strategy, 422 for a malformed number, 503 when the database is away, or the lock was not had.
 ///
 /// # Cancel safety
 /// Nothing is lost.
 pub async fn show(
     State(app): State<Arc<App>>,
     GoodsNoInPath(goods_no): GoodsNoInPath,
+    query: Result<Query<ChosenStrategy>, QueryRejection>,
 ) -> Result<Json<GoodsView>, Problem> {
-    let goods = app.store.goods(goods_no).await.map_err(database_problem)?;
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy)?;
+    let goods = app.look(entry, goods_no).await?;
     goods.map(|goods| Json(goods.into())).ok_or_else(|| unknown_goods(goods_no))
 }

@@ -2,12 +2,16 @@
 //!
 //! Callers compose the statements; none of them decides anything.
 
+mod transaction;
+
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgPool, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Connection, PgPool};
 
-use super::{Goods, GoodsNo, Level, Quantity, Stock};
+pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WrittenOrder};
+use super::{Goods, GoodsNo, Level, Order, OrderLine, Stock, Token};
+use crate::purchase::{Cart, IdempotencyKey};
 
 /// An idle connection older than this is probed before it is used again. Probing every time would add a round trip to
 /// every critical section; never probing would fail one request for each connection that a restarted server dropped.
@@ -17,6 +21,17 @@ const PROBE_IDLE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+}
+
+/// What is known of an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remembered {
+    /// It was asked with another cart.
+    OtherCart,
+    /// The order that was written.
+    Order(Order),
+    /// Not enough was left of this SKU.
+    SoldOut(GoodsNo),
 }
 
 impl Store {
@@ -73,6 +88,9 @@ impl Store {
 
     /// Starts the next sale of a SKU with `stock` units, and creates the SKU if it is new. Orders are never deleted.
     ///
+    /// The fence begins anew: who read the sale before cannot write to this one anyway, and the tokens of a lock service
+    /// that was set up anew are lower than those of the one before.
+    ///
     /// # Errors
     /// Whatever the driver says. After a lost connection the sale may have started or not; starting one more is
     /// harmless.
@@ -83,7 +101,8 @@ impl Store {
         let row = sqlx::query!(
             "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)
              on conflict (goods_no) do update
-             set sale = goods.sale + 1, stock_initial = excluded.stock_initial, on_hand = excluded.on_hand
+             set sale = goods.sale + 1, stock_initial = excluded.stock_initial, on_hand = excluded.on_hand,
+                 version = goods.version + 1, fence = 0, fence_handover = 0
              returning sale, stock_initial, on_hand",
             goods_no.get(),
             stock.get(),
@@ -93,16 +112,112 @@ impl Store {
         Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand })
     }
 
-    /// Begins a transaction that only sees and overwrites what others have committed.
+    /// Begins a transaction. Its statements wait for a lock for `lock_wait` at most, each of them, where that is given.
     ///
     /// # Errors
     /// Whatever the driver says, among it that no connection was free in time.
     ///
     /// # Cancel safety
     /// Dropped, a transaction that had begun is rolled back.
-    pub async fn begin(&self) -> Result<SaleTransaction, sqlx::Error> {
-        let inner = self.pool.begin_with("begin isolation level read committed").await?;
-        Ok(SaleTransaction { inner })
+    pub async fn begin(
+        &self,
+        isolation: Isolation,
+        lock_wait: Option<Duration>,
+    ) -> Result<SaleTransaction, sqlx::Error> {
+        let begin = isolation.begin();
+        let begun = match lock_wait {
+            None => self.pool.begin_with(begin).await,
+            Some(wait) => {
+                // 0 would be for ever. There is nothing in the text but a number.
+                let bounded = format!("{begin}; set local lock_timeout = {}", wait.as_millis().max(1));
+                self.pool.begin_with(AssertSqlSafe(bounded)).await
+            }
+        };
+        begun.map(SaleTransaction::new)
+    }
+
+    /// Reads what is left of a SKU that exists, and raises its fence to `token`. `None` when a later token was there
+    /// before.
+    ///
+    /// Committed at once, so that the row is not locked while the reader makes up its mind; and not flushed to disk, which
+    /// nobody needs: if a crash takes the raised fence, it takes nothing that was written under it. The log is flushed in
+    /// order, so such a write would have taken the fence along.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the fence may have been raised or not.
+    pub async fn raise_fence(&self, goods_no: GoodsNo, token: Token) -> Result<Option<Level>, sqlx::Error> {
+        sqlx::query_as!(
+            Level,
+            "with lazy as materialized (select set_config('synchronous_commit', 'off', true))
+             update goods set fence = $2, fence_handover = $3 from lazy
+             where goods_no = $1 and (fence, fence_handover) <= ($2, $3)
+             returning sale, on_hand, version",
+            goods_no.get(),
+            token.number,
+            token.handover,
+        )
+        .fetch_optional(&self.pool)
+        .await
+    }
+
+    /// An order, or `None` when there is none of that number.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn order(&self, order_id: i64) -> Result<Option<Order>, sqlx::Error> {
+        let order = sqlx::query!("select strategy, instance from orders where order_id = $1", order_id)
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(order) = order else { return Ok(None) };
+        // Orders are never changed, so both reads see the same one.
+        let lines = sqlx::query!(
+            "select goods_no, sale, quantity, remaining, token, token_handover
+             from order_lines where order_id = $1 order by goods_no",
+            order_id
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let lines = lines.into_iter().map(|line| OrderLine {
+            goods_no: line.goods_no,
+            sale: line.sale,
+            quantity: line.quantity,
+            remaining: line.remaining,
+            token: line.token.zip(line.token_handover).map(|(number, handover)| Token { number, handover }),
+        });
+        Ok(Some(Order { order_id, strategy: order.strategy, instance: order.instance, lines: lines.collect() }))
+    }
+
+    /// What came of the purchase of `cart` under a key, or `None` when it has none or is not over.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn recall(&self, key: &IdempotencyKey, cart: &Cart) -> Result<Option<Remembered>, sqlx::Error> {
+        let row = sqlx::query!(
+            r#"select cart = $2 as "is_same!", sold_out, order_id as "order_id?"
+               from idempotency_keys left join orders on idempotency_key = key where key = $1"#,
+            key.as_str(),
+            transaction::cart_json(cart) as _,
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        if !row.is_same {
+            return Ok(Some(Remembered::OtherCart));
+        }
+        let sold_out = row.sold_out.and_then(|goods_no| GoodsNo::try_from(goods_no).ok());
+        match (row.order_id, sold_out) {
+            (Some(order_id), _) => Ok(self.order(order_id).await?.map(Remembered::Order)),
+            (None, sold_out) => Ok(sold_out.map(Remembered::SoldOut)),
+        }
     }
 
     /// Whether a transaction is over, committed or not.
@@ -115,7 +230,7 @@ impl Store {
     pub async fn is_over(&self, transaction: &TransactionId) -> Result<bool, sqlx::Error> {
         sqlx::query_scalar!(
             r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
-            transaction.0
+            transaction.as_str()
         )
         .fetch_one(&self.pool)
         .await
@@ -127,137 +242,5 @@ impl Store {
     /// The pool is closed from the first poll on; dropped, only the waiting ends.
     pub async fn close(&self) {
         self.pool.close().await;
-    }
-}
-
-/// What an order records about the deduction that wrote it.
-#[derive(Debug, Clone, Copy)]
-pub struct NewOrder<'a> {
-    /// The SKU.
-    pub goods_no: GoodsNo,
-    /// The sale that the units were taken from.
-    pub sale: i64,
-    /// How many units.
-    pub quantity: Quantity,
-    /// The strategy that guarded the deduction.
-    pub strategy: &'a str,
-    /// The instance of the service that made it.
-    pub instance: &'a str,
-    /// The fencing token of the hold, where there was one.
-    pub token: Option<i64>,
-}
-
-/// An order that is written and not committed yet.
-#[derive(Debug)]
-pub struct WrittenOrder {
-    /// Its number.
-    pub order_id: i64,
-    /// The transaction that wrote it.
-    pub transaction: TransactionId,
-}
-
-/// What the database calls a transaction. Unique until the database crashes: it may then be given out again.
-#[derive(Debug)]
-pub struct TransactionId(String);
-
-/// One transaction of a deduction. Dropped without a commit, it is rolled back.
-#[derive(Debug)]
-pub struct SaleTransaction {
-    inner: Transaction<'static, Postgres>,
-}
-
-impl SaleTransaction {
-    /// Reads what is left of a SKU, or `None` when there is no such SKU. Takes no row lock.
-    ///
-    /// # Errors
-    /// Whatever the driver says.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost, but the transaction can only be rolled back.
-    pub async fn read(&mut self, goods_no: GoodsNo) -> Result<Option<Level>, sqlx::Error> {
-        sqlx::query_as!(Level, "select sale, on_hand from goods where goods_no = $1", goods_no.get())
-            .fetch_optional(&mut *self.inner)
-            .await
-    }
-
-    /// Overwrites what is left with `on_hand`, whatever it is by now, and returns whether `sale` is still on.
-    ///
-    /// The absolute value is the point of the comparison: two transactions that read the same stock both write the same
-    /// remainder, and one of the two updates is lost.
-    ///
-    /// # Errors
-    /// Whatever the driver says.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost, but the transaction can only be rolled back.
-    pub async fn overwrite(&mut self, goods_no: GoodsNo, sale: i64, on_hand: i64) -> Result<bool, sqlx::Error> {
-        let done = sqlx::query!(
-            "update goods set on_hand = $3 where goods_no = $1 and sale = $2",
-            goods_no.get(),
-            sale,
-            on_hand,
-        )
-        .execute(&mut *self.inner)
-        .await?;
-        Ok(done.rows_affected() == 1)
-    }
-
-    /// Takes `quantity` units if `sale` is still on and that many are left at this instant, and returns what remains.
-    /// The row stays locked until the end of the transaction.
-    ///
-    /// # Errors
-    /// Whatever the driver says.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost, but the transaction can only be rolled back.
-    pub async fn take_if_enough(
-        &mut self,
-        goods_no: GoodsNo,
-        sale: i64,
-        quantity: Quantity,
-    ) -> Result<Option<i64>, sqlx::Error> {
-        sqlx::query_scalar!(
-            "update goods set on_hand = on_hand - $3 where goods_no = $1 and sale = $2 and on_hand >= $3
-             returning on_hand",
-            goods_no.get(),
-            sale,
-            quantity.get(),
-        )
-        .fetch_optional(&mut *self.inner)
-        .await
-    }
-
-    /// Writes the order.
-    ///
-    /// # Errors
-    /// Whatever the driver says.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost, but the transaction can only be rolled back.
-    pub async fn insert_order(&mut self, order: NewOrder<'_>) -> Result<WrittenOrder, sqlx::Error> {
-        let row = sqlx::query!(
-            r#"insert into orders (goods_no, sale, quantity, strategy, instance, token)
-               values ($1, $2, $3, $4, $5, $6) returning order_id, pg_current_xact_id()::text as "transaction!""#,
-            order.goods_no.get(),
-            order.sale,
-            order.quantity.get(),
-            order.strategy,
-            order.instance,
-            order.token,
-        )
-        .fetch_one(&mut *self.inner)
-        .await?;
-        Ok(WrittenOrder { order_id: row.order_id, transaction: TransactionId(row.transaction) })
-    }
-
-    /// Commits.
-    ///
-    /// # Errors
-    /// Whatever the driver says. Unless the database refused in words, the transaction may have been committed.
-    ///
-    /// # Cancel safety
-    /// Dropped, the transaction may have been committed or not.
-    pub async fn commit(self) -> Result<(), sqlx::Error> {
-        self.inner.commit().await
     }
 }

@@ -1,62 +1,76 @@
 //! A mutex in the memory of the instance.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Progression, read_modify_write, settle};
-use super::{Context, Deducting, Deduction, DeductionStrategy, Ended, registry::Entry};
+use super::section::{Access, Section};
+use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
 use crate::error::Failure;
+use crate::purchase::Purchase;
 use crate::stock::GoodsNo;
 
 struct LocalMutex {
-    entry: &'static Entry,
     context: Context,
     /// One a SKU that was ever bought here. Unknown SKUs are refused before they come here, so it does not outgrow the
     /// table of goods.
-    mutexes: std::sync::Mutex<HashMap<GoodsNo, Arc<Mutex<()>>>>,
+    mutexes: parking_lot::Mutex<HashMap<GoodsNo, Arc<Mutex<()>>>>,
 }
 
 /// Makes the strategy.
-pub(super) fn build(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
-    Box::new(LocalMutex { entry, context, mutexes: std::sync::Mutex::default() })
+pub(super) fn build(context: Context) -> Box<dyn DeductionStrategy> {
+    Box::new(LocalMutex { context, mutexes: parking_lot::Mutex::default() })
 }
 
 impl LocalMutex {
     fn mutex(&self, goods_no: GoodsNo) -> Arc<Mutex<()>> {
-        let mut mutexes = self.mutexes.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(mutexes.entry(goods_no).or_default())
+        Arc::clone(self.mutexes.lock().entry(goods_no).or_default())
     }
 
-    async fn acquire(&self, goods_no: GoodsNo, began: Instant) -> Result<OwnedMutexGuard<()>, Failure> {
-        let wait = self.context.lock_wait_left(began);
-        let held = self.context.timed(timeout(wait, self.mutex(goods_no).lock_owned())).await;
-        held.map_err(|_| Failure::LockTimeout { waited: self.context.lock_wait })
+    /// Waits for the mutexes of a cart, all within the time for the lock.
+    async fn acquire(&self, purchase: &Purchase, call: Call<'_>) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
+        let acquire = async {
+            let mut held = Vec::new();
+            for line in purchase.cart.in_order(self.context.lock_order) {
+                held.push(self.mutex(line.goods_no).lock_owned().await);
+            }
+            held
+        };
+        let acquire = call.wait(timeout(self.context.lock_wait_left(call), acquire));
+        let acquired = self.context.metrics.waiting(acquire).await;
+        acquired.map_err(|_| Failure::ClientGone)?.map_err(|_| self.context.lock_timeout())
     }
 
-    async fn deduct_guarded(&self, deduction: Deduction, began: Instant) -> Ended<'_> {
-        let held = match self.acquire(deduction.goods_no, began).await {
+    async fn deduct_guarded<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
+        let held = match self.acquire(purchase, call).await {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
-        let (context, name) = (&self.context, self.entry.name);
-        let progression = Progression::default();
-        let result = read_modify_write(context, name, deduction, began, None, &progression).await;
+        let granted = Instant::now();
+        let section = Section::new(&self.context, Access::Overwrite, purchase, call).guarded(Vec::new());
+        let result = section.run().await;
+        let metrics = &self.context.metrics;
         if matches!(result, Err(Failure::OutcomeUnknown(_))) {
             return Ended::with_aftermath(result, async move {
-                settle(context, &progression).await;
+                section.settle().await;
+                metrics.record_hold(granted.elapsed());
                 drop(held);
             });
         }
+        metrics.record_hold(granted.elapsed());
         drop(held);
         result.into()
     }
 }
 
 impl DeductionStrategy for LocalMutex {
-    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
-        Box::pin(self.deduct_guarded(deduction, began))
+    fn deduct<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Deducting<'a> {
+        Box::pin(self.deduct_guarded(purchase, call))
+    }
+
+    fn look<'a>(&'a self, goods_no: GoodsNo, call: Call<'a>) -> Looking<'a> {
+        Box::pin(self.context.look(goods_no, call))
     }
 }

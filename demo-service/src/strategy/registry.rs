@@ -4,8 +4,11 @@
 use std::fmt;
 
 use serde::Serialize;
+use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
-use super::{Context, DeductionStrategy, local_mutex, postgres, unguarded, zookeeper};
+use super::section::Access;
+use super::zookeeper::Plan;
+use super::{Context, DeductionStrategy, local_mutex, unlocked, zookeeper};
 
 /// What a strategy promises about selling more than there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -31,7 +34,7 @@ pub enum Guard {
     Process,
     /// A lock in ZooKeeper.
     Zookeeper,
-    /// The row lock of an update.
+    /// The database itself.
     Postgres,
 }
 
@@ -47,6 +50,18 @@ pub enum Wakes {
     All,
 }
 
+/// Which critical sections of one SKU may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sections {
+    /// None, as long as the promise holds.
+    Exclusive,
+    /// As many as there are permits.
+    Permits,
+    /// All of them.
+    Overlapping,
+}
+
 /// One row of the table.
 #[derive(Serialize)]
 pub struct Entry {
@@ -58,58 +73,255 @@ pub struct Entry {
     pub guard: Guard,
     /// Whom a release wakes.
     pub wakes: Wakes,
+    /// Which of its sections may overlap.
+    pub sections: Sections,
+    /// Whether it can sell several SKUs together.
+    pub carts: bool,
+    /// Whether it is in a comparison for which nobody has chosen.
+    pub headline: bool,
     /// How it works, in a sentence or two.
     pub summary: &'static str,
     #[serde(skip)]
-    build: fn(&'static Entry, Context) -> Box<dyn DeductionStrategy>,
+    build: Build,
 }
 
+/// What a strategy is made of.
+enum Build {
+    Unlocked(Access),
+    LocalMutex,
+    ZooKeeper(Plan),
+}
+
+const MUTEX: Plan = Plan::new(|session, path, _| Mutex::new(session, path).map(Into::into));
+const HANDOFF: Plan = Plan::new(|session, path, _| HandoffMutex::new(session, path).map(Into::into));
+const COHORT: Plan =
+    Plan { by_goods: true, ..Plan::new(|session, path, _| CohortMutex::new(session, path).map(Into::into)) };
+const WRITE_LOCK: Plan = Plan::new(|session, path, _| RwLock::new(session, path).map(|lock| lock.write().into()));
+const SEMAPHORE: Plan = Plan::new(|session, path, permits| Semaphore::new(session, path, permits).map(Into::into));
+
 /// The table.
-pub static STRATEGIES: [Entry; 5] = [
+pub static STRATEGIES: [Entry; 19] = [
     Entry {
         name: "unguarded",
         promise: Promise::Oversells,
         guard: Guard::None,
         wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: true,
+        headline: true,
         summary: "the control: read, decide and overwrite in one transaction without any lock, so that concurrent \
                   deductions overwrite each other",
-        build: unguarded::build,
+        build: Build::Unlocked(Access::Overwrite),
     },
     Entry {
         name: "local-mutex",
         promise: Promise::OversellsOnManyInstances,
         guard: Guard::Process,
         wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: true,
+        headline: true,
         summary: "the same transaction under a mutex in the memory of the instance, which other instances know \
                   nothing of",
-        build: local_mutex::build,
+        build: Build::LocalMutex,
+    },
+    Entry {
+        name: "zk-mutex-early-release",
+        promise: Promise::Oversells,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Overlapping,
+        carts: false,
+        headline: false,
+        summary: "a second control, and the mistake of many a tutorial: the mutex is released before the commit, \
+                  so that the next buyer reads the stock from before it",
+        build: Build::ZooKeeper(Plan { releases_early: true, ..MUTEX }),
     },
     Entry {
         name: "zk-naive",
         promise: Promise::SafeWhileSessionLives,
         guard: Guard::Zookeeper,
         wakes: Wakes::All,
-        summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release wakes \
-                  them all",
-        build: zookeeper::build_naive,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: true,
+        summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
+                  wakes them all",
+        build: Build::ZooKeeper(Plan::new(|session, path, _| NaiveLock::new(session, path).map(Into::into))),
     },
     Entry {
         name: "zk-mutex",
         promise: Promise::SafeWhileSessionLives,
         guard: Guard::Zookeeper,
         wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
-        build: zookeeper::build_mutex,
+        build: Build::ZooKeeper(MUTEX),
+    },
+    Entry {
+        name: "zk-semaphore-mutex",
+        promise: Promise::SafeWhileSessionLives,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "the same transaction under a semaphore of one permit, which any task may give back",
+        build: Build::ZooKeeper(Plan::new(|session, path, _| SemaphoreMutex::new(session, path).map(Into::into))),
+    },
+    Entry {
+        name: "zk-rwlock",
+        promise: Promise::SafeWhileSessionLives,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "the same transaction under a write lock; who looks at the stock by this strategy does so under \
+                  the read lock",
+        build: Build::ZooKeeper(Plan { locks_reads: true, ..WRITE_LOCK }),
+    },
+    Entry {
+        name: "zk-multi",
+        promise: Promise::SafeWhileSessionLives,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: true,
+        headline: false,
+        summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
+        build: Build::ZooKeeper(MUTEX),
+    },
+    Entry {
+        name: "zk-handoff",
+        promise: Promise::SafeWhileSessionLives,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: true,
+        summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
+                  lists the queue",
+        build: Build::ZooKeeper(HANDOFF),
+    },
+    Entry {
+        name: "zk-cohort",
+        promise: Promise::SafeWhileSessionLives,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: true,
+        summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
+                  to a number and a time",
+        build: Build::ZooKeeper(COHORT),
+    },
+    Entry {
+        name: "zk-mutex-fenced",
+        promise: Promise::NeverOversells,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
+                  that was overtaken cannot write",
+        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..MUTEX }),
+    },
+    Entry {
+        name: "zk-handoff-fenced",
+        promise: Promise::NeverOversells,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "zk-handoff with that fence",
+        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..HANDOFF }),
+    },
+    Entry {
+        name: "zk-cohort-fenced",
+        promise: Promise::NeverOversells,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "zk-cohort with that fence, which has two parts",
+        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..COHORT }),
+    },
+    Entry {
+        name: "zk-semaphore",
+        promise: Promise::NeverOversells,
+        guard: Guard::Zookeeper,
+        wakes: Wakes::One,
+        sections: Sections::Permits,
+        carts: false,
+        headline: false,
+        summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
+                  database",
+        build: Build::ZooKeeper(Plan { access: Access::Conditional, ..SEMAPHORE }),
     },
     Entry {
         name: "pg-conditional",
         promise: Promise::NeverOversells,
         guard: Guard::Postgres,
         wakes: Wakes::None,
+        sections: Sections::Exclusive,
+        carts: true,
+        headline: true,
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
-        build: postgres::build_conditional,
+        build: Build::Unlocked(Access::Conditional),
+    },
+    Entry {
+        name: "pg-row-lock",
+        promise: Promise::NeverOversells,
+        guard: Guard::Postgres,
+        wakes: Wakes::None,
+        sections: Sections::Exclusive,
+        carts: true,
+        headline: false,
+        summary: "the same transaction with the row locked by the read (select for no key update)",
+        build: Build::Unlocked(Access::RowLock),
+    },
+    Entry {
+        name: "pg-optimistic",
+        promise: Promise::NeverOversells,
+        guard: Guard::Postgres,
+        wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: true,
+        headline: false,
+        summary: "no lock: the write checks that the version of the row is the one that was read, and who was \
+                  overtaken tries again",
+        build: Build::Unlocked(Access::Version),
+    },
+    Entry {
+        name: "pg-advisory",
+        promise: Promise::NeverOversells,
+        guard: Guard::Postgres,
+        wakes: Wakes::None,
+        sections: Sections::Exclusive,
+        carts: true,
+        headline: false,
+        summary: "the same transaction under an advisory lock of the database, which goes with the transaction",
+        build: Build::Unlocked(Access::AdvisoryLock),
+    },
+    Entry {
+        name: "pg-serializable",
+        promise: Promise::NeverOversells,
+        guard: Guard::Postgres,
+        wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: true,
+        headline: false,
+        summary: "the same transaction at isolation level serializable, tried again when the database finds a \
+                  conflict",
+        build: Build::Unlocked(Access::Serializable),
     },
 ];
 
@@ -125,8 +337,12 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 impl Entry {
     /// Makes the strategy for one instance of the service.
-    pub fn build(&'static self, context: Context) -> Box<dyn DeductionStrategy> {
-        (self.build)(self, context)
+    pub fn build(&self, context: Context) -> Box<dyn DeductionStrategy> {
+        match self.build {
+            Build::Unlocked(access) => unlocked::build(context, access),
+            Build::LocalMutex => local_mutex::build(context),
+            Build::ZooKeeper(plan) => zookeeper::build(context, plan),
+        }
     }
 }
 
@@ -158,5 +374,12 @@ mod tests {
     #[test]
     fn the_first_row_is_the_control() {
         assert_eq!(STRATEGIES[0].promise, Promise::Oversells);
+    }
+
+    #[test]
+    fn summaries_are_one_line_of_text() {
+        for entry in &STRATEGIES {
+            assert!(!entry.summary.contains(['\n', '\r']) && !entry.summary.contains("  "), "{}", entry.name);
+        }
     }
 }

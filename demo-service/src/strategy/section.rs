@@ -1,129 +1,454 @@
-//! The critical section that the locks guard: read, decide, do business, overwrite, commit.
+//! The critical section that the locks guard: read, decide, do business, write, commit.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use super::{Context, Deduction};
+use super::{Call, ClientGone, Context};
 use crate::error::{Failure, Progress};
-use crate::stock::store::{NewOrder, SaleTransaction, TransactionId};
-use crate::stock::{Decision, Outcome, Sold, decide};
+use crate::history::Visit;
+use crate::purchase::{Line, LockOrder, Purchase};
+use crate::stock::store::{Isolation, NewOrder, SaleTransaction, TransactionId, WrittenOrder};
+use crate::stock::{Decision, GoodsNo, Level, Order, OrderLine, Outcome, Token, decide};
 
-/// How far the transaction of a section has come. It outlives the section, so that whoever stops it can tell whether
-/// the commit had been sent.
-#[derive(Debug, Default)]
-pub struct Progression {
-    committing: OnceLock<TransactionId>,
+/// How a section reads the stock, and what has to be so when it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It overwrites the stock with what it had read minus the quantity. Only a lock around all of it makes that right.
+    Overwrite,
+    /// As `Overwrite`, if nobody with a later token has read the stock meanwhile. Reading raises the fence of the row,
+    /// which is committed before the business time begins, so that nobody waits for it.
+    Fenced,
+    /// As `Overwrite`, with the rows locked from the read to the commit.
+    RowLock,
+    /// As `Overwrite`, under advisory locks of the database from before the read to the commit.
+    AdvisoryLock,
+    /// As `Overwrite`, if nobody has written the row since it was read.
+    Version,
+    /// As `Overwrite`, if the database finds that it went as if there was nobody else.
+    Serializable,
+    /// It takes the units if enough are left *at that instant*.
+    ///
+    /// The read decides nothing for good: it names the sale, so that a straggler cannot sell out of the next one, and
+    /// it spares a buyer who comes too late the business time. The time passes before the update, where the transaction
+    /// holds no row lock yet. After it, every other buyer would wait for it too, which is what this access does away
+    /// with; a service must do its business first and take the stock last for this to be a fair picture of it.
+    Conditional,
+}
+
+/// From where to where nobody else may be in a section of the same SKU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exclusion {
+    /// From before the read until after the commit: what a lock around the section guards, or should.
+    Whole,
+    /// From the read to the commit, while the database keeps the rows locked.
+    FromRead,
+    /// From the write to the commit.
+    FromWrite,
+    /// Nowhere: sections may overlap, and those that should not have are tried again.
+    Never,
+}
+
+impl Access {
+    /// Where sections exclude each other without any lock around them.
+    pub fn exclusion(self) -> Exclusion {
+        match self {
+            Self::Overwrite | Self::Fenced => Exclusion::Whole,
+            Self::RowLock | Self::AdvisoryLock => Exclusion::FromRead,
+            Self::Conditional => Exclusion::FromWrite,
+            Self::Version | Self::Serializable => Exclusion::Never,
+        }
+    }
+
+    fn isolation(self) -> Isolation {
+        if self == Self::Serializable { Isolation::Serializable } else { Isolation::ReadCommitted }
+    }
+}
+
+/// Why a section stopped before its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// There is nothing to be sold.
+    Ended(Outcome),
+    /// The database failed or refused.
+    Database(sqlx::Error),
+    /// Somebody with a later token has read the stock.
+    Fenced,
+    /// Somebody has written the stock meanwhile.
+    Overtaken,
+    /// The lock around the section was lost.
+    HoldLost(zk_recipes::Error),
+    /// Nobody waits for the answer any more.
+    ClientGone,
+}
+
+impl From<sqlx::Error> for Stop {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<ClientGone> for Stop {
+    fn from(_: ClientGone) -> Self {
+        Self::ClientGone
+    }
+}
+
+/// One section.
+pub struct Section<'a> {
+    context: &'a Context,
+    purchase: &'a Purchase,
+    call: Call<'a>,
+    access: Access,
+    exclusion: Exclusion,
+    tokens: Vec<(GoodsNo, Token)>,
+    /// How far the transaction has come. It outlives the section, so that whoever stops it can tell whether the commit
+    /// had been sent.
+    committing: Mutex<Option<TransactionId>>,
+}
+
+/// A section that is done but for the commit.
+pub struct Prepared<'a> {
+    transaction: SaleTransaction,
+    written: WrittenOrder,
+    order: Order,
+    visit: Option<Visit<'a>>,
 }
 
 /// The pause before a transaction is asked after again.
 const SETTLE_POLL: Duration = Duration::from_millis(20);
 
-impl Progression {
-    /// How far the transaction has come.
-    pub fn get(&self) -> Progress {
-        if self.committing.get().is_some() { Progress::Committing } else { Progress::Open }
+impl<'a> Section<'a> {
+    /// A section without a lock around it.
+    pub fn new(context: &'a Context, access: Access, purchase: &'a Purchase, call: Call<'a>) -> Self {
+        let (tokens, committing) = (Vec::new(), Mutex::default());
+        Self { context, purchase, call, access, exclusion: access.exclusion(), tokens, committing }
     }
-}
 
-/// Deducts in one transaction that reads the stock, decides, lets the business time pass and overwrites the stock with
-/// what it had read minus the quantity. Only a lock around all of it makes that right. Where the outcome is unknown,
-/// the lock must be kept until it is [settled](settle).
-///
-/// # Errors
-/// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
-///
-/// # Cancel safety
-/// Dropped, nothing was written if `progression` is still [`Progress::Open`]; else the outcome is unknown.
-pub async fn read_modify_write(
-    context: &Context,
-    strategy: &'static str,
-    deduction: Deduction,
-    began: Instant,
-    token: Option<i64>,
-    progression: &Progression,
-) -> Result<Outcome, Failure> {
-    let Deduction { goods_no, quantity } = deduction;
-    let section = async {
-        let mut transaction = context.store.begin().await?;
-        let Some(level) = transaction.read(goods_no).await? else { return Ok(Outcome::UnknownGoods) };
-        let Decision::Sell { remaining } = decide(level.on_hand, quantity) else { return Ok(Outcome::SoldOut) };
-        context.hold.pass().await;
-        if !transaction.overwrite(goods_no, level.sale, remaining).await? {
-            return Ok(Outcome::SaleRestarted);
+    /// A section with a lock around it, which has these tokens.
+    pub fn guarded(self, tokens: Vec<(GoodsNo, Token)>) -> Self {
+        Self { exclusion: Exclusion::Whole, tokens, ..self }
+    }
+
+    /// Deducts, in one transaction. Where the outcome is unknown, a lock around it must be kept until it is
+    /// [settled](Self::settle).
+    ///
+    /// # Errors
+    /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was sold.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing was sold if the [progress](Self::progress) is [`Progress::Open`]; else the outcome is unknown.
+    pub async fn run(&self) -> Result<Outcome, Failure> {
+        self.bounded(self.attempt()).await
+    }
+
+    /// One attempt, unbounded.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn attempt(&self) -> Result<Outcome, Stop> {
+        let prepared = self.prepare().await?;
+        self.commit(prepared).await
+    }
+
+    /// Does all but the commit.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing was sold.
+    pub async fn prepare(&self) -> Result<Prepared<'a>, Stop> {
+        // In the same order everywhere: rows are locked one after the other.
+        let lines = self.purchase.cart.in_order(LockOrder::Canonical);
+        let mut visit = (self.exclusion == Exclusion::Whole).then(|| self.visit(&lines));
+        let mut begun = None;
+        let levels = if self.access == Access::Fenced {
+            self.raise_fences(&lines).await?
+        } else {
+            let transaction = begun.insert(self.begin().await?);
+            self.read(transaction, &lines).await?
+        };
+        if self.exclusion == Exclusion::FromRead {
+            visit = Some(self.visit(&lines));
         }
-        let instance = &context.instance;
-        let order = NewOrder { goods_no, sale: level.sale, quantity, strategy, instance, token };
-        let written = transaction.insert_order(order).await?;
-        commit(transaction, written.transaction, progression).await?;
-        Ok(Outcome::Sold(Sold { order_id: written.order_id, sale: level.sale, remaining, token }))
-    };
-    bounded(began, context.db_timeout, progression, section).await
-}
-
-/// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
-/// stock from before the commit and overwrite the one from after it. What came of the commit stays unknown; this is
-/// only about when.
-///
-/// It waits as long as the database says that the commit is under way, for which Postgres has no time limit. Where the
-/// database cannot be asked, it gives up after twice the database timeout: a commit that has not arrived by then never
-/// will, as the server ends an idle transaction after one.
-///
-/// # Cancel safety
-/// Dropped, only the waiting ends.
-pub async fn settle(context: &Context, progression: &Progression) {
-    let Some(transaction) = progression.committing.get() else { return };
-    let patience = 2 * context.db_timeout;
-    let mut heard = Instant::now();
-    loop {
-        match context.store.is_over(transaction).await {
-            Ok(true) => return,
-            Ok(false) => heard = Instant::now(),
-            Err(error) if heard.elapsed() >= patience => {
-                warn!(?transaction, %error, "a commit was not answered, and the database could not be asked after it");
-                return;
+        let mut sold = match self.decide(&lines, &levels) {
+            Ok(sold) => sold,
+            Err(Outcome::SoldOut(goods_no)) => return Err(self.sold_out(begun, goods_no).await?),
+            Err(other) => return Err(Stop::Ended(other)),
+        };
+        self.context.hold.pass().await;
+        let mut transaction = match begun {
+            Some(transaction) => transaction,
+            None => self.begin().await?,
+        };
+        for (line, (level, sold)) in lines.iter().zip(levels.iter().zip(&mut sold)) {
+            match self.write(&mut transaction, line, level, sold).await? {
+                Written::Done => {}
+                Written::SoldOut => {
+                    // What was taken of the lines before is given back.
+                    drop(transaction);
+                    return Err(self.sold_out(None, line.goods_no).await?);
+                }
             }
-            Err(_) => {}
         }
-        tokio::time::sleep(SETTLE_POLL).await;
+        if self.exclusion == Exclusion::FromWrite {
+            visit = Some(self.visit(&lines));
+        }
+        let (strategy, instance) = (self.context.entry.name, &*self.context.instance);
+        let key = self.purchase.key.as_ref();
+        let written = transaction.insert_order(NewOrder { strategy, instance, key, lines: &sold }).await?;
+        let (strategy, instance) = (strategy.to_owned(), instance.to_owned());
+        let order = Order { order_id: written.order_id, strategy, instance, lines: sold };
+        Ok(Prepared { transaction, written, order, visit })
+    }
+
+    /// Commits, having noted that from here on a failure leaves the outcome open.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    ///
+    /// # Cancel safety
+    /// Dropped, the outcome is unknown.
+    pub async fn commit(&self, prepared: Prepared<'_>) -> Result<Outcome, Stop> {
+        let Prepared { transaction, written, order, visit } = prepared;
+        *self.committing.lock() = Some(written.transaction);
+        // The database lets the next one in before it answers.
+        let visit = visit.filter(|_| self.exclusion == Exclusion::Whole);
+        transaction.commit().await?;
+        drop(visit);
+        Ok(Outcome::Sold(order))
+    }
+
+    /// How far the transaction has come.
+    pub fn progress(&self) -> Progress {
+        if self.committing.lock().is_some() { Progress::Committing } else { Progress::Open }
+    }
+
+    /// Makes ready for another attempt, the last one having failed for certain.
+    pub fn reopen(&self) {
+        *self.committing.lock() = None;
+    }
+
+    /// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read
+    /// the stock from before the commit and overwrite the one from after it. What came of the commit stays unknown; this
+    /// is only about when.
+    ///
+    /// It waits as long as the database says that the commit is under way, for which Postgres has no time limit. Where
+    /// the database cannot be asked, it gives up after twice the database timeout: a commit that has not arrived by then
+    /// never will, as the server ends an idle transaction after one.
+    ///
+    /// # Cancel safety
+    /// Dropped, only the waiting ends.
+    pub async fn settle(&self) {
+        let Some(transaction) = self.committing.lock().clone() else { return };
+        let patience = 2 * self.context.db_timeout;
+        let mut heard = Instant::now();
+        loop {
+            match self.context.store.is_over(&transaction).await {
+                Ok(true) => return,
+                Ok(false) => heard = Instant::now(),
+                Err(error) if heard.elapsed() >= patience => {
+                    warn!(?transaction, %error, "a commit was not answered, and the database could not be asked after it");
+                    return;
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(SETTLE_POLL).await;
+        }
+    }
+
+    /// Runs a part of the section until `--db-timeout` after the deduction began, so that a long wait for a lock leaves
+    /// it less, and names its failures. The statements have bounds of their own, on the server; this one also holds when
+    /// the server does not answer at all.
+    ///
+    /// # Errors
+    /// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was sold.
+    ///
+    /// # Cancel safety
+    /// That of the part.
+    pub async fn bounded(&self, part: impl Future<Output = Result<Outcome, Stop>>) -> Result<Outcome, Failure> {
+        let db_timeout = self.context.db_timeout;
+        match timeout_at(self.call.began + db_timeout, part).await {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(stop)) => self.explain(stop),
+            Err(_) => Err(Failure::of_database_timeout(db_timeout, self.progress())),
+        }
+    }
+
+    /// What a stop means to the buyer.
+    fn explain(&self, stop: Stop) -> Result<Outcome, Failure> {
+        match stop {
+            Stop::Ended(outcome) => Ok(outcome),
+            Stop::Database(error) if self.is_lock_timeout(&error) => Err(self.context.lock_timeout()),
+            Stop::Database(error) => Err(Failure::of_database(error, self.progress())),
+            Stop::Fenced => Err(Failure::Fenced),
+            Stop::Overtaken => Err(Failure::Overtaken { attempts: self.context.attempts_max }),
+            Stop::HoldLost(reason) => Err(Failure::of_lost_hold(&reason, self.progress())),
+            Stop::ClientGone => Err(Failure::ClientGone),
+        }
+    }
+
+    /// Whether others had the locks of the database for too long, where those are what guards the deduction.
+    fn is_lock_timeout(&self, error: &sqlx::Error) -> bool {
+        let code = error.as_database_error().and_then(|refusal| refusal.code());
+        self.exclusion == Exclusion::FromRead && code.as_deref() == Some("55P03")
     }
 }
 
-/// Commits, having noted that from here on a failure leaves the outcome open. The last step of every section.
-///
-/// # Errors
-/// Whatever the driver says.
-///
-/// # Cancel safety
-/// Dropped, the outcome is unknown.
-pub async fn commit(
-    transaction: SaleTransaction,
-    id: TransactionId,
-    progression: &Progression,
-) -> Result<(), sqlx::Error> {
-    progression.committing.get_or_init(|| id);
-    transaction.commit().await
+/// What became of the write to one row.
+enum Written {
+    Done,
+    SoldOut,
 }
 
-/// Runs a section until `db_timeout` after the deduction began, so that a long wait for a lock leaves it less, and
-/// names its failures. The statements have bounds of their own, on the server; this one also holds when the server does
-/// not answer at all.
+impl<'a> Section<'a> {
+    fn visit(&self, lines: &[Line]) -> Visit<'a> {
+        let places = lines.iter().map(|line| (line.goods_no, self.token(line.goods_no)));
+        self.context.history.enter(self.context.entry.name, places.collect())
+    }
+
+    fn token(&self, goods_no: GoodsNo) -> Option<Token> {
+        self.tokens.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token)
+    }
+
+    async fn begin(&self) -> Result<SaleTransaction, Stop> {
+        // Where the database's locks are what guards the deduction, they are waited for as any other lock is.
+        let lock_wait = (self.exclusion == Exclusion::FromRead).then(|| self.context.lock_wait_left(self.call));
+        let begin = self.context.store.begin(self.access.isolation(), lock_wait);
+        let mut transaction = self.call.wait(begin).await??;
+        if let Some(key) = &self.purchase.key
+            && !self.call.wait(transaction.remember(key, &self.purchase.cart)).await??
+        {
+            return Err(Stop::Ended(Outcome::Repeated));
+        }
+        Ok(transaction)
+    }
+
+    async fn raise_fences(&self, lines: &[Line]) -> Result<Vec<Option<Level>>, Stop> {
+        let mut levels = Vec::with_capacity(lines.len());
+        for line in lines {
+            let token = self.token(line.goods_no).expect("BUG: a fenced strategy without a token");
+            // Whether the SKU exists was looked up before.
+            let level = self.context.store.raise_fence(line.goods_no, token).await?.ok_or(Stop::Fenced)?;
+            levels.push(Some(level));
+        }
+        Ok(levels)
+    }
+
+    async fn read(&self, transaction: &mut SaleTransaction, lines: &[Line]) -> Result<Vec<Option<Level>>, Stop> {
+        let rows = async {
+            let mut levels = Vec::with_capacity(lines.len());
+            if self.access == Access::AdvisoryLock {
+                for line in lines {
+                    self.call.wait(transaction.lock_advisory(line.goods_no)).await??;
+                }
+            }
+            for line in lines {
+                levels.push(match self.access {
+                    Access::RowLock => self.call.wait(transaction.read_for_update(line.goods_no)).await??,
+                    _ => transaction.read(line.goods_no).await?,
+                });
+            }
+            Ok(levels)
+        };
+        if self.exclusion == Exclusion::FromRead { self.context.metrics.waiting(rows).await } else { rows.await }
+    }
+
+    /// What is sold of each line, before it is written.
+    fn decide(&self, lines: &[Line], levels: &[Option<Level>]) -> Result<Vec<OrderLine>, Outcome> {
+        let sell = |(line, level): (&Line, &Option<Level>)| {
+            let (goods_no, quantity) = (line.goods_no, line.quantity);
+            let Some(level) = level else { return Err(Outcome::UnknownGoods(goods_no)) };
+            match decide(level.on_hand, quantity) {
+                Decision::SoldOut => Err(Outcome::SoldOut(goods_no)),
+                Decision::Sell { remaining } => Ok(OrderLine {
+                    goods_no: goods_no.get(),
+                    sale: level.sale,
+                    quantity: quantity.get(),
+                    remaining: Some(remaining),
+                    token: self.token(goods_no),
+                }),
+            }
+        };
+        lines.iter().zip(levels).map(sell).collect()
+    }
+
+    /// Writes one row.
+    async fn write(
+        &self,
+        transaction: &mut SaleTransaction,
+        line: &Line,
+        level: &Option<Level>,
+        sold: &mut OrderLine,
+    ) -> Result<Written, Stop> {
+        let (goods_no, sale) = (line.goods_no, sold.sale);
+        let remaining = sold.remaining.unwrap_or_default();
+        let written = match self.access {
+            Access::Overwrite | Access::RowLock | Access::AdvisoryLock | Access::Serializable => {
+                transaction.overwrite(goods_no, sale, remaining).await?
+            }
+            Access::Fenced => {
+                let token = sold.token.expect("BUG: a fenced strategy without a token");
+                transaction.overwrite_fenced(goods_no, sale, remaining, token).await?
+            }
+            Access::Version => {
+                let version = level.map(|level| level.version).unwrap_or_default();
+                transaction.overwrite_version(goods_no, version, remaining).await?
+            }
+            Access::Conditional => {
+                let taken = self.call.wait(transaction.take_if_enough(goods_no, sale, line.quantity)).await??;
+                sold.remaining = taken;
+                taken.is_some()
+            }
+        };
+        if written {
+            return Ok(Written::Done);
+        }
+        // At read committed, a second read tells why.
+        let is_same_sale = transaction.read(goods_no).await?.is_some_and(|level| level.sale == sale);
+        match self.access {
+            Access::Version => Err(Stop::Overtaken),
+            Access::Fenced if is_same_sale => Err(Stop::Fenced),
+            Access::Conditional if is_same_sale => Ok(Written::SoldOut),
+            _ => Err(Stop::Ended(Outcome::SaleRestarted)),
+        }
+    }
+
+    /// Ends a section that sells nothing, for want of stock. Under a key that is an answer like any other: who asks again
+    /// gets it again.
+    async fn sold_out(&self, begun: Option<SaleTransaction>, goods_no: GoodsNo) -> Result<Stop, Stop> {
+        if let Some(key) = &self.purchase.key {
+            let mut transaction = match begun {
+                Some(transaction) => transaction,
+                None => self.begin().await?,
+            };
+            transaction.remember_sold_out(key, goods_no).await?;
+            transaction.commit().await?;
+        }
+        Ok(Stop::Ended(Outcome::SoldOut(goods_no)))
+    }
+}
+
+/// Runs one statement outside of a section until `db_timeout` after the request began.
 ///
 /// # Errors
-/// A [`Failure`]; unless it is [`Failure::OutcomeUnknown`], nothing was written.
+/// A [`Failure`].
 ///
 /// # Cancel safety
-/// That of the section.
+/// That of the statement.
 pub async fn bounded<T>(
-    began: Instant,
+    call: Call<'_>,
     db_timeout: Duration,
-    progression: &Progression,
-    section: impl Future<Output = Result<T, sqlx::Error>>,
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, Failure> {
-    match timeout_at(began + db_timeout, section).await {
-        Ok(result) => result.map_err(|error| Failure::of_database(error, progression.get())),
-        Err(_) => Err(Failure::of_database_timeout(db_timeout, progression.get())),
+    match timeout_at(call.began + db_timeout, statement).await {
+        Ok(result) => result.map_err(|error| Failure::of_database(error, Progress::Open)),
+        Err(_) => Err(Failure::of_database_timeout(db_timeout, Progress::Open)),
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
-use zk_recipes::{AnyLock, LockGuard, Mutex, NaiveLock, Session};
+use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Mutex, RwLock, Session};
 
-use super::section::{Progression, read_modify_write, settle};
-use super::{Context, Deducting, Deduction, DeductionStrategy, Ended, registry::Entry};
+use super::section::{Access, Section, Stop};
+use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
 use crate::error::Failure;
+use crate::purchase::{LockOrder, Purchase};
 use crate::sessions::SessionPool;
-use crate::stock::GoodsNo;
+use crate::stock::{Goods, GoodsNo, Outcome, Token};
 
 /// The folder of all locks of the service.
 const ROOT: &str = "/seckill";
@@ -35,86 +36,193 @@ pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
     }
 }
 
-/// Makes the lock of a strategy at a path: the very node of a naive lock, the parent of a mutex's queue.
-type NewLock = fn(&Session, &str) -> Result<AnyLock, zk_recipes::Error>;
+/// How a strategy locks in ZooKeeper.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// Makes the lock of a SKU at a path: the very node of a naive lock, the parent of the others' queues. For permits,
+    /// there is the number of them.
+    pub lock: fn(&Session, &str, u32) -> Result<AnyLock, zk_recipes::Error>,
+    /// What happens under it.
+    pub access: Access,
+    /// Whether buyers of one SKU share a session: those of one that hands over within itself.
+    pub by_goods: bool,
+    /// Whether the lock goes before the commit.
+    pub releases_early: bool,
+    /// Whether who only looks at the stock locks it for reading.
+    pub locks_reads: bool,
+}
+
+impl Plan {
+    /// Overwrites under the lock, and looks without it.
+    pub(super) const fn new(lock: fn(&Session, &str, u32) -> Result<AnyLock, zk_recipes::Error>) -> Self {
+        Self { lock, access: Access::Overwrite, by_goods: false, releases_early: false, locks_reads: false }
+    }
+}
 
 struct ZooKeeperLock {
-    entry: &'static Entry,
     context: Context,
-    new_lock: NewLock,
+    plan: Plan,
 }
 
-/// Makes the strategy whose waiters all watch the same node.
-pub(super) fn build_naive(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
-    let new_lock: NewLock = |session, path| NaiveLock::new(session, path).map(AnyLock::from);
-    Box::new(ZooKeeperLock { entry, context, new_lock })
-}
-
-/// Makes the strategy whose waiters queue.
-pub(super) fn build_mutex(entry: &'static Entry, context: Context) -> Box<dyn DeductionStrategy> {
-    let new_lock: NewLock = |session, path| Mutex::new(session, path).map(AnyLock::from);
-    Box::new(ZooKeeperLock { entry, context, new_lock })
+/// Makes the strategy that locks by `plan`.
+pub(super) fn build(context: Context, plan: Plan) -> Box<dyn DeductionStrategy> {
+    Box::new(ZooKeeperLock { context, plan })
 }
 
 impl ZooKeeperLock {
-    /// Waits for the lock on a SKU. Without a connected session it fails at once: nothing is sold unguarded.
-    async fn acquire(&self, goods_no: GoodsNo, began: Instant) -> Result<LockGuard, Failure> {
-        let unavailable = |reason: String| Failure::LockServiceUnavailable(reason);
-        let session = self.context.sessions.pick();
-        let session = session.ok_or_else(|| unavailable("no ZooKeeper session is connected".to_owned()))?;
-        let path = format!("{ROOT}/{}/{goods_no}", self.entry.name);
-        let wait = self.context.lock_wait_left(began);
-        let acquired = async { (self.new_lock)(&session, &path)?.acquire_within(wait).await };
-        let acquired = self.context.timed(acquired).await;
-        let timeout = Failure::LockTimeout { waited: self.context.lock_wait };
-        acquired.map_err(|error| unavailable(error.to_string()))?.ok_or(timeout)
+    fn path(&self, goods_no: GoodsNo) -> String {
+        format!("{ROOT}/{}/{goods_no}", self.context.entry.name)
     }
 
-    async fn deduct_guarded(&self, deduction: Deduction, began: Instant) -> Ended<'_> {
-        let held = match self.acquire(deduction.goods_no, began).await {
+    /// The session to lock these goods with. Without a connected one nothing is sold: never unguarded.
+    fn session(&self, goods_no: GoodsNo) -> Result<Session, Failure> {
+        let sessions = &self.context.sessions;
+        let session = if self.plan.by_goods { sessions.pick_for(goods_no) } else { sessions.pick() };
+        session.ok_or_else(|| Failure::LockServiceUnavailable("no ZooKeeper session is connected".to_owned()))
+    }
+
+    /// Waits for the locks of a cart.
+    async fn acquire(&self, purchase: &Purchase, call: Call<'_>) -> Result<MultiGuard, Failure> {
+        let lines = purchase.cart.in_order(self.context.lock_order);
+        let session = self.session(lines[0].goods_no)?;
+        let lock = |goods_no| (self.plan.lock)(&session, &self.path(goods_no), self.context.permits);
+        let locks: Result<Vec<_>, _> = lines.iter().map(|line| lock(line.goods_no)).collect();
+        self.acquire_all(locks.and_then(MultiLock::new), call).await
+    }
+
+    async fn acquire_all(
+        &self,
+        locks: Result<MultiLock, zk_recipes::Error>,
+        call: Call<'_>,
+    ) -> Result<MultiGuard, Failure> {
+        let wait = self.context.lock_wait_left(call);
+        let acquire = async { locks?.acquire_within(wait).await };
+        let acquired = self.context.metrics.waiting(call.wait(acquire)).await;
+        let acquired = acquired.map_err(|_| Failure::ClientGone)?;
+        let acquired = acquired.map_err(|error| Failure::LockServiceUnavailable(error.to_string()))?;
+        acquired.ok_or_else(|| self.context.lock_timeout())
+    }
+
+    async fn deduct_guarded<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
+        let held = match self.acquire(purchase, call).await {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
-        let (context, name, token) = (&self.context, self.entry.name, Some(held.token().get()));
-        let progression = Progression::default();
-        let section = read_modify_write(context, name, deduction, began, token, &progression);
+        let held = Held { held, granted: Instant::now(), context: &self.context };
+        let section = Section::new(&self.context, self.plan.access, purchase, call);
+        let section = section.guarded(held.tokens(purchase, self.context.lock_order));
+        if self.plan.releases_early {
+            return deduct_released_early(&section, held, call).await.into();
+        }
         // A lost hold stops the section wherever it stands. Before the commit that rolls the transaction back; once the
         // commit is on its way nothing can call it back, and then the outcome is not known.
-        let run = held.run(section).await;
+        let run = held.held.run(section.run()).await;
         let lost = run.is_err();
-        let result = run.unwrap_or_else(|reason| Err(Failure::of_lost_hold(&reason, progression.get())));
+        let result = run.unwrap_or_else(|reason| Err(held.lost(&reason, &section)));
         if matches!(result, Err(Failure::OutcomeUnknown(_))) {
             // A lost hold is no exception: by our clock it is lost before the server's, so the session may yet live,
             // and with it the node that keeps the next holder out.
             return Ended::with_aftermath(result, async move {
-                settle(context, &progression).await;
-                release(held, Instant::now() + RELEASE_WITHIN).await;
+                section.settle().await;
+                held.release(Instant::now() + RELEASE_WITHIN).await;
             });
         }
         if lost {
             // The transaction is rolled back, and the session too far away to confirm anything soon.
             drop(held);
         } else {
-            // The time for the database bounds this as well, so that a sale is never answered too late.
-            let confirmed_by = (Instant::now() + RELEASE_WITHIN).min(began + context.db_timeout);
-            release(held, confirmed_by).await;
+            held.release(self.confirmed_by(call)).await;
         }
         result.into()
     }
+
+    /// The time for the database bounds the release as well, so that a sale is never answered too late.
+    fn confirmed_by(&self, call: Call<'_>) -> Instant {
+        (Instant::now() + RELEASE_WITHIN).min(call.began + self.context.db_timeout)
+    }
+
+    async fn look_guarded(&self, goods_no: GoodsNo, call: Call<'_>) -> Result<Option<Goods>, Failure> {
+        if !self.plan.locks_reads {
+            return self.context.look(goods_no, call).await;
+        }
+        let session = self.session(goods_no)?;
+        let lock = RwLock::new(&session, &self.path(goods_no)).map(|lock| lock.read());
+        let held = self.acquire_all(lock.and_then(|lock| MultiLock::new([lock])), call).await?;
+        let held = Held { held, granted: Instant::now(), context: &self.context };
+        let looked = held.held.run(self.context.look(goods_no, call)).await;
+        match looked {
+            Ok(looked) => {
+                held.release(self.confirmed_by(call)).await;
+                looked
+            }
+            Err(reason) => {
+                held.context.metrics.count_lost(&reason);
+                Err(Failure::HoldLost(reason.to_string()))
+            }
+        }
+    }
 }
 
-/// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
-async fn release(held: LockGuard, confirmed_by: Instant) {
-    let token = held.token();
-    match timeout_at(confirmed_by, held.release()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => warn!(%token, %error, "a lock was not released cleanly"),
-        Err(_) => warn!(%token, "a release was not confirmed in time, it goes on in the background"),
+/// The locks of one deduction.
+struct Held<'a> {
+    held: MultiGuard,
+    granted: Instant,
+    context: &'a Context,
+}
+
+impl Held<'_> {
+    /// The tokens of the holds, which were granted in this order.
+    fn tokens(&self, purchase: &Purchase, order: LockOrder) -> Vec<(GoodsNo, Token)> {
+        let lines = purchase.cart.in_order(order);
+        let tokens = self.held.guards().iter().map(|guard| Token::from(guard.token()));
+        lines.iter().map(|line| line.goods_no).zip(tokens).collect()
+    }
+
+    /// What it means that a hold was lost during the section.
+    fn lost(&self, reason: &zk_recipes::Error, section: &Section<'_>) -> Failure {
+        self.context.metrics.count_lost(reason);
+        Failure::of_lost_hold(reason, section.progress())
+    }
+
+    /// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
+    async fn release(self, confirmed_by: Instant) {
+        self.context.metrics.record_hold(self.granted.elapsed());
+        let tokens: Vec<_> = self.held.guards().iter().map(|guard| guard.token().to_string()).collect();
+        match timeout_at(confirmed_by, self.held.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(?tokens, %error, "a lock was not released cleanly"),
+            Err(_) => warn!(?tokens, "a release was not confirmed in time, it goes on in the background"),
+        }
+    }
+}
+
+/// The mistake: what was written is not seen by others before the commit, and by then the lock is gone.
+async fn deduct_released_early(section: &Section<'_>, held: Held<'_>, call: Call<'_>) -> Result<Outcome, Failure> {
+    let deadline = call.began + held.context.db_timeout;
+    let released = async {
+        let prepared = held.held.run(section.prepare()).await.map_err(|reason| {
+            held.context.metrics.count_lost(&reason);
+            Stop::HoldLost(reason)
+        })?;
+        held.release(deadline).await;
+        section.commit(prepared?).await
+    };
+    section.bounded(released).await
+}
+
+impl From<FencingToken> for Token {
+    fn from(token: FencingToken) -> Self {
+        // Hand-overs are counted from the grant, and never come near the end of either type.
+        Self { number: token.get(), handover: i64::try_from(token.handover()).unwrap_or(i64::MAX) }
     }
 }
 
 impl DeductionStrategy for ZooKeeperLock {
-    fn deduct(&self, deduction: Deduction, began: Instant) -> Deducting<'_> {
-        Box::pin(self.deduct_guarded(deduction, began))
+    fn deduct<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Deducting<'a> {
+        Box::pin(self.deduct_guarded(purchase, call))
+    }
+
+    fn look<'a>(&'a self, goods_no: GoodsNo, call: Call<'a>) -> Looking<'a> {
+        Box::pin(self.look_guarded(goods_no, call))
     }
 }

@@ -13,6 +13,7 @@ use metrics::{
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use zk_recipes::Traffic;
 
+use super::LockMetrics;
 use crate::error::Failure;
 use crate::sessions::SessionCounts;
 use crate::stock::Outcome;
@@ -26,13 +27,18 @@ const BUCKETS_SECONDS: [f64; 16] =
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// The outcomes that deductions are counted by.
-const OUTCOMES: [&str; 9] = [
+const OUTCOMES: [&str; 14] = [
     "sold",
     "sold_out",
     "unknown_goods",
     "sale_restarted",
+    "repeated",
+    "key_reused",
     "lock_timeout",
     "hold_lost",
+    "fenced",
+    "overtaken",
+    "client_gone",
     "unavailable",
     "unknown",
     "failed",
@@ -41,11 +47,16 @@ const OUTCOMES: [&str; 9] = [
 fn outcome_label(result: &Result<Outcome, Failure>) -> &'static str {
     match result {
         Ok(Outcome::Sold(_)) => "sold",
-        Ok(Outcome::SoldOut) => "sold_out",
-        Ok(Outcome::UnknownGoods) => "unknown_goods",
+        Ok(Outcome::SoldOut(_)) => "sold_out",
+        Ok(Outcome::UnknownGoods(_)) => "unknown_goods",
         Ok(Outcome::SaleRestarted) => "sale_restarted",
+        Ok(Outcome::Repeated) => "repeated",
+        Ok(Outcome::KeyReused) => "key_reused",
         Err(Failure::LockTimeout { .. }) => "lock_timeout",
         Err(Failure::HoldLost(_)) => "hold_lost",
+        Err(Failure::Fenced) => "fenced",
+        Err(Failure::Overtaken { .. }) => "overtaken",
+        Err(Failure::ClientGone) => "client_gone",
         Err(Failure::LockServiceUnavailable(_) | Failure::DatabaseUnavailable(_)) => "unavailable",
         Err(Failure::OutcomeUnknown(_)) => "unknown",
         Err(Failure::Database(_)) => "failed",
@@ -55,7 +66,7 @@ fn outcome_label(result: &Result<Outcome, Failure>) -> &'static str {
 /// The metrics of one instance.
 pub struct Metrics {
     prometheus: PrometheusHandle,
-    strategies: HashMap<&'static str, (Outcomes, LockWaits)>,
+    strategies: HashMap<&'static str, (Outcomes, LockMetrics)>,
     shed: Counter,
     requests: Counter,
     notifications: Counter,
@@ -73,12 +84,6 @@ pub struct Outcomes {
     seconds: Histogram,
 }
 
-/// The waits for a lock of one strategy.
-#[derive(Clone)]
-pub struct LockWaits {
-    seconds: Histogram,
-}
-
 impl Metrics {
     /// Registers every series, with one label value for each row of the registry.
     #[expect(clippy::missing_panics_doc, reason = "the list of buckets is a constant, and not empty")]
@@ -91,7 +96,9 @@ impl Metrics {
             let session_state = |state: &'static str| gauge!("zookeeper_sessions", "state" => state);
             Self {
                 prometheus,
-                strategies: registry::names().map(|name| (name, (Outcomes::new(name), LockWaits::new(name)))).collect(),
+                strategies: registry::names()
+                    .map(|name| (name, (Outcomes::new(name), LockMetrics::new(name))))
+                    .collect(),
                 shed: counter!("seckill_requests_shed_total"),
                 requests: counter!("zookeeper_requests_total"),
                 notifications: counter!("zookeeper_notifications_total"),
@@ -112,15 +119,15 @@ impl Metrics {
         &self.strategy(strategy).0
     }
 
-    /// Where the lock waits of a strategy are recorded.
+    /// Where the waits and holds of a strategy are recorded.
     ///
     /// # Panics
     /// When the name is not in the registry.
-    pub fn lock_waits(&self, strategy: &str) -> &LockWaits {
+    pub fn locks(&self, strategy: &str) -> &LockMetrics {
         &self.strategy(strategy).1
     }
 
-    fn strategy(&self, name: &str) -> &(Outcomes, LockWaits) {
+    fn strategy(&self, name: &str) -> &(Outcomes, LockMetrics) {
         self.strategies.get(name).expect("BUG: a strategy that is not in the registry")
     }
 
@@ -177,21 +184,14 @@ impl Outcomes {
     }
 }
 
-impl LockWaits {
-    fn new(strategy: &'static str) -> Self {
-        Self { seconds: histogram!("seckill_lock_wait_seconds", "strategy" => strategy) }
-    }
-
-    /// Records a wait, whether the lock was had or not.
-    pub fn record(&self, duration: Duration) {
-        self.seconds.record(duration);
-    }
-}
-
 fn describe() {
     describe_counter!("seckill_deductions_total", "deductions by strategy and outcome");
     describe_histogram!("seckill_deduction_seconds", "time of a deduction, its lock included");
     describe_histogram!("seckill_lock_wait_seconds", "time until a lock was had or given up");
+    describe_histogram!("seckill_lock_hold_seconds", "time from the grant of a lock to its release");
+    describe_counter!("seckill_lock_lost_total", "holds that were lost before they were released, by reason");
+    describe_gauge!("seckill_queue_depth", "deductions of this instance that wait for a lock now");
+    describe_counter!("seckill_retries_total", "attempts of deductions that were overtaken and made again");
     describe_counter!("seckill_requests_shed_total", "requests refused because the service was at its limit");
     describe_counter!("zookeeper_requests_total", "requests sent to ZooKeeper by this instance");
     describe_counter!("zookeeper_notifications_total", "watch notifications received from ZooKeeper");
@@ -203,16 +203,22 @@ fn describe() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stock::Sold;
+    use crate::stock::Order;
 
     #[test]
     fn every_outcome_has_a_counter_of_its_own() {
-        let text = String::new;
+        let (text, goods_no) = (String::new, "1".parse().unwrap());
+        let order = Order { order_id: 1, strategy: text(), instance: text(), lines: Vec::new() };
         let results = [
-            Ok(Outcome::Sold(Sold { order_id: 1, sale: 1, remaining: 0, token: None })),
-            Ok(Outcome::SoldOut),
-            Ok(Outcome::UnknownGoods),
+            Ok(Outcome::Sold(order)),
+            Ok(Outcome::SoldOut(goods_no)),
+            Ok(Outcome::UnknownGoods(goods_no)),
             Ok(Outcome::SaleRestarted),
+            Ok(Outcome::Repeated),
+            Ok(Outcome::KeyReused),
+            Err(Failure::Fenced),
+            Err(Failure::Overtaken { attempts: 3 }),
+            Err(Failure::ClientGone),
             Err(Failure::LockTimeout { waited: Duration::ZERO }),
             Err(Failure::HoldLost(text())),
             Err(Failure::LockServiceUnavailable(text())),
@@ -233,7 +239,7 @@ mod tests {
             assert!(rendered.contains(&line("zk-mutex", count)), "{outcome} in {rendered}");
             assert!(rendered.contains(&line("unguarded", 0)), "{outcome} in {rendered}");
         }
-        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 10"#));
+        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 15"#));
     }
 
     #[test]

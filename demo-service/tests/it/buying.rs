@@ -23,7 +23,8 @@ async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
                 "strategy": entry.name, "instance": "till-1", "token": token,
             })
         );
-        let sql = "select order_id, quantity, strategy, instance, token from orders where goods_no = $1 and sale = 1";
+        let sql = "select order_id, quantity, strategy, instance, token from order_lines join orders using (order_id)
+                   where goods_no = $1 and sale = 1";
         let query = sqlx::query_as(sql).bind(goods_no);
         let order: (i64, i64, String, String, Option<i64>) = query.fetch_one(&mut lab.connect().await).await.unwrap();
         let expected = (order_id.unwrap(), 1, entry.name.to_owned(), "till-1".to_owned(), token);
@@ -122,17 +123,36 @@ async fn the_registry_is_published_in_its_order() {
     answer.assert_ok();
     assert_eq!(answer.body["default"], "zk-naive");
     let rows: Vec<_> = answer.body["strategies"].as_array().unwrap().iter().collect();
-    let columns = ["name", "promise", "guard", "wakes"];
+    let columns = ["name", "promise", "guard", "wakes", "sections"];
     let table: Vec<_> = rows.iter().map(|row| columns.map(|column| row[column].as_str().unwrap())).collect();
     assert_eq!(
         table,
         [
-            ["unguarded", "oversells", "none", "none"],
-            ["local-mutex", "oversells-on-many-instances", "process", "none"],
-            ["zk-naive", "safe-while-session-lives", "zookeeper", "all"],
-            ["zk-mutex", "safe-while-session-lives", "zookeeper", "one"],
-            ["pg-conditional", "never-oversells", "postgres", "none"],
+            ["unguarded", "oversells", "none", "none", "overlapping"],
+            ["local-mutex", "oversells-on-many-instances", "process", "none", "overlapping"],
+            ["zk-mutex-early-release", "oversells", "zookeeper", "one", "overlapping"],
+            ["zk-naive", "safe-while-session-lives", "zookeeper", "all", "exclusive"],
+            ["zk-mutex", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-semaphore-mutex", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-rwlock", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-multi", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-handoff", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-cohort", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
+            ["zk-mutex-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
+            ["zk-handoff-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
+            ["zk-cohort-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
+            ["zk-semaphore", "never-oversells", "zookeeper", "one", "permits"],
+            ["pg-conditional", "never-oversells", "postgres", "none", "exclusive"],
+            ["pg-row-lock", "never-oversells", "postgres", "none", "exclusive"],
+            ["pg-optimistic", "never-oversells", "postgres", "none", "overlapping"],
+            ["pg-advisory", "never-oversells", "postgres", "none", "exclusive"],
+            ["pg-serializable", "never-oversells", "postgres", "none", "overlapping"],
         ]
     );
     assert!(rows.iter().all(|row| !row["summary"].as_str().unwrap().is_empty()));
+    let carts: Vec<_> =
+        rows.iter().filter(|row| row["carts"] == true).map(|row| row["name"].as_str().unwrap()).collect();
+    let expected = ["unguarded", "local-mutex", "zk-multi", "pg-conditional", "pg-row-lock", "pg-optimistic"];
+    assert_eq!(carts[..6], expected);
+    assert_eq!(carts[6..], ["pg-advisory", "pg-serializable"]);
 }

@@ -12,6 +12,7 @@ use sqlx::{Connection, PgConnection};
 use testbed::{TestChroot, TestDatabase};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use zk_recipes::{MultiGuard, MultiLock, Mutex, Session, SessionConfig};
 
 pub(crate) const TOKEN: &str = "the token of these tests";
 
@@ -67,7 +68,7 @@ impl Lab {
     }
 
     pub(crate) async fn units_ordered(&self, goods_no: i64, sale: i64) -> i64 {
-        let sql = "select coalesce(sum(quantity), 0)::bigint from orders where goods_no = $1 and sale = $2";
+        let sql = "select coalesce(sum(quantity), 0)::bigint from order_lines where goods_no = $1 and sale = $2";
         let query = sqlx::query_scalar(sql).bind(goods_no).bind(sale);
         query.fetch_one(&mut self.connect().await).await.unwrap()
     }
@@ -83,6 +84,37 @@ impl Lab {
         })
         .await;
     }
+}
+
+impl Lab {
+    /// Holds the mutexes that a strategy takes for these goods.
+    pub(crate) async fn hold_locks(&self, strategy: &str, goods: &[i64]) -> MultiGuard {
+        let session = Session::connect(&self.zookeeper, SessionConfig::default()).await.unwrap();
+        let paths = goods.iter().map(|goods_no| lock_path(strategy, *goods_no));
+        MultiLock::from_paths(&session, paths).unwrap().acquire().await.unwrap()
+    }
+
+    /// Waits until so many contenders queue for the mutex of a strategy, whoever holds included.
+    pub(crate) async fn wait_for_queue(&self, strategy: &str, goods_no: i64, length: usize) {
+        let session = Session::connect(&self.zookeeper, SessionConfig::default()).await.unwrap();
+        let mutex = Mutex::new(&session, &lock_path(strategy, goods_no)).unwrap();
+        wait_until(async || mutex.participants().await.unwrap().len() == length).await;
+    }
+
+    /// Waits until a session of the database waits for a lock of it.
+    pub(crate) async fn wait_for_lock(&self) {
+        let mut connection = self.connect().await;
+        wait_until(async || {
+            let sql = "select count(*) from pg_stat_activity
+                       where datname = current_database() and wait_event_type = 'Lock'";
+            sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut connection).await.unwrap() > 0
+        })
+        .await;
+    }
+}
+
+fn lock_path(strategy: &str, goods_no: i64) -> String {
+    format!("/seckill/{strategy}/{goods_no}")
 }
 
 /// Waits for a condition, looking again every few milliseconds.
@@ -129,6 +161,10 @@ impl Instance {
     pub(crate) async fn reset(&self, goods_no: i64, stock: i64) -> Answer {
         let request = self.request(Method::PUT, &format!("/admin/goods/{goods_no}")).bearer_auth(TOKEN);
         Answer::of(request.json(&serde_json::json!({ "stock": stock })).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn admin_get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path).bearer_auth(TOKEN).send().await.unwrap()).await
     }
 
     pub(crate) async fn buy(&self, goods_no: i64, strategy: &str) -> Answer {

@@ -7,6 +7,7 @@ use reqwest::Method;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
@@ -65,6 +66,68 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     row.rollback().await.unwrap();
     wait_until(async || lab.units_ordered(1, 1).await == 1).await;
     wait_until(async || instance.get("/goods/1").await.body["on_hand"] == 4).await;
+}
+
+#[tokio::test]
+async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-handoff", "zk-cohort", "zk-multi"]) {
+        instance.reset(goods_no, 5).await.assert_ok();
+        let held = lab.hold_locks(strategy, &[goods_no]).await;
+        let buyers: Vec<_> = (0..5).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
+        let waiting = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
+        wait_until(async || instance.metric(&waiting).await == Some(5.0)).await;
+        buyers.iter().for_each(JoinHandle::abort);
+        wait_until(async || instance.metric(&waiting).await == Some(0.0)).await;
+        lab.wait_for_queue(strategy, goods_no, 1).await;
+        held.release().await.unwrap();
+        let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
+        wait_until(async || instance.metric(&gone).await == Some(5.0)).await;
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{strategy}");
+    }
+}
+
+#[tokio::test]
+async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "300ms"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_row(&mut connection).await;
+    instance.buy(1, "pg-row-lock").await.assert_problem(503, "lock-timeout");
+    row.rollback().await.unwrap();
+    let mut other = connection.begin().await.unwrap();
+    other.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
+    instance.buy(1, "pg-advisory").await.assert_problem(503, "lock-timeout");
+    other.rollback().await.unwrap();
+    for strategy in ["pg-row-lock", "pg-advisory"] {
+        instance.buy(1, strategy).await.assert_ok();
+        let waits = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
+        assert_eq!(instance.metric(&waits).await, Some(2.0));
+    }
+}
+
+/// Goal: attempts are bounded. Method: somebody writes the row whenever the deduction is about to.
+#[tokio::test]
+async fn a_deduction_that_is_always_overtaken_is_given_up_after_so_many_attempts() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--attempts-max", "3", "--hold", "200ms"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    let mut buyer = instance.spawn_buy(1, "pg-optimistic");
+    let mut connection = lab.connect().await;
+    let answer = loop {
+        tokio::select! {
+            answer = &mut buyer => break answer.unwrap(),
+            () = tokio::time::sleep(Duration::from_millis(20)) => {
+                connection.execute("update goods set version = version + 1").await.unwrap();
+            }
+        }
+    };
+    answer.assert_problem(503, "overtaken");
+    assert_eq!(instance.metric(r#"seckill_retries_total{strategy="pg-optimistic"}"#).await, Some(2.0));
+    assert_eq!(lab.units_ordered(1, 1).await, 0);
+    instance.buy(1, "pg-optimistic").await.assert_ok();
 }
 
 /// Goal: a purchase never goes on after its buyer was told something else. Method: it waits for a lock that the test

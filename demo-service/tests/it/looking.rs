@@ -2,6 +2,7 @@
 
 use reqwest::Method;
 use serde_json::json;
+use zk_recipes::{RwLock, Session, SessionConfig};
 
 use crate::lab::{Answer, Lab};
 
@@ -17,6 +18,25 @@ async fn stock_is_shown_as_it_stands() {
 }
 
 #[tokio::test]
+async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "500ms"]).await;
+    instance.reset(1, 100).await.assert_ok();
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let lock = RwLock::new(&session, "/seckill/zk-rwlock/1").unwrap();
+    let reading = lock.read().acquire().await.unwrap();
+    instance.get("/goods/1?strategy=zk-rwlock").await.assert_ok();
+    instance.buy(1, "zk-rwlock").await.assert_problem(503, "lock-timeout");
+    reading.release().await.unwrap();
+    let selling = lock.write().acquire().await.unwrap();
+    instance.get("/goods/1?strategy=zk-rwlock").await.assert_problem(503, "lock-timeout");
+    instance.get("/goods/1?strategy=zk-mutex").await.assert_ok();
+    selling.release().await.unwrap();
+    instance.get("/goods/1?strategy=zk-rwlock").await.assert_ok();
+    instance.get("/goods/1?strategy=hope").await.assert_problem(404, "unknown-strategy");
+}
+
+#[tokio::test]
 async fn unknown_and_malformed_goods_are_refused() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
@@ -28,7 +48,7 @@ async fn unknown_and_malformed_goods_are_refused() {
 async fn the_framework_refuses_with_problems_too() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for path in ["/", "/goods", "/goods/1/orders", "/admin"] {
+    for path in ["/", "/goods", "/goods/1/order", "/admin"] {
         instance.get(path).await.assert_refusal(404, "about:blank");
     }
     for path in ["/goods/1", "/strategies", "/healthz", "/readyz", "/metrics"] {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use demo_service::app::App;
 use demo_service::error::Failure;
-use demo_service::stock::{Quantity, Stock};
-use demo_service::strategy::Deduction;
-use demo_service::strategy::registry::{self, Guard, STRATEGIES};
+use demo_service::purchase::Purchase;
+use demo_service::stock::{GoodsNo, Quantity, Stock};
+use demo_service::strategy::registry::{self, Entry, Guard, Promise, STRATEGIES};
 use sqlx::{Connection, Executor};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Mutex, Session, SessionConfig};
@@ -25,15 +25,23 @@ pub(crate) async fn slow_down_commits(lab: &Lab, seconds: f64) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut lab.connect().await).await.unwrap();
 }
 
-fn one_unit(goods_no: i64) -> Deduction {
-    Deduction { goods_no: goods_no.to_string().parse().unwrap(), quantity: Quantity::ONE }
+fn goods(number: i64) -> GoodsNo {
+    GoodsNo::try_from(number).unwrap()
+}
+
+fn one_unit(goods_no: i64) -> Purchase {
+    Purchase::of_one(goods(goods_no), Quantity::ONE)
+}
+
+/// Whether the hold outlives the commit.
+fn is_guarded_to_the_end(entry: &Entry) -> bool {
+    entry.guard == Guard::Zookeeper && entry.promise != Promise::Oversells
 }
 
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
     let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
-    for goods_no in [1, 2, 3, 4, 5] {
-        let deduction = one_unit(goods_no);
-        app.store.start_sale(deduction.goods_no, Stock::new(5).unwrap()).await.unwrap();
+    for (goods_no, _) in (1..).zip(&STRATEGIES) {
+        app.store.start_sale(goods(goods_no), Stock::new(5).unwrap()).await.unwrap();
     }
     app
 }
@@ -50,14 +58,14 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
         row.execute("select from goods for update").await.unwrap();
         let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
         let deduction = tokio::spawn(async move { buyer.deduct(entry, one_unit(goods_no), slot).await });
-        lab.wait_for_statement("active", "update goods").await;
+        lab.wait_for_lock().await;
 
         app.sessions.pick().unwrap().close().await.unwrap();
         let result = deduction.await.unwrap();
         assert!(matches!(result, Err(Failure::HoldLost(_))), "{}: {result:?}", entry.name);
         row.rollback().await.unwrap();
         // The statement that was under way gets its row now, and is rolled back.
-        let goods = app.store.goods(one_unit(goods_no).goods_no).await.unwrap().unwrap();
+        let goods = app.store.goods(goods(goods_no)).await.unwrap().unwrap();
         assert_eq!((goods.on_hand, lab.units_ordered(goods_no, 1).await), (5, 0), "{}", entry.name);
     }
 }
@@ -67,7 +75,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
     slow_down_commits(&lab, 1.0).await;
-    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.guard == Guard::Zookeeper);
+    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
         let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
@@ -139,7 +147,7 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
     }
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        if [Guard::Process, Guard::Zookeeper].contains(&entry.guard) {
+        if entry.guard == Guard::Process || is_guarded_to_the_end(entry) {
             instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
         }
         wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
@@ -152,7 +160,7 @@ async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     instance.reset(1, 5).await.assert_ok();
-    lab.connect().await.execute("drop table orders").await.unwrap();
+    lab.connect().await.execute("drop table orders cascade").await.unwrap();
     for entry in &STRATEGIES {
         let answer = instance.buy(1, entry.name).await;
         answer.assert_problem(500, "internal");

@@ -1,0 +1,191 @@
+//! `/goods/{goods_no}/orders` and `/orders`: buying, so that it can be asked for again.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Extension, FromRequestParts, Path, Query, State};
+use axum::http::header::LOCATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::{ChosenStrategy, GoodsNoInPath, answer_problem, database_problem};
+use crate::app::{Answer, App, Slot};
+use crate::problem::Problem;
+use crate::purchase::{Cart, IdempotencyKey, Line, Purchase};
+use crate::stock::{GoodsNo, Order, OrderLine, Outcome, Quantity};
+use crate::strategy::registry::Entry;
+
+/// The request header with the key.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The response header of an answer that was given before.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The `Idempotency-Key` of a request, which must have one.
+#[derive(Debug)]
+pub struct RequiredKey(pub IdempotencyKey);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequiredKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Err(Problem::key_missing()) };
+        if values.next().is_some() {
+            return Err(Problem::invalid_input("there is more than one Idempotency-Key"));
+        }
+        let text = value.to_str().unwrap_or_default();
+        // A structured string, as the draft of the header has it, is the text between its quotes.
+        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        text.parse()
+            .map(Self)
+            .map_err(|invalid: crate::purchase::InvalidKey| Problem::invalid_input(invalid.to_string()))
+    }
+}
+
+/// The body of a purchase of one SKU.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewOrder {
+    quantity: i64,
+}
+
+/// The body of a purchase of several SKUs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewCart {
+    lines: Vec<NewLine>,
+}
+
+/// One SKU of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewLine {
+    goods_no: i64,
+    quantity: i64,
+}
+
+/// An order as a client sees it.
+#[derive(Debug, Serialize)]
+pub struct OrderView {
+    order_id: i64,
+    strategy: String,
+    instance: String,
+    lines: Vec<OrderLineView>,
+}
+
+/// What an order has of one SKU.
+#[derive(Debug, Serialize)]
+pub struct OrderLineView {
+    goods_no: i64,
+    sale: i64,
+    quantity: i64,
+    remaining: Option<i64>,
+    token: Option<i64>,
+    token_handover: Option<i64>,
+}
+
+impl From<Order> for OrderView {
+    fn from(order: Order) -> Self {
+        let Order { order_id, strategy, instance, lines } = order;
+        Self { order_id, strategy, instance, lines: lines.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<OrderLine> for OrderLineView {
+    fn from(line: OrderLine) -> Self {
+        let OrderLine { goods_no, sale, quantity, remaining, token } = line;
+        let (token, token_handover) = token.map(|token| (token.number, token.handover)).unzip();
+        Self { goods_no, sale, quantity, remaining, token, token_handover }
+    }
+}
+
+/// `POST /goods/{goods_no}/orders`: buys some units of one SKU.
+///
+/// # Errors
+/// 400 without a key, 404 for an unknown SKU or strategy, 409 when sold out, 422 for a malformed request, 503 when it
+/// could not be done.
+///
+/// # Cancel safety
+/// Dropped, a purchase that has its lock goes on to its end.
+pub async fn buy(
+    State(app): State<Arc<App>>,
+    Extension(slot): Extension<Slot>,
+    GoodsNoInPath(goods_no): GoodsNoInPath,
+    query: Result<Query<ChosenStrategy>, QueryRejection>,
+    RequiredKey(key): RequiredKey,
+    body: Result<Json<NewOrder>, JsonRejection>,
+) -> Result<Response, Problem> {
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy)?;
+    let Json(new) = body?;
+    let cart = Cart::of_one(goods_no, quantity(new.quantity)?);
+    place(&app, slot, entry, Purchase { cart, key: Some(key) }).await
+}
+
+/// `POST /orders`: buys some units of several SKUs, all or nothing.
+///
+/// # Errors
+/// As [`buy`].
+///
+/// # Cancel safety
+/// As [`buy`].
+pub async fn buy_cart(
+    State(app): State<Arc<App>>,
+    Extension(slot): Extension<Slot>,
+    query: Result<Query<ChosenStrategy>, QueryRejection>,
+    RequiredKey(key): RequiredKey,
+    body: Result<Json<NewCart>, JsonRejection>,
+) -> Result<Response, Problem> {
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.cart_strategy)?;
+    let Json(new) = body?;
+    let lines: Result<Vec<_>, Problem> = new.lines.into_iter().map(line).collect();
+    let cart = Cart::new(lines?).map_err(|invalid| Problem::invalid_input(invalid.to_string()))?;
+    if cart.lines().len() > 1 && !entry.carts {
+        return Err(Problem::one_at_a_time(entry.name));
+    }
+    place(&app, slot, entry, Purchase { cart, key: Some(key) }).await
+}
+
+/// `GET /orders/{order_id}`: looks at an order.
+///
+/// # Errors
+/// 404 when there is none, 503 when the database is away.
+///
+/// # Cancel safety
+/// Nothing is lost.
+pub async fn show(State(app): State<Arc<App>>, order_id: Path<String>) -> Result<Json<OrderView>, Problem> {
+    // Numbers of orders are spelt like those of goods.
+    let order_id: GoodsNo = order_id.parse().map_err(|_| {
+        Problem::invalid_input(format!("order_id must be a whole number from 1 to {}, in digits only", i64::MAX))
+    })?;
+    let order = app.store.order(order_id.get()).await.map_err(database_problem)?;
+    order
+        .map(|order| Json(order.into()))
+        .ok_or_else(|| Problem::unknown_order(format!("there is no order {order_id}; it may be under way yet")))
+}
+
+fn quantity(units: i64) -> Result<Quantity, Problem> {
+    Quantity::new(units).ok_or_else(|| Problem::invalid_input("quantity must be at least 1"))
+}
+
+fn line(new: NewLine) -> Result<Line, Problem> {
+    Ok(Line { goods_no: GoodsNo::try_from(new.goods_no)?, quantity: quantity(new.quantity)? })
+}
+
+async fn place(app: &Arc<App>, slot: Slot, entry: &'static Entry, purchase: Purchase) -> Result<Response, Problem> {
+    let Answer { outcome, is_replay } = app.deduct(entry, purchase, slot).await?;
+    let mut response = match outcome {
+        Outcome::Sold(order) => {
+            let location = format!("/orders/{}", order.order_id);
+            (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response()
+        }
+        other => answer_problem(other).into_response(),
+    };
+    if is_replay {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, axum::http::HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}

@@ -1,0 +1,73 @@
+//! A holder that was overtaken: its node is gone, the next one holds, and it does not know.
+
+use demo_service::strategy::registry;
+use zookeeper_client::Client;
+
+use crate::lab::{Answer, Instance, Lab, wait_until};
+
+/// Longer than the purchase of whoever overtakes.
+const HOLD: &str = "2s";
+
+/// Lets one buyer read, deletes its place in the queue by hand, and lets another one buy meanwhile.
+async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, strategy: &str) -> Answer {
+    slow.reset(goods_no, 5).await.assert_ok();
+    let overtaken = slow.spawn_buy(goods_no, strategy);
+    let is_read = "select count(*) from pg_stat_activity where datname = current_database()
+                   and state = 'idle in transaction' and starts_with(query, 'select sale, on_hand')";
+    let is_fenced = "select count(*) from goods where goods_no = $1 and fence > 0";
+    let mut connection = lab.connect().await;
+    wait_until(async || {
+        let read: i64 = sqlx::query_scalar(is_read).fetch_one(&mut connection).await.unwrap();
+        let fenced: i64 = sqlx::query_scalar(is_fenced).bind(goods_no).fetch_one(&mut connection).await.unwrap();
+        read + fenced > 0
+    })
+    .await;
+    let client = Client::connect(&lab.zookeeper).await.unwrap();
+    let folder = format!("/seckill/{strategy}/{goods_no}");
+    for place in client.list_children(&folder).await.unwrap() {
+        client.delete(&format!("{folder}/{place}"), None).await.unwrap();
+    }
+    let bought = quick.buy(goods_no, strategy).await;
+    bought.assert_ok();
+    assert_eq!(bought.body["remaining"], 4);
+    overtaken.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_holder_that_was_overtaken_overwrites_the_sale_of_the_next_one_without_a_fence_and_cannot_with_one() {
+    let lab = Lab::new().await;
+    let (slow, quick) = (lab.start(&["--hold", HOLD]).await, lab.start(&[]).await);
+    for (goods_no, unfenced) in (1..).step_by(2).zip(["zk-mutex", "zk-handoff", "zk-cohort"]) {
+        overtake(&lab, &slow, &quick, goods_no, unfenced).await.assert_ok();
+        let on_hand = quick.get(&format!("/goods/{goods_no}")).await.body["on_hand"].as_i64();
+        assert_eq!((on_hand, lab.units_ordered(goods_no, 1).await), (Some(4), 2), "{unfenced} loses an update");
+
+        let (goods_no, fenced) = (goods_no + 1, format!("{unfenced}-fenced"));
+        assert!(registry::find(&fenced).is_some());
+        overtake(&lab, &slow, &quick, goods_no, &fenced).await.assert_problem(503, "fenced");
+        let on_hand = quick.get(&format!("/goods/{goods_no}")).await.body["on_hand"].as_i64();
+        assert_eq!((on_hand, lab.units_ordered(goods_no, 1).await), (Some(4), 1), "{fenced}");
+        let series = format!(r#"seckill_deductions_total{{strategy="{fenced}",outcome="fenced"}}"#);
+        assert_eq!(slow.metric(&series).await, Some(1.0));
+    }
+}
+
+#[tokio::test]
+async fn the_hand_overs_of_a_cohort_are_fenced_by_the_second_part_of_the_token() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--hold", "2ms"]).await;
+    instance.reset(1, 30).await.assert_ok();
+    let buyers: Vec<_> = (0..30).map(|_| instance.spawn_buy(1, "zk-cohort-fenced")).collect();
+    for buyer in buyers {
+        buyer.await.unwrap().assert_ok();
+    }
+    let sql = "select count(distinct token), count(distinct (token, token_handover)) from order_lines";
+    let (tokens, holds): (i64, i64) = sqlx::query_as(sql).fetch_one(&mut lab.connect().await).await.unwrap();
+    assert!(tokens < 30, "the lock was handed over in memory");
+    assert_eq!(holds, 30);
+    let sql = "select bool_and(is_later) from (
+                   select (token, token_handover) > lag((token, token_handover)) over (order by remaining desc) as is_later
+                   from order_lines) as line";
+    let is_ordered: bool = sqlx::query_scalar(sql).fetch_one(&mut lab.connect().await).await.unwrap();
+    assert!(is_ordered, "who sold later had the later token");
+}

@@ -2,7 +2,8 @@
 # Installs what building and running need beside Rust, and only what is missing. Every command is printed before it runs.
 #
 #   scripts/deps.sh         for building and running
-#   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks
+#   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, and
+#                           have the metrics checked by promtool (Prometheus)
 #   scripts/deps.sh bench   for the benches too, which count instructions with valgrind; there is none for macOS
 #
 # Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
@@ -14,6 +15,8 @@ kazoo_requirements=recipes/tests/interop/requirements.txt
 # The tests look for kazoo there.
 kazoo_venv=target/interop-python
 curator_version=5.4.0
+# The tests look for promtool there, if it is not in PATH.
+promtool_folder=target/promtool
 brew_opts='/opt/homebrew/opt /usr/local/opt /home/linuxbrew/.linuxbrew/opt'
 
 say() {
@@ -116,6 +119,10 @@ has_kazoo() {
     cmp -s "$kazoo_requirements" "$kazoo_venv/requirements.txt" && "$kazoo_venv/bin/python" -c 'import kazoo' 2>/dev/null
 }
 
+has_promtool() {
+    has promtool || [ -x "$promtool_folder/usr/bin/promtool" ]
+}
+
 # Nobody has to install what a system lacks.
 has_valgrind() {
     has valgrind || [ "$(uname -s)" = Darwin ]
@@ -160,6 +167,7 @@ brew_formula() {
         zookeeper) echo zookeeper ;;
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
+        promtool) echo prometheus ;;
         valgrind) echo valgrind ;;
     esac
 }
@@ -230,6 +238,35 @@ install_kazoo() {
     run cp "$kazoo_requirements" "$kazoo_venv/requirements.txt"
 }
 
+# Debian's package comes with a server that starts at once, so it is unpacked and not installed.
+unpack_promtool() {
+    run mkdir -p "$promtool_folder"
+    if ! (cd "$promtool_folder" && run apt-get download prometheus); then
+        apt_get update
+        (cd "$promtool_folder" && run apt-get download prometheus) || {
+            say "promtool could not be downloaded; see the lines above"
+            exit 3
+        }
+    fi
+    run dpkg -x "$promtool_folder"/prometheus_*.deb "$promtool_folder"
+    run rm "$promtool_folder"/prometheus_*.deb
+}
+
+install_promtool() {
+    if has apt-get && has dpkg; then
+        unpack_promtool
+    elif has brew; then
+        install_with_brew promtool
+    else
+        say "missing: promtool; install Prometheus with this system's package manager, or put promtool of a release in PATH"
+        exit 3
+    fi
+    if ! has_promtool; then
+        say "installed, but still not found: promtool"
+        exit 3
+    fi
+}
+
 for_tests=no
 for_benches=no
 case $* in
@@ -263,6 +300,10 @@ fi
 
 if [ "$for_tests" = yes ] && ! has_kazoo; then
     install_kazoo
+fi
+
+if [ "$for_tests" = yes ] && ! has_promtool; then
+    install_promtool
 fi
 
 if [ "$for_benches" = yes ] && ! has valgrind; then

@@ -9,7 +9,8 @@ use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug, error, warn, warn_span};
 use zk_recipes::SessionConfig;
 
 use crate::config::Config;
@@ -23,7 +24,7 @@ use crate::stock::{Goods, GoodsNo, Outcome};
 use crate::strategy::registry::{Entry, STRATEGIES};
 use crate::strategy::section::bounded;
 use crate::strategy::{Call, Context, DeductionStrategy, Ended, zookeeper};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Levels, Metrics};
 
 /// How long instances that start together wait for each other's migration.
 const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
@@ -42,6 +43,7 @@ pub struct App {
     pub history: Arc<History>,
     strategies: HashMap<&'static str, Box<dyn DeductionStrategy>>,
     goods_known: RwLock<HashSet<GoodsNo>>,
+    closing: CancellationToken,
     slots: Arc<Semaphore>,
 }
 
@@ -98,7 +100,8 @@ impl App {
         };
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
         let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
-        Ok(Self { config, store, sessions, metrics, history, strategies, goods_known: RwLock::default(), slots })
+        let (goods_known, closing) = (RwLock::default(), CancellationToken::new());
+        Ok(Self { config, store, sessions, metrics, history, strategies, goods_known, closing, slots })
     }
 
     /// A slot, or `None` when the service is at its limit.
@@ -128,15 +131,18 @@ impl App {
         slot: Slot,
     ) -> Result<Answer, Failure> {
         let began = Instant::now();
-        let client = CancellationToken::new();
+        let client = self.closing.child_token();
         let _client = client.clone().drop_guard();
         let app = Arc::clone(self);
         let (answer, answered) = oneshot::channel();
-        let task = tokio::spawn(async move {
+        let goods_no = purchase.cart.numbers();
+        let span = warn_span!("deduct", strategy = entry.name, ?goods_no, token = Empty, order_id = Empty);
+        let deduction = async move {
             let call = Call { began, client: &client };
             let Ended { result, aftermath } = app.deduct_once(entry, &purchase, call).await;
+            let result = result.map_err(|failure| app.explain(failure));
             app.metrics.outcomes(entry.name).record(&result, began.elapsed());
-            log_failure(entry, &purchase, &result);
+            log(&result);
             let result = match result {
                 Ok(Outcome::Repeated) => app.recall(&purchase, call).await,
                 result => result.map(|outcome| Answer { outcome, is_replay: false }),
@@ -151,7 +157,10 @@ impl App {
                 drop(slot);
                 answer.send(result).ok();
             }
-        });
+        };
+        // A task begins outside of every span; this one belongs into the request's. Where warnings are logged they must say of
+        // which deduction they are, hence the level.
+        let task = tokio::spawn(deduction.instrument(span));
         if let Ok(result) = answered.await {
             return result;
         }
@@ -167,17 +176,47 @@ impl App {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn look(&self, entry: &Entry, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
-        let client = CancellationToken::new();
-        let call = Call { began: Instant::now(), client: &client };
-        if !self.is_known(goods_no, call).await? {
-            return Ok(None);
+        let call = Call { began: Instant::now(), client: &self.closing };
+        let looked = async {
+            if !self.is_known(goods_no, call).await? {
+                return Ok(None);
+            }
+            self.strategy(entry).look(goods_no, call).await
+        };
+        looked.await.map_err(|failure| self.explain(failure))
+    }
+
+    /// The figures of this instance, as text for Prometheus.
+    pub fn render_metrics(&self) -> String {
+        let in_flight = self.config.concurrency_max as usize - self.slots.available_permits();
+        self.metrics.render(&Levels {
+            traffic: self.sessions.traffic(),
+            sessions: self.sessions.counts(),
+            connections: self.store.pool_counts(),
+            in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
+            history_dropped: self.history.dropped_total(),
+        })
+    }
+
+    /// Refuses, from now on and at once, whoever waits for a lock or a connection. What has begun is finished.
+    pub fn stop_waiting(&self) {
+        self.closing.cancel();
+    }
+
+    /// Those who wait are stopped in the same way, whether it is the client that leaves or the service.
+    fn explain(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::ClientGone if self.closing.is_cancelled() => Failure::ShuttingDown,
+            failure => failure,
         }
-        self.strategy(entry).look(goods_no, call).await
     }
 
     /// Refuses what needs no lock to be refused, or answered. SKUs that do not exist: a queue in ZooKeeper for every
     /// number that somebody can think of would grow without bound. And what was answered before.
     async fn deduct_once<'a>(&'a self, entry: &Entry, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
+        if self.closing.is_cancelled() {
+            return Err(Failure::ShuttingDown).into();
+        }
         for line in purchase.cart.lines() {
             match self.is_known(line.goods_no, call).await {
                 Ok(true) => {}
@@ -186,10 +225,12 @@ impl App {
             }
         }
         if let Some(key) = &purchase.key {
-            match bounded(call, self.config.db_timeout, self.store.recall(key, &purchase.cart)).await {
-                Ok(None) => {}
-                Ok(Some(_)) => return Ok(Outcome::Repeated).into(),
-                Err(failure) => return Err(failure).into(),
+            let recall = bounded(call, self.config.db_timeout, self.store.recall(key, &purchase.cart));
+            match call.wait(recall).await {
+                Ok(Ok(None)) => {}
+                Ok(Ok(Some(_))) => return Ok(Outcome::Repeated).into(),
+                Ok(Err(failure)) => return Err(failure).into(),
+                Err(_) => return Err(Failure::ClientGone).into(),
             }
         }
         self.strategy(entry).deduct(purchase, call).await
@@ -239,22 +280,27 @@ impl App {
     }
 }
 
-/// Logs a failure once, here, where it is known whole. Those that a busy or broken lock service makes by the thousand
-/// are left to the metrics; the sessions log what happens to the service itself.
-fn log_failure(entry: &Entry, purchase: &Purchase, result: &Result<Outcome, Failure>) {
-    let Err(failure) = result else { return };
-    let strategy = entry.name;
-    let goods_no: Vec<_> = purchase.cart.lines().iter().map(|line| line.goods_no.get()).collect();
+/// Logs once, here, where it is known whole, what came of a deduction; the span says of which. What a busy or broken lock
+/// service makes by the thousand is left to the metrics; the sessions log what happens to the service itself.
+fn log(result: &Result<Outcome, Failure>) {
+    let failure = match result {
+        Ok(Outcome::Sold(order)) => {
+            Span::current().record("order_id", order.order_id);
+            debug!("sold");
+            return;
+        }
+        Ok(outcome) => return debug!(?outcome, "not sold"),
+        Err(failure) => failure,
+    };
     match failure {
         Failure::LockTimeout { .. }
         | Failure::LockServiceUnavailable(_)
         | Failure::Overtaken { .. }
-        | Failure::ClientGone => {
-            debug!(strategy, ?goods_no, %failure, "a deduction was refused");
-        }
+        | Failure::ClientGone
+        | Failure::ShuttingDown => debug!(%failure, "a deduction was refused"),
         Failure::HoldLost(_) | Failure::Fenced | Failure::DatabaseUnavailable(_) | Failure::OutcomeUnknown(_) => {
-            warn!(strategy, ?goods_no, %failure, "a deduction failed");
+            warn!(%failure, "a deduction failed");
         }
-        Failure::Database(_) => error!(strategy, ?goods_no, %failure, "a deduction failed"),
+        Failure::Database(_) => error!(%failure, "a deduction failed"),
     }
 }

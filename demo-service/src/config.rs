@@ -71,10 +71,12 @@ pub struct Config {
     /// Most attempts of a deduction that others overtake (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
-    /// Most database connections
+    /// Most database connections, of which each that waits for a lock of Postgres has one; one more is kept aside for probes
+    /// and for what must be asked about the others
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
-    /// Most requests worked on at once; more are refused
+    /// Most requests worked on at once; more are refused. Keep it below --connections-max, above which clients wait unheard
+    /// instead
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
     /// Most open client connections; more wait to be accepted

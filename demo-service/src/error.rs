@@ -110,6 +110,9 @@ pub enum Failure {
     /// The client hung up while the deduction was waiting.
     #[error("the client hung up")]
     ClientGone,
+    /// The service was told to stop while the deduction was waiting.
+    #[error("the service is shutting down")]
+    ShuttingDown,
     /// No session with the lock service, or it refused.
     #[error("the lock service is not available: {0}")]
     LockServiceUnavailable(String),

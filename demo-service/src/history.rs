@@ -86,6 +86,11 @@ impl History {
         Page { next, recorded_total, dropped_total: records.first, records: page }
     }
 
+    /// How many records have made room for newer ones.
+    pub fn dropped_total(&self) -> u64 {
+        self.records.lock().first
+    }
+
     fn record(&self, visit: &Visit<'_>) {
         let left_ns = now_ns();
         let mut records = self.records.lock();

@@ -171,6 +171,11 @@ impl From<Failure> for Problem {
             Failure::ClientGone => {
                 Self::retryable("client-gone", "the client hung up", "nobody waited any more; nothing was written")
             }
+            Failure::ShuttingDown => Self::retryable(
+                "shutting-down",
+                "the service is shutting down",
+                "this instance was told to stop, another one may sell; nothing was written",
+            ),
             Failure::LockServiceUnavailable(_) => Self::retryable(
                 "lock-service-unavailable",
                 "lock service not available",

@@ -59,6 +59,11 @@ impl Cart {
         &self.lines
     }
 
+    /// The SKUs, as they were given.
+    pub fn numbers(&self) -> Vec<i64> {
+        self.lines.iter().map(|line| line.goods_no.get()).collect()
+    }
+
     /// The lines, in that order.
     pub fn in_order(&self, order: LockOrder) -> Vec<Line> {
         let mut lines = self.lines.to_vec();

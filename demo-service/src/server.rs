@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
+use tower_http::timeout::RequestBodyTimeoutLayer;
 use tracing::{debug, info, warn};
 
 use crate::app::App;
@@ -27,6 +28,10 @@ use crate::router::router;
 /// usual ones look whether a pooled connection was closed before they use it; a longer time would let silent clients
 /// keep vacancies from buyers for as long.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long the body of a request may pause. A request has its slot by the time its body is read, so a client that sends
+/// half of one would keep it from buyers for as long as a request may take.
+const BODY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -73,8 +78,9 @@ impl Server {
         self.address
     }
 
-    /// Serves until `shutdown` resolves. Then stops accepting, finishes the requests in flight, which takes no longer
-    /// than the HTTP timeout and a little, closes the ZooKeeper sessions, which frees every lock, and disconnects.
+    /// Serves until `shutdown` resolves. Then stops accepting, refuses at once who waits for a lock or a connection, finishes
+    /// what has begun, which takes no longer than the HTTP timeout and a little, closes the ZooKeeper sessions, which frees
+    /// every lock, and disconnects.
     ///
     /// A commit that the database does not answer may take longer. Its lock must outlive it, so then nothing is closed:
     /// the deduction goes on for as long as the process does, and the sessions after it until ZooKeeper expires them.
@@ -87,14 +93,16 @@ impl Server {
         let upkeep = Arc::clone(&app);
         background.spawn(async move { upkeep.metrics.upkeep().await });
 
-        let mut connections = Connections::new(router(Arc::clone(&app)));
+        let router = router(Arc::clone(&app)).layer(RequestBodyTimeoutLayer::new(BODY_PAUSE_MAX));
+        let mut connections = Connections::new(router);
         let vacancies = Arc::new(Semaphore::new(app.config.connections_max as usize));
         tokio::select! {
             () = shutdown => {}
             () = accept_all(listener, vacancies, &mut connections) => {}
         }
         // The listener is gone by now, so new clients are turned away by the system.
-        info!("shutting down");
+        info!("shutting down: who waits is refused, what has begun is finished");
+        app.stop_waiting();
         let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
         if timeout_at(deadline, connections.finish()).await.is_err() {
             warn!("some connections were still busy and are cut");

@@ -79,7 +79,8 @@ pub trait DeductionStrategy: Send + Sync {
 pub struct Call<'a> {
     /// When it began. The deadlines for the lock and for the database count from here.
     pub began: Instant,
-    /// Cancelled when the client has gone. Who only waits then stops; what has been begun is finished.
+    /// Cancelled when the client has gone, or the service is shutting down, which for those who wait is the same. Who
+    /// only waits then stops; what has been begun is finished.
     pub client: &'a CancellationToken,
 }
 

@@ -4,7 +4,7 @@ mod locks;
 mod metrics;
 
 pub use locks::LockMetrics;
-pub use metrics::{Metrics, Outcomes};
+pub use metrics::{Levels, Metrics, Outcomes};
 
 use std::io::IsTerminal;
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::stock::store::Health;
 
 /// How long a probe waits for each of the servers. Both are asked at the same time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -24,34 +25,32 @@ pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
 
-/// `GET /readyz`: Postgres and ZooKeeper answered just now.
+/// `GET /readyz`: Postgres, which can be written to, and ZooKeeper answered just now.
 ///
 /// # Errors
-/// 503, naming those that did not.
+/// 503, naming what is the matter with which of them.
 ///
 /// # Cancel safety
 /// Nothing is lost.
 pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Problem> {
-    let (postgres, zookeeper) = tokio::join!(postgres_answers(&app), zookeeper_answers(&app));
-    let away: Vec<_> = [(postgres, "Postgres"), (zookeeper, "ZooKeeper")]
-        .iter()
-        .filter(|(ok, _)| !ok)
-        .map(|(_, name)| *name)
-        .collect();
-    if away.is_empty() {
+    let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app));
+    let complaints: Vec<_> = [postgres, zookeeper].into_iter().flatten().collect();
+    if complaints.is_empty() {
         Ok(Json(Healthy { status: "ready" }))
     } else {
-        Err(Problem::not_ready(format!("no answer from {}", away.join(" and "))))
+        Err(Problem::not_ready(complaints.join(", ")))
     }
 }
 
-async fn postgres_answers(app: &App) -> bool {
-    matches!(tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await, Ok(Ok(())))
+async fn postgres_complaint(app: &App) -> Option<&'static str> {
+    match tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await {
+        Ok(Ok(Health::Writable)) => None,
+        Ok(Ok(Health::ReadOnly)) => Some("Postgres is read-only"),
+        Ok(Err(_)) | Err(_) => Some("no answer from Postgres"),
+    }
 }
 
-async fn zookeeper_answers(app: &App) -> bool {
-    match app.sessions.pick() {
-        Some(session) => session.check(ANSWER_WITHIN).await.is_ok(),
-        None => false,
-    }
+async fn zookeeper_complaint(app: &App) -> Option<&'static str> {
+    let Some(session) = app.sessions.pick() else { return Some("no ZooKeeper session is connected") };
+    session.check(ANSWER_WITHIN).await.is_err().then_some("no answer from ZooKeeper")
 }

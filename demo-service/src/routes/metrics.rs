@@ -13,6 +13,5 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `GET`: all metrics of this instance.
 pub async fn render(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let text = app.metrics.render(app.sessions.traffic(), app.sessions.counts());
-    ([(CONTENT_TYPE, TEXT_FORMAT)], text)
+    ([(CONTENT_TYPE, TEXT_FORMAT)], app.render_metrics())
 }

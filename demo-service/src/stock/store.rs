@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgPool};
 
-pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WrittenOrder};
+pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
 use super::{Goods, GoodsNo, Level, Order, OrderLine, Stock, Token};
 use crate::purchase::{Cart, IdempotencyKey};
 
@@ -17,10 +17,34 @@ use crate::purchase::{Cart, IdempotencyKey};
 /// every critical section; never probing would fail one request for each connection that a restarted server dropped.
 const PROBE_IDLE_AFTER: Duration = Duration::from_secs(1);
 
+/// The connections that are kept aside: for questions about others that may have taken all the rest.
+const ASIDE_CONNECTIONS: u32 = 1;
+
 /// The stock and the orders, in Postgres.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    /// For what must be had while every connection of the pool waits for a lock or a commit: a sign of life, whether a
+    /// transaction is over, and the end of a wait that nobody is interested in any more.
+    aside: PgPool,
+}
+
+/// How the connections to the database are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// At work, or on their way back from a statement that was given up.
+    pub in_use: u32,
+    /// Open and waiting for work.
+    pub idle: u32,
+}
+
+/// What the database says when it is asked for a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It can be written to.
+    Writable,
+    /// It is a standby, or was made read-only: nothing can be sold.
+    ReadOnly,
 }
 
 /// What is known of an idempotency key.
@@ -35,8 +59,9 @@ pub enum Remembered {
 }
 
 impl Store {
-    /// A store that opens up to `connections_max` connections as they are needed. Waiting for one, and every statement,
-    /// is bounded by `within`. Nothing is connected yet.
+    /// A store that opens up to `connections_max` connections as they are needed, and one more for questions that must
+    /// be answered while all of those wait. Waiting for one, and every statement, is bounded by `within`. Nothing is
+    /// connected yet.
     pub fn open(options: PgConnectOptions, connections_max: u32, within: Duration) -> Self {
         let within_ms = within.as_millis();
         let options = options.application_name("demo-service").options([
@@ -45,31 +70,43 @@ impl Store {
             // Ends, on the server, the transaction of an instance that froze in the middle of a critical section.
             ("idle_in_transaction_session_timeout", within_ms),
         ]);
-        let pool = PgPoolOptions::new()
-            .max_connections(connections_max)
-            .acquire_timeout(within)
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    if meta.idle_for >= PROBE_IDLE_AFTER {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
+        let pool = |connections_max| {
+            PgPoolOptions::new()
+                .max_connections(connections_max)
+                .acquire_timeout(within)
+                .test_before_acquire(false)
+                .before_acquire(|connection, meta| {
+                    Box::pin(async move {
+                        if meta.idle_for >= PROBE_IDLE_AFTER {
+                            connection.ping().await?;
+                        }
+                        Ok(true)
+                    })
                 })
-            })
-            .connect_lazy_with(options);
-        Self { pool }
+                .connect_lazy_with(options.clone())
+        };
+        Self { pool: pool(connections_max), aside: pool(ASIDE_CONNECTIONS) }
     }
 
-    /// Asks the database for a sign of life.
+    /// How the connections of the pool are used now.
+    pub fn pool_counts(&self) -> PoolCounts {
+        // Read one after the other, so there may be one more idle by then.
+        let (idle, size) = (u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX), self.pool.size());
+        PoolCounts { in_use: size.saturating_sub(idle), idle }
+    }
+
+    /// Asks the database for a sign of life, and whether it can be written to.
     ///
     /// # Errors
     /// Whatever the driver says: no connection in time, or no answer.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn check(&self) -> Result<(), sqlx::Error> {
-        sqlx::query!("select").execute(&self.pool).await.map(drop)
+    pub async fn check(&self) -> Result<Health, sqlx::Error> {
+        // A standby says so, too.
+        let read_only = sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
+        let read_only = read_only.fetch_one(&self.aside).await?;
+        Ok(if read_only { Health::ReadOnly } else { Health::Writable })
     }
 
     /// One SKU as it stands, or `None` when there is no such SKU.
@@ -112,7 +149,8 @@ impl Store {
         Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand })
     }
 
-    /// Begins a transaction. Its statements wait for a lock for `lock_wait` at most, each of them, where that is given.
+    /// Begins a transaction. Where `wait` is given, its statements wait for a lock for so long at most, each of them, and
+    /// can be [interrupted](Self::interrupt) by the tag.
     ///
     /// # Errors
     /// Whatever the driver says, among it that no connection was free in time.
@@ -122,14 +160,16 @@ impl Store {
     pub async fn begin(
         &self,
         isolation: Isolation,
-        lock_wait: Option<Duration>,
+        wait: Option<(WaitTag, Duration)>,
     ) -> Result<SaleTransaction, sqlx::Error> {
         let begin = isolation.begin();
-        let begun = match lock_wait {
+        let begun = match wait {
             None => self.pool.begin_with(begin).await,
-            Some(wait) => {
-                // 0 would be for ever. There is nothing in the text but a number.
-                let bounded = format!("{begin}; set local lock_timeout = {}", wait.as_millis().max(1));
+            Some((tag, wait)) => {
+                // 0 would be for ever. There is nothing in the text but numbers.
+                let wait_ms = wait.as_millis().max(1);
+                let bounded =
+                    format!("{begin}; set local lock_timeout = {wait_ms}; set local application_name = '{tag}'");
                 self.pool.begin_with(AssertSqlSafe(bounded)).await
             }
         };
@@ -232,8 +272,28 @@ impl Store {
             r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
             transaction.as_str()
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&self.aside)
         .await
+    }
+
+    /// Ends the statement that a transaction with a [`WaitTag`] is waiting in, so that its connection need not wait for a
+    /// lock that nobody wants any more. The caller keeps the transaction until this is answered: another one on its
+    /// connection cannot be hit, as the tag goes with the transaction.
+    ///
+    /// # Errors
+    /// Whatever the driver says. The statement then goes on until its time for the lock is over.
+    ///
+    /// # Cancel safety
+    /// Dropped, the statement may have been ended or not.
+    pub async fn interrupt(&self, tag: WaitTag) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "select pg_cancel_backend(pid) from pg_stat_activity
+             where datname = current_database() and application_name = $1",
+            tag.to_string(),
+        )
+        .fetch_all(&self.aside)
+        .await
+        .map(drop)
     }
 
     /// Closes every connection; waits for those in use.
@@ -242,5 +302,6 @@ impl Store {
     /// The pool is closed from the first poll on; dropped, only the waiting ends.
     pub async fn close(&self) {
         self.pool.close().await;
+        self.aside.close().await;
     }
 }

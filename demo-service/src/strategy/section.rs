@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Call, ClientGone, Context};
 use crate::error::{Failure, Progress};
 use crate::history::Visit;
 use crate::purchase::{Line, LockOrder, Purchase};
-use crate::stock::store::{Isolation, NewOrder, SaleTransaction, TransactionId, WrittenOrder};
+use crate::stock::store::{Isolation, NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
 use crate::stock::{Decision, GoodsNo, Level, Order, OrderLine, Outcome, Token, decide};
 
 /// How a section reads the stock, and what has to be so when it writes.
@@ -104,6 +104,8 @@ pub struct Section<'a> {
     access: Access,
     exclusion: Exclusion,
     tokens: Vec<(GoodsNo, Token)>,
+    /// By which its wait for a lock of the database can be ended.
+    wait_tag: WaitTag,
     /// How far the transaction has come. It outlives the section, so that whoever stops it can tell whether the commit
     /// had been sent.
     committing: Mutex<Option<TransactionId>>,
@@ -123,8 +125,8 @@ const SETTLE_POLL: Duration = Duration::from_millis(20);
 impl<'a> Section<'a> {
     /// A section without a lock around it.
     pub fn new(context: &'a Context, access: Access, purchase: &'a Purchase, call: Call<'a>) -> Self {
-        let (tokens, committing) = (Vec::new(), Mutex::default());
-        Self { context, purchase, call, access, exclusion: access.exclusion(), tokens, committing }
+        let (tokens, wait_tag, committing) = (Vec::new(), WaitTag::new(), Mutex::default());
+        Self { context, purchase, call, access, exclusion: access.exclusion(), tokens, wait_tag, committing }
     }
 
     /// A section with a lock around it, which has these tokens.
@@ -320,7 +322,7 @@ impl<'a> Section<'a> {
     async fn begin(&self) -> Result<SaleTransaction, Stop> {
         // Where the database's locks are what guards the deduction, they are waited for as any other lock is.
         let lock_wait = (self.exclusion == Exclusion::FromRead).then(|| self.context.lock_wait_left(self.call));
-        let begin = self.context.store.begin(self.access.isolation(), lock_wait);
+        let begin = self.context.store.begin(self.access.isolation(), lock_wait.map(|wait| (self.wait_tag, wait)));
         let mut transaction = self.call.wait(begin).await??;
         if let Some(key) = &self.purchase.key
             && !self.call.wait(transaction.remember(key, &self.purchase.cart)).await??
@@ -335,8 +337,8 @@ impl<'a> Section<'a> {
         for line in lines {
             let token = self.token(line.goods_no).expect("BUG: a fenced strategy without a token");
             // Whether the SKU exists was looked up before.
-            let level = self.context.store.raise_fence(line.goods_no, token).await?.ok_or(Stop::Fenced)?;
-            levels.push(Some(level));
+            let level = self.call.wait(self.context.store.raise_fence(line.goods_no, token)).await??;
+            levels.push(Some(level.ok_or(Stop::Fenced)?));
         }
         Ok(levels)
     }
@@ -357,7 +359,17 @@ impl<'a> Section<'a> {
             }
             Ok(levels)
         };
-        if self.exclusion == Exclusion::FromRead { self.context.metrics.waiting(rows).await } else { rows.await }
+        if self.exclusion != Exclusion::FromRead {
+            return rows.await;
+        }
+        let had = self.context.metrics.waiting(rows).await;
+        if matches!(had, Err(Stop::ClientGone)) {
+            // The statement would wait on, and keep its connection from others, for a lock that nobody wants.
+            if let Err(error) = self.context.store.interrupt(self.wait_tag).await {
+                debug!(%error, "a wait for a lock of the database could not be ended, its own time will end it");
+            }
+        }
+        had
     }
 
     /// What is sold of each line, before it is written.

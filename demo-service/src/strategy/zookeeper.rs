@@ -1,9 +1,11 @@
 //! Locks in ZooKeeper.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use tracing::warn;
+use tracing::field::display;
+use tracing::{Span, warn};
 use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Mutex, RwLock, Session};
 
 use super::section::{Access, Section, Stop};
@@ -87,19 +89,26 @@ impl ZooKeeperLock {
         let session = self.session(lines[0].goods_no)?;
         let lock = |goods_no| (self.plan.lock)(&session, &self.path(goods_no), self.context.permits);
         let locks: Result<Vec<_>, _> = lines.iter().map(|line| lock(line.goods_no)).collect();
-        self.acquire_all(locks.and_then(MultiLock::new), call).await
+        self.acquire_all(&session, locks.and_then(MultiLock::new), call).await
     }
 
     async fn acquire_all(
         &self,
+        session: &Session,
         locks: Result<MultiLock, zk_recipes::Error>,
         call: Call<'_>,
     ) -> Result<MultiGuard, Failure> {
         let wait = self.context.lock_wait_left(call);
-        let acquire = async { locks?.acquire_within(wait).await };
+        // Boxed, as the recipes' future is large, and every wrapper around it would take as much of the stack again.
+        let acquire = Box::pin(async {
+            Span::current().record("session", display(format_args!("{:#x}", session.id())));
+            let held = locks?.acquire_within(wait).await?;
+            Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
+        });
         let acquired = self.context.metrics.waiting(call.wait(acquire)).await;
         let acquired = acquired.map_err(|_| Failure::ClientGone)?;
-        let acquired = acquired.map_err(|error| Failure::LockServiceUnavailable(error.to_string()))?;
+        let acquired =
+            acquired.map_err(|error: zk_recipes::Error| Failure::LockServiceUnavailable(error.to_string()))?;
         acquired.ok_or_else(|| self.context.lock_timeout())
     }
 
@@ -108,7 +117,8 @@ impl ZooKeeperLock {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
-        let held = Held { held, granted: Instant::now(), context: &self.context };
+        let held = Held::new(held, &self.context);
+        record_tokens(&Span::current(), &held.held);
         let section = Section::new(&self.context, self.plan.access, purchase, call);
         let section = section.guarded(held.tokens(purchase, self.context.lock_order));
         if self.plan.releases_early {
@@ -147,8 +157,8 @@ impl ZooKeeperLock {
         }
         let session = self.session(goods_no)?;
         let lock = RwLock::new(&session, &self.path(goods_no)).map(|lock| lock.read());
-        let held = self.acquire_all(lock.and_then(|lock| MultiLock::new([lock])), call).await?;
-        let held = Held { held, granted: Instant::now(), context: &self.context };
+        let held = self.acquire_all(&session, lock.and_then(|lock| MultiLock::new([lock])), call).await?;
+        let held = Held::new(held, &self.context);
         let looked = held.held.run(self.context.look(goods_no, call)).await;
         match looked {
             Ok(looked) => {
@@ -156,7 +166,7 @@ impl ZooKeeperLock {
                 looked
             }
             Err(reason) => {
-                held.context.metrics.count_lost(&reason);
+                held.count_lost(&reason);
                 Err(Failure::HoldLost(reason.to_string()))
             }
         }
@@ -167,10 +177,29 @@ impl ZooKeeperLock {
 struct Held<'a> {
     held: MultiGuard,
     granted: Instant,
+    /// Whether its loss was counted: one that goes on until a commit is over is told of it again when it is released.
+    is_loss_counted: AtomicBool,
     context: &'a Context,
 }
 
-impl Held<'_> {
+fn record_tokens(span: &Span, held: &MultiGuard) {
+    let tokens = || held.guards().iter().map(|guard| guard.token().to_string()).collect::<Vec<_>>().join(" ");
+    if !span.is_disabled() {
+        span.record("token", tokens());
+    }
+}
+
+impl<'a> Held<'a> {
+    fn new(held: MultiGuard, context: &'a Context) -> Self {
+        Self { held, granted: Instant::now(), is_loss_counted: AtomicBool::new(false), context }
+    }
+
+    fn count_lost(&self, reason: &zk_recipes::Error) {
+        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
+            self.context.metrics.count_lost(reason);
+        }
+    }
+
     /// The tokens of the holds, which were granted in this order.
     fn tokens(&self, purchase: &Purchase, order: LockOrder) -> Vec<(GoodsNo, Token)> {
         let lines = purchase.cart.in_order(order);
@@ -180,18 +209,23 @@ impl Held<'_> {
 
     /// What it means that a hold was lost during the section.
     fn lost(&self, reason: &zk_recipes::Error, section: &Section<'_>) -> Failure {
-        self.context.metrics.count_lost(reason);
+        self.count_lost(reason);
         Failure::of_lost_hold(reason, section.progress())
     }
 
     /// Releases after the section, whatever came of it. A failure changes nothing about an order that is committed.
     async fn release(self, confirmed_by: Instant) {
         self.context.metrics.record_hold(self.granted.elapsed());
-        let tokens: Vec<_> = self.held.guards().iter().map(|guard| guard.token().to_string()).collect();
+        // The span has the token.
         match timeout_at(confirmed_by, self.held.release()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(?tokens, %error, "a lock was not released cleanly"),
-            Err(_) => warn!(?tokens, "a release was not confirmed in time, it goes on in the background"),
+            Ok(Err(error)) => {
+                if !self.is_loss_counted.into_inner() {
+                    self.context.metrics.count_lost(&error);
+                }
+                warn!(%error, "a lock was not released cleanly");
+            }
+            Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
         }
     }
 }
@@ -201,7 +235,7 @@ async fn deduct_released_early(section: &Section<'_>, held: Held<'_>, call: Call
     let deadline = call.began + held.context.db_timeout;
     let released = async {
         let prepared = held.held.run(section.prepare()).await.map_err(|reason| {
-            held.context.metrics.count_lost(&reason);
+            held.count_lost(&reason);
             Stop::HoldLost(reason)
         })?;
         held.release(deadline).await;

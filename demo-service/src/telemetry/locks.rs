@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument, debug, info_span};
 use zk_recipes::LostReason;
 
 /// Why a hold was lost, as a label.
@@ -40,14 +42,20 @@ impl LockMetrics {
         }
     }
 
-    /// Waits for a lock, had or not, and is counted among those who do.
+    /// Waits for a lock, had or not, and is counted among those who do. In a span of its own, `acquire`, in which the
+    /// session and the token may be recorded.
     ///
     /// # Cancel safety
     /// That of what is waited for; the wait is recorded.
     pub async fn waiting<F: Future>(&self, acquire: F) -> F::Output {
-        self.queue_depth.increment(1.0);
-        let _waiting = Waiting(self, Instant::now());
-        acquire.await
+        let acquire = async {
+            self.queue_depth.increment(1.0);
+            let waiting = Waiting(self, Instant::now());
+            let had = acquire.await;
+            debug!(waited = ?waiting.1.elapsed(), "the wait for a lock is over");
+            had
+        };
+        acquire.instrument(info_span!("acquire", session = Empty, token = Empty)).await
     }
 
     /// Records how long a lock was held.
@@ -55,12 +63,19 @@ impl LockMetrics {
         self.hold_seconds.record(duration);
     }
 
-    /// Counts a hold that was lost, if that is what `error` says.
+    /// Counts the holds that were lost, if that is what `error` says.
     pub fn count_lost(&self, error: &zk_recipes::Error) {
-        if let zk_recipes::Error::HoldLost { reason, .. } = error
-            && let Some(counter) = self.lost.get(reason)
-        {
-            counter.increment(1);
+        match error {
+            zk_recipes::Error::HoldLost { reason, .. } => {
+                if let Some(counter) = self.lost.get(reason) {
+                    counter.increment(1);
+                }
+            }
+            zk_recipes::Error::Several { cause, others } => {
+                self.count_lost(cause);
+                others.iter().for_each(|other| self.count_lost(other));
+            }
+            _ => {}
         }
     }
 
@@ -75,5 +90,29 @@ impl Drop for Waiting<'_> {
         let Self(metrics, since) = self;
         metrics.queue_depth.decrement(1.0);
         metrics.wait_seconds.record(since.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_recipes::Error;
+
+    use super::*;
+    use crate::telemetry::{Levels, Metrics};
+
+    #[test]
+    fn each_of_several_losses_is_counted_under_its_reason_and_nothing_else_is() {
+        let lost = |reason| Error::HoldLost { path: "/a".to_owned(), reason };
+        let metrics = Metrics::new();
+        let locks = metrics.locks("zk-multi");
+        locks.count_lost(&Error::NoLocks);
+        locks.count_lost(&lost(LostReason::Silence));
+        let others = vec![lost(LostReason::Closed), lost(LostReason::Silence), Error::NoLocks];
+        locks.count_lost(&Error::Several { cause: Box::new(lost(LostReason::Closed)), others });
+        let rendered = metrics.render(&Levels::default());
+        for (reason, count) in [("expired", 0), ("silence", 2), ("closed", 2), ("node_deleted", 0)] {
+            let line = format!(r#"seckill_lock_lost_total{{strategy="zk-multi",reason="{reason}"}} {count}"#);
+            assert!(rendered.contains(&line), "{line} in {rendered}");
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::LockMetrics;
 use crate::error::Failure;
 use crate::sessions::SessionCounts;
 use crate::stock::Outcome;
+use crate::stock::store::PoolCounts;
 use crate::strategy::registry;
 
 /// Upper bounds of the histograms in seconds: from a conditional update on an idle machine to the longest request.
@@ -27,7 +28,7 @@ const BUCKETS_SECONDS: [f64; 16] =
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// The outcomes that deductions are counted by.
-const OUTCOMES: [&str; 14] = [
+const OUTCOMES: [&str; 15] = [
     "sold",
     "sold_out",
     "unknown_goods",
@@ -39,6 +40,7 @@ const OUTCOMES: [&str; 14] = [
     "fenced",
     "overtaken",
     "client_gone",
+    "shutting_down",
     "unavailable",
     "unknown",
     "failed",
@@ -57,6 +59,7 @@ fn outcome_label(result: &Result<Outcome, Failure>) -> &'static str {
         Err(Failure::Fenced) => "fenced",
         Err(Failure::Overtaken { .. }) => "overtaken",
         Err(Failure::ClientGone) => "client_gone",
+        Err(Failure::ShuttingDown) => "shutting_down",
         Err(Failure::LockServiceUnavailable(_) | Failure::DatabaseUnavailable(_)) => "unavailable",
         Err(Failure::OutcomeUnknown(_)) => "unknown",
         Err(Failure::Database(_)) => "failed",
@@ -68,6 +71,10 @@ pub struct Metrics {
     prometheus: PrometheusHandle,
     strategies: HashMap<&'static str, (Outcomes, LockMetrics)>,
     shed: Counter,
+    in_flight: Gauge,
+    connections_in_use: Gauge,
+    connections_idle: Gauge,
+    history_dropped: Counter,
     requests: Counter,
     notifications: Counter,
     bytes_sent: Counter,
@@ -75,6 +82,21 @@ pub struct Metrics {
     connected: Gauge,
     suspended: Gauge,
     lost: Gauge,
+}
+
+/// What is asked after when the metrics are, and not counted as it happens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Levels {
+    /// What the ZooKeeper sessions have exchanged in all.
+    pub traffic: Traffic,
+    /// How they are.
+    pub sessions: SessionCounts,
+    /// How the database connections are used.
+    pub connections: PoolCounts,
+    /// How many requests are being worked on.
+    pub in_flight: u32,
+    /// How many records of the history have made room for newer ones in all.
+    pub history_dropped: u64,
 }
 
 /// The deductions of one strategy, by outcome and by duration.
@@ -94,12 +116,17 @@ impl Metrics {
         with_local_recorder(&recorder, || {
             describe();
             let session_state = |state: &'static str| gauge!("zookeeper_sessions", "state" => state);
+            let connection_state = |state: &'static str| gauge!("postgres_connections", "state" => state);
             Self {
                 prometheus,
                 strategies: registry::names()
                     .map(|name| (name, (Outcomes::new(name), LockMetrics::new(name))))
                     .collect(),
                 shed: counter!("seckill_requests_shed_total"),
+                in_flight: gauge!("seckill_requests_in_flight"),
+                connections_in_use: connection_state("in_use"),
+                connections_idle: connection_state("idle"),
+                history_dropped: counter!("seckill_history_dropped_total"),
                 requests: counter!("zookeeper_requests_total"),
                 notifications: counter!("zookeeper_notifications_total"),
                 bytes_sent: counter!("zookeeper_bytes_sent_total"),
@@ -136,8 +163,13 @@ impl Metrics {
         self.shed.increment(1);
     }
 
-    /// The text for Prometheus, with these totals of the ZooKeeper sessions.
-    pub fn render(&self, traffic: Traffic, sessions: SessionCounts) -> String {
+    /// The text for Prometheus, with these levels.
+    pub fn render(&self, levels: &Levels) -> String {
+        let Levels { traffic, sessions, connections, in_flight, history_dropped } = *levels;
+        self.in_flight.set(f64::from(in_flight));
+        self.connections_in_use.set(f64::from(connections.in_use));
+        self.connections_idle.set(f64::from(connections.idle));
+        self.history_dropped.absolute(history_dropped);
         self.requests.absolute(traffic.requests);
         self.notifications.absolute(traffic.notifications);
         self.bytes_sent.absolute(traffic.bytes_sent);
@@ -193,6 +225,9 @@ fn describe() {
     describe_gauge!("seckill_queue_depth", "deductions of this instance that wait for a lock now");
     describe_counter!("seckill_retries_total", "attempts of deductions that were overtaken and made again");
     describe_counter!("seckill_requests_shed_total", "requests refused because the service was at its limit");
+    describe_gauge!("seckill_requests_in_flight", "requests being worked on now, those whose client is gone included");
+    describe_counter!("seckill_history_dropped_total", "records of critical sections that made room for newer ones");
+    describe_gauge!("postgres_connections", "database connections of the pool by state");
     describe_counter!("zookeeper_requests_total", "requests sent to ZooKeeper by this instance");
     describe_counter!("zookeeper_notifications_total", "watch notifications received from ZooKeeper");
     describe_counter!("zookeeper_bytes_sent_total", "bytes of the requests sent to ZooKeeper");
@@ -219,6 +254,7 @@ mod tests {
             Err(Failure::Fenced),
             Err(Failure::Overtaken { attempts: 3 }),
             Err(Failure::ClientGone),
+            Err(Failure::ShuttingDown),
             Err(Failure::LockTimeout { waited: Duration::ZERO }),
             Err(Failure::HoldLost(text())),
             Err(Failure::LockServiceUnavailable(text())),
@@ -230,7 +266,7 @@ mod tests {
         for result in &results {
             metrics.outcomes("zk-mutex").record(result, Duration::from_millis(2));
         }
-        let rendered = metrics.render(Traffic::default(), SessionCounts::default());
+        let rendered = metrics.render(&Levels::default());
         for outcome in OUTCOMES {
             let count = if outcome == "unavailable" { 2 } else { 1 };
             let line = |strategy, count| {
@@ -239,14 +275,14 @@ mod tests {
             assert!(rendered.contains(&line("zk-mutex", count)), "{outcome} in {rendered}");
             assert!(rendered.contains(&line("unguarded", 0)), "{outcome} in {rendered}");
         }
-        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 15"#));
+        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 16"#));
     }
 
     #[test]
     fn instances_count_apart() {
         let (first, second) = (Metrics::new(), Metrics::new());
         first.count_shed();
-        let render = |metrics: &Metrics| metrics.render(Traffic::default(), SessionCounts::default());
+        let render = |metrics: &Metrics| metrics.render(&Levels::default());
         assert!(render(&first).contains("seckill_requests_shed_total 1"));
         assert!(render(&second).contains("seckill_requests_shed_total 0"));
     }

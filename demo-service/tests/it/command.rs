@@ -8,8 +8,7 @@ use sqlx::Executor;
 use testbed::{Process, ProcessConfig, Stdout, StopSignal};
 
 use crate::lab::Lab;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_demo-service");
+use crate::program::PROGRAM;
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).env_remove("RUST_LOG").output().unwrap()

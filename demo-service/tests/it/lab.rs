@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::time::Duration;
 
 use demo_service::config::{AdminToken, Config};
@@ -103,13 +104,21 @@ impl Lab {
 
     /// Waits until a session of the database waits for a lock of it.
     pub(crate) async fn wait_for_lock(&self) {
-        let mut connection = self.connect().await;
-        wait_until(async || {
-            let sql = "select count(*) from pg_stat_activity
-                       where datname = current_database() and wait_event_type = 'Lock'";
-            sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut connection).await.unwrap() > 0
-        })
-        .await;
+        wait_until(async || self.lock_waits().await > 0).await;
+    }
+
+    /// How many sessions of the database wait for a lock of it.
+    pub(crate) async fn lock_waits(&self) -> i64 {
+        let sql = "select count(*) from pg_stat_activity
+                   where datname = current_database() and wait_event_type = 'Lock'";
+        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
+    /// How many sessions of the database are of the service.
+    pub(crate) async fn service_connections(&self) -> i64 {
+        let sql = "select count(*) from pg_stat_activity
+                   where datname = current_database() and application_name like 'demo-service%'";
+        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
     }
 }
 
@@ -127,11 +136,25 @@ pub(crate) async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
     waited.await.expect("the condition should come true");
 }
 
+/// An instance of the service in this process.
 pub(crate) struct Instance {
-    pub(crate) address: SocketAddr,
-    client: reqwest::Client,
+    shop: Shop,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
+}
+
+/// An instance of the service as its clients know it, wherever it runs.
+pub(crate) struct Shop {
+    pub(crate) address: SocketAddr,
+    client: reqwest::Client,
+}
+
+impl Deref for Instance {
+    type Target = Shop;
+
+    fn deref(&self) -> &Shop {
+        &self.shop
+    }
 }
 
 impl Instance {
@@ -141,13 +164,19 @@ impl Instance {
         let (stop, stopped) = oneshot::channel::<()>();
         // Dropping the sender stops the instance, too.
         let task = tokio::spawn(server.serve(async { stopped.await.unwrap_or(()) }));
-        Self { address, client: reqwest::Client::new(), stop, task }
+        Self { shop: Shop::at(address), stop, task }
     }
 
     /// Asks it to stop, and returns the task that ends when it has.
     pub(crate) fn request_stop(self) -> JoinHandle<()> {
         drop(self.stop);
         self.task
+    }
+}
+
+impl Shop {
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self { address, client: reqwest::Client::new() }
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -11,13 +11,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, TOKEN, wait_until};
+use crate::lab::{Lab, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Short enough to wait for something that must not happen.
 const MOMENT: Duration = Duration::from_millis(300);
+
+/// A purchase without the body that it announces.
+const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\n\
+                              content-type: application/json\r\ncontent-length: 14\r\n\r\n";
 
 /// A transaction of the test's own that locks the row of SKU 1 until it is rolled back.
 async fn lock_row(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
@@ -86,6 +90,60 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
         wait_until(async || instance.metric(&gone).await == Some(5.0)).await;
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{strategy}");
     }
+}
+
+/// Goal: who leaves while waiting for a lock of the database, or for a connection to it, keeps neither. Method: the test
+/// has the locks for longer than anybody waits, and more buyers come than there are connections.
+#[tokio::test]
+async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "2"];
+    let instance = lab.start(&times).await;
+    for goods_no in [1, 2] {
+        instance.reset(goods_no, 5).await.assert_ok();
+    }
+    let mut connection = lab.connect().await;
+    for (lock, strategy) in (1..).zip(["pg-row-lock", "pg-advisory"]) {
+        let mut held = lock_row(&mut connection).await;
+        held.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
+        let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(1, strategy)).collect();
+        wait_until(async || lab.lock_waits().await == 2).await;
+        wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(3.0)).await;
+        instance.get("/readyz").await.assert_ok();
+        buyers.iter().for_each(JoinHandle::abort);
+        wait_until(async || lab.lock_waits().await == 0).await;
+        let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
+        wait_until(async || instance.metric(&gone).await == Some(3.0)).await;
+        instance.buy(2, strategy).await.assert_ok();
+        assert!(lab.service_connections().await <= 3, "the pool, and the one aside");
+        held.rollback().await.unwrap();
+        assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (0, lock));
+    }
+}
+
+/// Goal: an instance at its limit refuses the rest at once, and when those who overloaded it are gone it serves the next
+/// buyer, not the leftovers. Method: the lock is held throughout, so nothing but a refusal can answer.
+#[tokio::test]
+async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--concurrency-max", "8"];
+    let instance = lab.start(&times).await;
+    instance.reset(1, 5).await.assert_ok();
+    let held = lab.hold_locks("zk-mutex", &[1]).await;
+    let queued: Vec<_> = (0..8).map(|_| instance.spawn_buy(1, "zk-mutex")).collect();
+    lab.wait_for_queue("zk-mutex", 1, 9).await;
+    let refused: Vec<_> = (0..100).map(|_| instance.spawn_buy(1, "zk-mutex")).collect();
+    for refused in refused {
+        refused.await.unwrap().assert_problem(503, "overloaded");
+    }
+    assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(100.0));
+    assert!(queued.iter().all(|queued| !queued.is_finished()), "who is in the queue stays there");
+
+    queued.iter().for_each(JoinHandle::abort);
+    wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(0.0)).await;
+    held.release().await.unwrap();
+    instance.buy(1, "zk-mutex").await.assert_ok();
+    assert_eq!(lab.units_ordered(1, 1).await, 1, "nothing was bought for those who had gone");
 }
 
 #[tokio::test]
@@ -198,6 +256,14 @@ async fn a_client_that_does_not_finish_its_request_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_finish_its_body_is_cut_off() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--http-timeout", "10m"]).await;
+    let answer = raw_answer(instance.address, HALF_A_REQUEST.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("invalid-body"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_head_that_never_ends_is_refused_and_not_collected() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
@@ -213,11 +279,7 @@ async fn a_request_that_takes_too_long_is_answered_all_the_same() {
     let times = ["--lock-wait", "100ms", "--db-timeout", "200ms", "--http-timeout", "300ms"];
     let instance = lab.start(&times).await;
     let mut connection = TcpStream::connect(instance.address).await.unwrap();
-    let head = format!(
-        "PUT /admin/goods/1 HTTP/1.1\r\nhost: lab\r\nauthorization: Bearer {TOKEN}\r\n\
-         content-type: application/json\r\ncontent-length: 11\r\n\r\n"
-    );
-    connection.write_all(head.as_bytes()).await.unwrap();
+    connection.write_all(HALF_A_REQUEST.as_bytes()).await.unwrap();
     let mut answer = vec![0; 4096];
     let length = timeout(PATIENCE, connection.read(&mut answer)).await.expect("the service answers").unwrap();
     let answer = String::from_utf8_lossy(&answer[..length]);

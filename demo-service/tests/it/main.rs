@@ -3,13 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 mod lab;
+mod program;
 
+mod abandoned;
 mod admin;
 mod buying;
 mod command;
 mod conformance;
 mod fencing;
 mod limits;
+mod logs;
 mod looking;
 mod metrics;
 mod ordering;

@@ -1,5 +1,9 @@
 //! `GET /metrics`.
 
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
 use demo_service::strategy::registry;
 use reqwest::Method;
 
@@ -59,18 +63,72 @@ async fn traffic_with_zookeeper_is_counted_for_strategies_that_use_it_only() {
     assert!(instance.metric("zookeeper_notifications_total").await.is_some());
 }
 
+/// The series of every instance that nothing has happened to, and how many of each there are: one a label value.
+#[tokio::test]
+async fn every_series_is_there_from_the_start() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let text = instance.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    let strategies = registry::names().count();
+    for (name, count) in [
+        ("seckill_deductions_total", 15 * strategies),
+        ("seckill_deduction_seconds_count", strategies),
+        ("seckill_lock_wait_seconds_count", strategies),
+        ("seckill_lock_hold_seconds_count", strategies),
+        ("seckill_lock_lost_total", 4 * strategies),
+        ("seckill_queue_depth", strategies),
+        ("seckill_retries_total", strategies),
+        ("seckill_requests_shed_total", 1),
+        ("seckill_requests_in_flight", 1),
+        ("seckill_history_dropped_total", 1),
+        ("postgres_connections", 2),
+    ] {
+        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let series: Vec<_> = text.lines().filter(of_name).collect();
+        assert_eq!(series.len(), count, "{name} in {text}");
+        assert!(series.iter().all(|line| line.ends_with(" 0")), "{series:?}");
+    }
+    for name in ["requests", "notifications", "bytes_sent", "bytes_received"] {
+        assert!(instance.metric(&format!("zookeeper_{name}_total")).await.is_some(), "{name}");
+    }
+    for (state, count) in [("connected", 1.0), ("suspended", 0.0), ("lost", 0.0)] {
+        assert_eq!(instance.metric(&format!(r#"zookeeper_sessions{{state="{state}"}}"#)).await, Some(count));
+    }
+}
+
+#[tokio::test]
+async fn levels_are_those_of_now() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--history", "1"]).await;
+    instance.reset(1, 5).await.assert_ok();
+    for _ in 0..3 {
+        instance.buy(1, "zk-mutex").await.assert_ok();
+    }
+    assert_eq!(instance.metric("seckill_history_dropped_total").await, Some(2.0));
+    assert!(instance.metric(r#"postgres_connections{state="idle"}"#).await > Some(0.0));
+    assert_eq!(instance.metric("seckill_requests_in_flight").await, Some(0.0));
+}
+
+/// The program that checks metrics as Prometheus would read them.
+fn promtool() -> PathBuf {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/promtool/usr/bin/promtool");
+    if unpacked.exists() { unpacked } else { "promtool".into() }
+}
+
 #[tokio::test]
 async fn the_text_is_what_prometheus_reads() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
+    instance.reset(1, 5).await.assert_ok();
+    instance.buy(1, "zk-mutex").await.assert_ok();
     let response = instance.request(Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     let text = response.text().await.unwrap();
-    for line in [
-        "# TYPE seckill_deductions_total counter",
-        "# HELP seckill_deductions_total deductions by strategy and outcome",
-        "# TYPE zookeeper_sessions gauge",
-    ] {
-        assert!(text.lines().any(|candidate| candidate == line), "{line} in {text}");
-    }
+    let mut check = Command::new(promtool());
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().unwrap_or_else(|error| panic!("promtool: {error}; run `make deps-test`"));
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let checked = check.wait_with_output().unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(text.lines().any(|line| line == "# TYPE seckill_deductions_total counter"), "{text}");
 }

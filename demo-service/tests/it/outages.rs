@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use demo_service::sessions::{SessionCounts, SessionPool};
 use demo_service::strategy::registry::{Guard, STRATEGIES};
+use sqlx::Executor;
 use testbed::{Postgres, PostgresConfig, TestChroot, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::SessionConfig;
 
@@ -32,7 +33,7 @@ async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
     }
     let readiness = instance.get("/readyz").await;
     readiness.assert_problem(503, "not-ready");
-    assert_eq!(readiness.body["detail"], "no answer from ZooKeeper");
+    assert_eq!(readiness.body["detail"], "no ZooKeeper session is connected");
     instance.get("/healthz").await.assert_ok();
 }
 
@@ -52,6 +53,19 @@ async fn without_postgres_nothing_is_sold_and_the_service_says_so() {
     let readiness = instance.get("/readyz").await;
     readiness.assert_problem(503, "not-ready");
     assert_eq!(readiness.body["detail"], "no answer from Postgres");
+}
+
+#[tokio::test]
+async fn a_postgres_that_cannot_be_written_to_is_named() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    // For sessions that begin from now on; the one for probes does with the first probe.
+    let sql = "do $$ begin execute format('alter database %I set default_transaction_read_only = on',
+               current_database()); end $$";
+    lab.connect().await.execute(sql).await.unwrap();
+    let readiness = instance.get("/readyz").await;
+    readiness.assert_problem(503, "not-ready");
+    assert_eq!(readiness.body["detail"], "Postgres is read-only");
 }
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 
 use sqlx::{Connection, Executor};
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::lab::{Lab, wait_until};
+use crate::program::Program;
 use crate::stopped_sections::slow_down_commits;
 
 /// How many clients are connected to a ZooKeeper server, the asking one not counted.
@@ -81,4 +82,41 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
 
     staying.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
     assert_eq!(lab.units_ordered(1, 1).await, 1);
+}
+
+/// Goal: a shutdown begins nothing and drops nothing that has begun. Method: one buyer waits for a lock of ZooKeeper and
+/// one for a row, both for longer than the test lasts, and one has his lock and is about to write.
+#[tokio::test]
+async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
+    for (sale, stop_signal) in [(1, StopSignal::Interrupt), (2, StopSignal::Terminate)] {
+        let mut program = Program::start(&lab, stop_signal, &times, &[]).await;
+        for goods_no in 1..=3 {
+            program.reset(goods_no, 5).await.assert_ok();
+        }
+        let held = lab.hold_locks("zk-mutex", &[1]).await;
+        let mut connection = lab.connect().await;
+        let mut rows = connection.begin().await.unwrap();
+        rows.execute("select from goods where goods_no in (2, 3) for update").await.unwrap();
+        let waiting = [program.spawn_buy(1, "zk-mutex"), program.spawn_buy(2, "pg-row-lock")];
+        let begun = program.spawn_buy(3, "zk-handoff");
+        lab.wait_for_queue("zk-mutex", 1, 2).await;
+        wait_until(async || lab.lock_waits().await == 2).await;
+
+        program.process.request_stop();
+        for refused in waiting {
+            refused.await.unwrap().assert_problem(503, "shutting-down");
+        }
+        assert!(program.process.try_wait().unwrap().is_none(), "it finishes what has begun");
+        rows.rollback().await.unwrap();
+        begun.await.unwrap().assert_ok();
+        assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
+        for (goods_no, sold) in [(1, 0), (2, 0), (3, 1)] {
+            assert_eq!(lab.units_ordered(goods_no, sale).await, sold, "SKU {goods_no}");
+        }
+        lab.wait_for_queue("zk-mutex", 1, 1).await;
+        lab.wait_for_queue("zk-handoff", 3, 0).await;
+        held.release().await.unwrap();
+    }
 }

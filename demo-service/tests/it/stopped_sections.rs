@@ -38,6 +38,12 @@ fn is_guarded_to_the_end(entry: &Entry) -> bool {
     entry.guard == Guard::Zookeeper && entry.promise != Promise::Oversells
 }
 
+/// How many holds of a strategy were lost because their session was closed.
+fn losses(app: &App, entry: &Entry) -> u32 {
+    let series = format!(r#"seckill_lock_lost_total{{strategy="{}",reason="closed"}} "#, entry.name);
+    app.render_metrics().lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+}
+
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
     let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
     for (goods_no, _) in (1..).zip(&STRATEGIES) {
@@ -63,6 +69,7 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
         app.sessions.pick().unwrap().close().await.unwrap();
         let result = deduction.await.unwrap();
         assert!(matches!(result, Err(Failure::HoldLost(_))), "{}: {result:?}", entry.name);
+        assert_eq!(losses(&app, entry), 1, "{}", entry.name);
         row.rollback().await.unwrap();
         // The statement that was under way gets its row now, and is rolled back.
         let goods = app.store.goods(goods(goods_no)).await.unwrap().unwrap();
@@ -88,6 +95,27 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
         // It was right not to say that nothing was written.
         wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
     }
+    app.drained().await;
+    for entry in STRATEGIES.iter().filter(|entry| is_guarded_to_the_end(entry)) {
+        assert_eq!(losses(&app, entry), 1, "{}, once released as well", entry.name);
+    }
+}
+
+/// Goal: a loss counts as well when the answer was given before it came. Method: the commit outlasts its time, and the
+/// session is closed while the lock is kept for it.
+#[tokio::test]
+async fn a_hold_lost_after_the_answer_is_counted() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "300ms", "--db-timeout", "500ms", "--http-timeout", "20s"];
+    let app = open_app(&lab, &times).await;
+    slow_down_commits(&lab, 2.0).await;
+    let entry = registry::find("zk-mutex").unwrap();
+    let result = app.deduct(entry, one_unit(1), app.try_slot().unwrap()).await;
+    assert!(matches!(result, Err(Failure::OutcomeUnknown(_))), "{result:?}");
+    assert_eq!(losses(&app, entry), 0);
+    app.sessions.pick().unwrap().close().await.unwrap();
+    app.drained().await;
+    assert_eq!(losses(&app, entry), 1);
 }
 
 /// Goal: a hold that is lost by our own clock only keeps the next holder out until the commit is over. Method: the

@@ -1,5 +1,7 @@
 //! The statements of one deduction.
 
+use std::fmt;
+
 use sqlx::types::Json;
 use sqlx::{Postgres, Transaction};
 
@@ -53,6 +55,30 @@ pub struct TransactionId(String);
 impl TransactionId {
     pub(super) fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The name by which the database knows a transaction that may have to be interrupted while it waits for a lock: that of
+/// the service and a number that no other transaction has, of this instance or another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitTag(u128);
+
+impl WaitTag {
+    /// A tag that nobody else has.
+    pub fn new() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl Default for WaitTag {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for WaitTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "demo-service {:032x}", self.0)
     }
 }
 

@@ -1,0 +1,62 @@
+//! What the program logs.
+
+use serde_json::Value;
+use testbed::StopSignal;
+
+use crate::lab::{Lab, wait_until};
+use crate::program::Program;
+
+fn lines(program: &Program) -> Vec<Value> {
+    // The first line of the tail may have lost its beginning.
+    program.process.log_tail().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The fields of a span around a line.
+fn span<'a>(line: &'a Value, name: &str) -> &'a Value {
+    line["spans"].as_array().unwrap().iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("{line}"))
+}
+
+#[tokio::test]
+async fn a_purchase_can_be_followed_through_the_log_by_its_lock_its_token_and_its_order() {
+    let lab = Lab::new().await;
+    let envs = [("LOG_FORMAT", "json"), ("RUST_LOG", "info,demo_service=debug")];
+    let program = Program::start(&lab, StopSignal::Terminate, &[], &envs).await;
+    program.reset(7, 5).await.assert_ok();
+    let bought = program.buy(7, "zk-mutex").await;
+    bought.assert_ok();
+
+    let mut logged = Vec::new();
+    wait_until(async || {
+        logged = lines(&program);
+        logged.iter().any(|line| line["message"] == "sold")
+    })
+    .await;
+    let find = |message| logged.iter().find(|line| line["message"] == message).unwrap_or_else(|| panic!("{logged:?}"));
+    let token = bought.body["token"].to_string();
+    let acquire = span(find("the wait for a lock is over"), "acquire");
+    assert!(acquire["session"].as_str().unwrap().starts_with("0x"), "{acquire}");
+    assert_eq!(acquire["token"], token.as_str());
+    let deduct = span(find("sold"), "deduct");
+    assert_eq!(deduct["strategy"], "zk-mutex");
+    assert_eq!(deduct["goods_no"], "[7]");
+    assert_eq!(deduct["token"], token.as_str());
+    assert_eq!(deduct["order_id"], bought.body["order_id"]);
+}
+
+#[tokio::test]
+async fn purchases_that_go_as_they_should_are_not_logged_unless_asked_for() {
+    let lab = Lab::new().await;
+    let mut program =
+        Program::start(&lab, StopSignal::Terminate, &[], &[("LOG_FORMAT", "json"), ("RUST_LOG", "")]).await;
+    program.reset(1, 1).await.assert_ok();
+    program.buy(1, "zk-mutex").await.assert_ok();
+    program.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
+    program.buy(2, "zk-mutex").await.assert_problem(404, "unknown-goods");
+    program.process.request_stop();
+    assert!(program.process.wait().await.unwrap().success());
+    let logged = lines(&program);
+    let messages: Vec<_> = logged.iter().map(|line| line["message"].as_str().unwrap()).collect();
+    let [ready, stopping, stopped] = messages[..] else { panic!("{messages:?}") };
+    assert_eq!((ready, stopped), ("ready", "stopped"));
+    assert!(stopping.starts_with("shutting down"), "{stopping}");
+}

@@ -16,7 +16,7 @@ const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
 
 /// The problems of a 503 that promise that nothing was written. Of any other one, `outcome-unknown` and
 /// `request-timeout` among them, the unit may have been sold.
-const NOTHING_WRITTEN: [&str; 7] = [
+const NOTHING_WRITTEN: [&str; 11] = [
     "lock-timeout",
     "hold-lost",
     "lock-service-unavailable",
@@ -24,6 +24,10 @@ const NOTHING_WRITTEN: [&str; 7] = [
     "sale-restarted",
     "overloaded",
     "not-ready",
+    "fenced",
+    "overtaken",
+    "client-gone",
+    "shutting-down",
 ];
 
 /// How much of a problem's type goes into a report.

@@ -96,7 +96,8 @@ impl ZooKeeperLock {
         call: Call<'_>,
     ) -> Result<MultiGuard, Failure> {
         let wait = self.context.lock_wait_left(call);
-        let acquire = async { locks?.acquire_within(wait).await };
+        // On the heap, as it is large and handed on several times: without optimization each time is a copy on the stack.
+        let acquire = Box::pin(async { locks?.acquire_within(wait).await });
         let acquired = self.context.metrics.waiting(call.wait(acquire)).await;
         let acquired = acquired.map_err(|_| Failure::ClientGone)?;
         let acquired = acquired.map_err(|error| Failure::LockServiceUnavailable(error.to_string()))?;

@@ -46,27 +46,3 @@ create table idempotency_keys (
 
 alter table orders add column idempotency_key text references idempotency_keys;
 create unique index orders_by_key on orders (idempotency_key) where idempotency_key is not null;
-
--- Who runs the service needs no more than this. Roles belong to the whole server: another database of it may have made
--- this one, at this very moment even, and whoever owns this schema may not be allowed to make any.
-do $$
-begin
-    create role seckill_service nologin;
-exception
-    when duplicate_object or unique_violation then null;
-    when insufficient_privilege then
-        raise notice 'role seckill_service not created: % may not create roles', current_user;
-end
-$$;
-
-do $$
-begin
-    if exists (select from pg_roles where rolname = 'seckill_service') then
-        execute format('grant usage on schema %I to seckill_service', current_schema());
-        grant select, insert, update on goods to seckill_service;
-        grant select, insert on orders, order_lines, idempotency_keys to seckill_service;
-        grant update (sold_out) on idempotency_keys to seckill_service;
-        grant select on _sqlx_migrations to seckill_service;
-    end if;
-end
-$$;

@@ -11,14 +11,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug, error, warn, warn_span};
-use zk_recipes::SessionConfig;
 
 use crate::config::Config;
 use crate::database;
 use crate::error::{Failure, SetupError};
 use crate::history::History;
 use crate::purchase::Purchase;
-use crate::sessions::SessionPool;
+use crate::sessions::{SessionPool, session_config};
 use crate::stock::store::{Remembered, Store};
 use crate::stock::{Goods, GoodsNo, Outcome};
 use crate::strategy::registry::{Entry, STRATEGIES};
@@ -27,7 +26,7 @@ use crate::strategy::{Call, Context, DeductionStrategy, Ended, zookeeper};
 use crate::telemetry::{Levels, Metrics};
 
 /// How long instances that start together wait for each other's migration.
-const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
 
 /// One instance of the service.
 pub struct App {
@@ -64,7 +63,7 @@ pub struct Answer {
 }
 
 impl App {
-    /// Migrates the database, opens the ZooKeeper sessions and makes every strategy of the registry.
+    /// Makes sure of the schema, opens the ZooKeeper sessions and makes every strategy of the registry.
     ///
     /// # Errors
     /// A [`SetupError`] for whichever of the servers cannot be used.
@@ -73,14 +72,10 @@ impl App {
     /// Dropped, whatever was opened is closed.
     pub async fn open(config: Config) -> Result<Self, SetupError> {
         let options = database::options(&config.database_url)?;
-        database::migrate(&options, MIGRATE_WITHIN).await?;
-        let session_config = SessionConfig {
-            timeout: config.zk_session_timeout,
-            connect_within: config.zk_session_timeout,
-            ..SessionConfig::default()
-        };
-        let sessions = SessionPool::open(&config.zookeeper, session_config, config.zk_sessions).await;
-        let sessions = Arc::new(sessions.map_err(SetupError::ZooKeeper)?);
+        database::prepare(&options, MIGRATE_WITHIN).await?;
+        let zookeeper = config.zookeeper.as_deref().unwrap_or_default();
+        let sessions = SessionPool::open(zookeeper, session_config(&config)?, config.zk_sessions).await;
+        let sessions = Arc::new(sessions.map_err(|error| SetupError::of_sessions(error, &config))?);
         zookeeper::probe(&sessions).await.map_err(SetupError::LockRefused)?;
         let store = Store::open(options, config.db_connections, config.db_timeout);
         let (metrics, history) = (Metrics::new(), Arc::new(History::new(config.history as usize)));

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -12,6 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::hold::Hold;
 use crate::purchase::LockOrder;
+use crate::secrets::{SERVICE_PASSWORD, Secret, ZooKeeperUser};
 use crate::strategy::registry::{self, Entry, STRATEGIES};
 
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
@@ -31,12 +33,27 @@ pub struct Config {
     /// Address to serve on; port 0 takes any that is free
     #[arg(long, env, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
-    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start
+    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start by a user who may create tables, and
+    /// looked at by any other. With ?sslmode=verify-full&sslrootcert=PATH the server must have a certificate of that
+    /// authority for that host
     #[arg(long, env, hide_env_values = true, value_name = "URL")]
     pub database_url: String,
-    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT
+    /// Migrate the database as its owner, make the role seckill_service, which may do what the service needs and no more,
+    /// and exit
+    #[arg(long, env)]
+    pub migrate_only: bool,
+    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT; needed unless there is --migrate-only
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "CONNECT")]
-    pub zookeeper: String,
+    pub zookeeper: Option<String>,
+    /// PEM file of the authority that issued the certificates of the ZooKeeper servers; all of them are spoken to by TLS
+    #[arg(long, env, value_name = "PATH")]
+    pub zookeeper_ca: Option<PathBuf>,
+    /// PEM file with the certificate that proves to ZooKeeper who the service is
+    #[arg(long, env, value_name = "PATH", requires_all = ["zookeeper_ca", "zookeeper_key"])]
+    pub zookeeper_cert: Option<PathBuf>,
+    /// PEM file with the private key of --zookeeper-cert
+    #[arg(long, env, value_name = "PATH", requires = "zookeeper_cert")]
+    pub zookeeper_key: Option<PathBuf>,
     /// ZooKeeper sessions that the deductions take turns in
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
@@ -94,14 +111,25 @@ pub struct Config {
     /// Token of the administrator; without one there is no administration.
     #[arg(skip)]
     pub admin_token: Option<AdminToken>,
+    /// Password that the role of the service gets when the database is migrated.
+    #[arg(skip)]
+    pub service_password: Option<Secret>,
+    /// Who the service is in ZooKeeper; nobody in particular without one.
+    #[arg(skip)]
+    pub zookeeper_user: Option<ZooKeeperUser>,
 }
 
 const AFTER_HELP: &str = "\
 Environment:
-  ADMIN_TOKEN  bearer token that PUT /admin/goods/{goods_no} asks for; unset or empty, there is no administration
-  RUST_LOG     what is logged, for instance info,demo_service=debug
+  ADMIN_TOKEN       bearer token that PUT /admin/goods/{goods_no} asks for; unset or empty, there is no administration
+  SERVICE_PASSWORD  password that --migrate-only lets the role seckill_service log in with; unset or empty, the role is
+                    left as it is, and a new one may not log in
+  ZOOKEEPER_AUTH    user:password that the service proves itself with to ZooKeeper, where nobody else may then use its
+                    locks; unset or empty, they are open to anyone. Sent as it is: encrypt the connection
+  RUST_LOG          what is logged, for instance info,demo_service=debug
 
-Exit status: 0 after SIGINT or SIGTERM, 3 when the service cannot start, 64 for a wrong command line.";
+Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the service cannot start, 64 for a wrong
+command line.";
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -113,20 +141,28 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// Parses a command line, its first word being the program, and takes `ADMIN_TOKEN` from the environment.
+    /// Parses a command line, its first word being the program, and takes the secrets from the environment.
     ///
     /// # Errors
     /// A wrong command line, or a request for help or the version: [`clap::Error::print`] it either way.
     pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let config = Self { admin_token: AdminToken::from_env(), ..Self::try_parse_from(words)? };
-        config.check().map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))?;
-        Ok(config)
+        let config = config.with_secrets().and_then(|config| config.check().map(|()| config));
+        config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
     }
 
-    /// Refuses times that cannot work together. All three count from the arrival of the request, so each must end
+    fn with_secrets(self) -> Result<Self, String> {
+        let service_password = Secret::from_env(SERVICE_PASSWORD)?;
+        Ok(Self { service_password, zookeeper_user: ZooKeeperUser::from_env()?, ..self })
+    }
+
+    /// Refuses a service without ZooKeeper, and times that cannot work together. All three count from the arrival of the request, so each must end
     /// before the next, or the answer would come from the wrong layer, and a request that was given up could still
     /// write.
     fn check(&self) -> Result<(), String> {
+        if self.zookeeper.is_none() && !self.migrate_only {
+            return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
+        }
         let times =
             [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
         for [(inner, shorter), (outer, longer)] in [[times[0], times[1]], [times[1], times[2]]] {
@@ -235,6 +271,8 @@ mod tests {
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),
             (&["--listen", "8080"], "8080"),
             (&["--instance", ""], "1 to 100 bytes"),
+            (&["--zookeeper-ca", "ca.pem", "--zookeeper-cert", "shop.pem"], "--zookeeper-key"),
+            (&["--zookeeper-cert", "shop.pem", "--zookeeper-key", "shop.key"], "--zookeeper-ca"),
         ] {
             let error = parse(arguments).err().unwrap();
             assert!(error.to_string().contains(expected), "{arguments:?}: {error}");

@@ -3,7 +3,12 @@
 //! A failure knows whether anything can have been written; [`crate::problem`] turns it into the answer a client sees.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use zk_recipes::Error::{InvalidTls, TlsRefused};
+
+use crate::config::Config;
 
 /// The service could not start. Each text is one line that names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +29,17 @@ pub enum SetupError {
     /// The database did not answer, or refused.
     #[error("cannot use the database at {place}: {source}; check --database-url (DATABASE_URL)")]
     Database {
+        /// Host, port and database, never the password.
+        place: String,
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+    /// The database speaks no TLS, or did not prove who it is, where that was asked for.
+    #[error(
+        "cannot use the database at {place} over TLS: {source}; check that its certificate is for this host, and that \
+         sslrootcert in --database-url (DATABASE_URL) is a PEM file of the authority that issued it"
+    )]
+    DatabaseTls {
         /// Host, port and database, never the password.
         place: String,
         /// What the driver said.
@@ -58,6 +74,26 @@ pub enum SetupError {
         /// The migration that differs.
         version: i64,
     },
+    /// The database lacks a migration, and the role may not make up for it.
+    #[error(
+        "the database at {place} lacks migration {version}, or keeps it from the role {role}, which may not create \
+         tables; run demo-service --migrate-only with the owner's url as --database-url (DATABASE_URL) first"
+    )]
+    SchemaOlder {
+        /// Host, port and database.
+        place: String,
+        /// Who asked.
+        role: String,
+        /// The first migration that is missing.
+        version: i64,
+    },
+    /// The role of the service could not be made, given its rights, or given its password.
+    #[error(
+        "cannot prepare the role {role} of the service: {0}; run --migrate-only as a role that owns the tables and may \
+         create roles, or create the role by hand and leave SERVICE_PASSWORD out",
+        role = crate::database::SERVICE_ROLE
+    )]
+    ServiceRole(#[source] sqlx::Error),
     /// A migration failed.
     #[error("cannot migrate the database at {place}: {source}; the role needs the right to create tables")]
     Migrate {
@@ -69,10 +105,32 @@ pub enum SetupError {
     /// No session with ZooKeeper could be had. The source names the servers.
     #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {0}")]
     ZooKeeper(#[source] zk_recipes::Error),
+    /// A file for TLS with ZooKeeper cannot be read.
+    #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
+    ZooKeeperFile {
+        /// Which setting names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No server of ZooKeeper proves who it is, or accepts how the service does.
+    #[error(
+        "cannot open an encrypted ZooKeeper session, check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
+         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {source}",
+        authority = .authority.display()
+    )]
+    ZooKeeperTls {
+        /// The file with the certificate of the authority.
+        authority: PathBuf,
+        /// What is wrong, and with which server.
+        source: zk_recipes::Error,
+    },
     /// ZooKeeper answers, but no lock can be taken there.
     #[error(
         "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
-         (ZOOKEEPER_CONNECT): {0}"
+         (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {0}"
     )]
     LockRefused(#[source] zk_recipes::Error),
     /// The log filter could not be parsed.
@@ -84,6 +142,18 @@ pub enum SetupError {
     /// The signal handlers could not be installed.
     #[error("cannot listen for signals: {0}; run on a system that has SIGINT and SIGTERM")]
     Signals(#[source] std::io::Error),
+}
+
+impl SetupError {
+    /// What it means that the sessions could not be opened.
+    pub fn of_sessions(source: zk_recipes::Error, config: &Config) -> Self {
+        match &config.zookeeper_ca {
+            Some(authority) if matches!(source, TlsRefused { .. } | InvalidTls { .. }) => {
+                Self::ZooKeeperTls { authority: authority.clone(), source }
+            }
+            _ => Self::ZooKeeper(source),
+        }
+    }
 }
 
 /// One request failed. Every variant but [`OutcomeUnknown`](Failure::OutcomeUnknown) guarantees that nothing was sold.

@@ -9,6 +9,7 @@
 // In reading order.
 pub mod config;
 pub mod hold;
+pub mod secrets;
 
 pub mod server;
 
@@ -36,7 +37,7 @@ use crate::config::Config;
 use crate::error::SetupError;
 use crate::server::Server;
 
-/// Runs the service until `shutdown` resolves. Says on standard output, in one line, when and where it is ready.
+/// Runs the service until `shutdown` resolves, or only migrates where that is asked for. Says on standard output, in one line, when and where it is ready.
 ///
 /// # Errors
 /// A [`SetupError`] when it could not start.
@@ -45,11 +46,24 @@ use crate::server::Server;
 /// Dropped, connections are cut; deductions that have begun go on to their end.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
     let mut shutdown = pin!(shutdown);
+    if config.migrate_only {
+        return tokio::select! {
+            migrated = migrate(&config) => migrated,
+            () = &mut shutdown => Ok(()),
+        };
+    }
     let server = tokio::select! {
         started = Server::start(config) => started?,
         () = &mut shutdown => return Ok(()),
     };
     writeln!(std::io::stdout(), "listening on http://{}", server.address()).map_err(SetupError::Stdout)?;
     server.serve(shutdown).await;
+    Ok(())
+}
+
+async fn migrate(config: &Config) -> Result<(), SetupError> {
+    let options = database::options(&config.database_url)?;
+    database::migrate_only(&options, config.service_password.as_ref(), app::MIGRATE_WITHIN).await?;
+    tracing::info!(may_log_in = config.service_password.is_some(), role = database::SERVICE_ROLE, "migrated");
     Ok(())
 }

@@ -309,7 +309,7 @@ async fn own_postgres(connections_max: u32) -> Result<OwnServer, Error> {
         let database = TestDatabase::create().await?;
         return Ok(OwnServer { address: database.url().to_owned(), is_throwaway: false, _guard: Box::new(database) });
     }
-    let server = Postgres::start(PostgresConfig { connections_max }).await?;
+    let server = Postgres::start(PostgresConfig { connections_max, ..PostgresConfig::default() }).await?;
     let create = async {
         let mut connection = server.url("postgres").parse::<PgConnectOptions>()?.connect().await?;
         // Not checked at compile time, as the database that it would be checked against is the one it makes.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::debug;
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::{Client, Error as ClientError, TlsOptions};
 
 use crate::acl::Auth;
 use crate::error::Error;
 use crate::liveness;
 use crate::session::SessionConfig;
 use crate::tether::Tether;
+use crate::tls::{self, Tls};
 
 /// The first pause between two attempts to connect; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
@@ -30,13 +31,15 @@ pub(crate) struct Line {
 impl Line {
     /// Tries to connect until a server answers, an answer leaves no hope, or the time is up.
     pub(crate) async fn connect(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
+        let tls = config.tls.as_ref().map(Tls::options).transpose()?;
+        tls::check_servers(connect_string, config.tls.is_some())?;
         let mut last_error = ClientError::Timeout;
         let attempts = async {
             let mut backoff = BACKOFF_MIN;
             // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
-                match Self::open(connect_string, timeout, &config.auth).await {
+                match Self::open(connect_string, timeout, config, tls.as_ref()).await {
                     // The server grants less than was asked for. A dead connection must then be noticed sooner, for
                     // there to be time to reconnect.
                     Ok(line) if line.client.session_timeout() < timeout => {
@@ -48,7 +51,7 @@ impl Line {
                         Ok(false) => return Err(no_chroot(connect_string, &line)),
                         Err(error) => last_error = error,
                     },
-                    Err(error) => match hopeless(connect_string, &error) {
+                    Err(error) => match hopeless(connect_string, &error, config.tls.as_ref()).await {
                         Some(error) => return Err(error),
                         None => last_error = error,
                     },
@@ -68,16 +71,24 @@ impl Line {
         }
     }
 
-    async fn open(connect_string: &str, timeout: Duration, auth: &[Auth]) -> Result<Self, ClientError> {
+    async fn open(
+        connect_string: &str,
+        timeout: Duration,
+        config: &SessionConfig,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, ClientError> {
         let mut connector = Client::connector()
             .with_session_timeout(timeout)
             .with_connection_timeout(liveness::connection_timeout(timeout))
             .with_fail_eagerly();
-        for Auth { scheme, credentials } in auth {
+        for Auth { scheme, credentials } in &config.auth {
             connector = connector.with_auth(scheme, credentials);
         }
         let (tether, connecting) = (Arc::new(Tether::default()), Instant::now());
-        let client = tether.to_task_of(connector.connect(connect_string)).await?;
+        let client = match tls {
+            Some(tls) => tether.to_task_of(connector.with_tls(tls.clone()).secure_connect(connect_string)).await?,
+            None => tether.to_task_of(connector.connect(connect_string)).await?,
+        };
         Ok(Self { client, tether, connecting })
     }
 
@@ -93,12 +104,13 @@ impl Line {
 }
 
 /// The errors of an attempt to connect that no other attempt will better.
-fn hopeless(connect_string: &str, error: &ClientError) -> Option<Error> {
+async fn hopeless(connect_string: &str, error: &ClientError, tls: Option<&Tls>) -> Option<Error> {
     let connect_string = connect_string.to_owned();
     match error {
         ClientError::BadArguments(_) => {
             Some(Error::InvalidConnectString { connect_string, cause: error.clone().into() })
         }
+        ClientError::NoHosts => tls?.diagnose(&connect_string).await,
         ClientError::AuthFailed => Some(Error::CredentialsRefused { connect_string }),
         _ => None,
     }

@@ -55,6 +55,27 @@ pub enum Error {
         cause: Source,
     },
 
+    /// A setting of [`SessionConfig::tls`](crate::SessionConfig::tls) is no good. Nothing was tried.
+    #[error("cannot use the {what} for TLS: {cause}; give it as PEM")]
+    InvalidTls {
+        /// Which of them.
+        what: &'static str,
+        /// What is wrong with it.
+        cause: Source,
+    },
+
+    /// A server of the connect string does not prove who it is, or does not accept how the session proves that.
+    #[error(
+        "cannot speak TLS with the ZooKeeper server {server}: {cause}; is its certificate for this host and of the \
+         authority that was given, and ours of one that it knows?"
+    )]
+    TlsRefused {
+        /// The server, as in the connect string.
+        server: String,
+        /// What the handshake came to.
+        cause: Source,
+    },
+
     /// A server of the connect string answered, and does not accept who the session is.
     #[error("a ZooKeeper server of {connect_string} refused the credentials: does it know their scheme?")]
     CredentialsRefused {

@@ -292,6 +292,7 @@ mod registry;
 mod remains;
 mod shared_node;
 mod tether;
+mod tls;
 
 mod error;
 mod traffic;
@@ -324,6 +325,7 @@ pub use semaphore::Semaphore;
 pub use semaphore_mutex::SemaphoreMutex;
 pub use session::{ConnectionStates, Session, SessionConfig};
 pub use shared_count::{SharedCount, VersionedCount};
+pub use tls::Tls;
 pub use token::FencingToken;
 pub use traffic::Traffic;
 pub use waiter::Waiter;

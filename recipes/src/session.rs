@@ -24,6 +24,7 @@ use crate::reaper;
 use crate::registry::Registry;
 use crate::remains::Remains;
 use crate::shared_node::SharedNode;
+use crate::tls::Tls;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
 
@@ -35,6 +36,8 @@ pub struct SessionConfig {
     pub timeout: Duration,
     /// How long to go on trying to connect.
     pub connect_within: Duration,
+    /// How to speak TLS with the servers; without it nothing is encrypted.
+    pub tls: Option<Tls>,
     /// Who the session is; nobody in particular when empty.
     pub auth: Vec<Auth>,
     /// Who may do what with the nodes that the session creates: those of its locks and their missing parents.
@@ -49,11 +52,12 @@ pub struct SessionConfig {
 }
 
 impl Default for SessionConfig {
-    /// A timeout of 10 s, 15 s to connect, no credentials, nodes that are open to anyone, containers as parents.
+    /// A timeout of 10 s, 15 s to connect, no TLS, no credentials, nodes that are open to anyone, containers as parents.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
             connect_within: Duration::from_secs(15),
+            tls: None,
             auth: Vec::new(),
             acl: Acl::open(),
             acl_of: BTreeMap::new(),
@@ -105,7 +109,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`]. At once:
-    /// [`Error::InvalidConnectString`], [`Error::CredentialsRefused`], [`Error::NoChroot`], and [`Error::InvalidPath`]
+    /// [`Error::InvalidConnectString`], [`Error::InvalidTls`], [`Error::TlsRefused`], [`Error::CredentialsRefused`], [`Error::NoChroot`], and [`Error::InvalidPath`]
     /// when a key of [`SessionConfig::acl_of`] can be no path of a node.
     ///
     /// # Cancel safety

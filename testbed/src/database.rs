@@ -97,7 +97,11 @@ fn with_database(url: &str, database: &str) -> String {
 }
 
 async fn shared() -> Result<&'static Postgres, Error> {
-    SHARED.get_or_try_init(|| Postgres::start(PostgresConfig { connections_max: CONNECTIONS_MAX })).await
+    SHARED
+        .get_or_try_init(|| {
+            Postgres::start(PostgresConfig { connections_max: CONNECTIONS_MAX, ..PostgresConfig::default() })
+        })
+        .await
 }
 
 async fn execute(server: &PgConnectOptions, statement: String) -> Result<(), sqlx::Error> {

@@ -28,7 +28,7 @@ pub struct EnsembleConfig {
 
 impl Default for EnsembleConfig {
     fn default() -> Self {
-        let ZooKeeperConfig { tick_time, container_check_interval } = ZooKeeperConfig::default();
+        let ZooKeeperConfig { tick_time, container_check_interval, .. } = ZooKeeperConfig::default();
         Self { servers: 3, tick_time, container_check_interval }
     }
 }
@@ -99,7 +99,7 @@ impl Ensemble {
             .map(|(_, [quorum, election])| Peer { quorum_port: quorum.number(), election_port: election.number() })
             .collect();
         let servers = ports.into_iter().enumerate().map(|(index, (client, peer_ports))| {
-            let ports = Ports { client, peers: Some(peer_ports) };
+            let ports = Ports { client, secure: None, peers: Some(peer_ports) };
             let membership = Membership { index, peers: &peers };
             Server::create(format!("zookeeper server {index}"), installation, settings, ports, Some(membership))
         });

@@ -66,6 +66,9 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// A certificate could not be made.
+    #[error("could not make a certificate")]
+    Certificate(#[source] rcgen::Error),
     /// A request to ZooKeeper failed.
     #[error("could not {action}")]
     ZooKeeper {

@@ -94,10 +94,14 @@ fn tarball_class_path(home: &Path) -> Option<OsString> {
     (has_server(&lib) || has_server(home)).then(|| class_path([lib.join("*"), home.join("*")]))
 }
 
-/// Debian's jar names its dependencies, but no backend for the logging facade: without one, errors would go nowhere.
+/// What Debian's jar needs and does not name: a backend for the logging facade, without which errors would go nowhere, and
+/// the parts of Netty that only TLS needs.
+const DEBIAN_UNNAMED: [&str; 3] = ["slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar"];
+
+/// Debian's jar names its other dependencies.
 fn debian_class_path(folder: &Path) -> Option<OsString> {
     let server = folder.join("zookeeper.jar");
-    server.is_file().then(|| class_path([server, folder.join("slf4j-simple.jar")]))
+    server.is_file().then(|| class_path([server].into_iter().chain(DEBIAN_UNNAMED.map(|jar| folder.join(jar)))))
 }
 
 fn class_path(entries: impl IntoIterator<Item = PathBuf>) -> OsString {
@@ -176,12 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn debians_jar_gets_a_logging_backend() {
+    fn debians_jar_gets_what_it_needs_and_does_not_name() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(debian_class_path(folder.path()), None);
         touch(&folder.path().join("zookeeper.jar"));
         let path = folder.path().display();
-        let expected = format!("{path}/zookeeper.jar:{path}/slf4j-simple.jar");
+        let expected = ["zookeeper", "slf4j-simple", "netty-codec", "netty-resolver"]
+            .map(|jar| format!("{path}/{jar}.jar"))
+            .join(":");
         assert_eq!(debian_class_path(folder.path()).unwrap(), OsString::from(expected));
     }
 

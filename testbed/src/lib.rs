@@ -9,6 +9,7 @@
 //! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
 //! | a server that goes away and comes back with its data | [`ZooKeeper::stop`], [`ZooKeeper::start_again`] |
 //! | replicated servers, to lose a leader or a quorum | [`Ensemble::start`] |
+//! | certificates, for servers that speak TLS | [`Authority::create`] |
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | any other program as a child | [`Process::spawn`] |
 //! | both servers around a command | the binary: `testbed -- COMMAND` |
@@ -37,6 +38,7 @@
 //! ```
 
 mod account;
+mod authority;
 mod chroot;
 mod database;
 mod ensemble;
@@ -54,6 +56,7 @@ mod proxy;
 mod ready;
 mod zookeeper;
 
+pub use authority::{Authority, Identity};
 pub use chroot::TestChroot;
 pub use database::TestDatabase;
 pub use ensemble::{Ensemble, EnsembleConfig};
@@ -62,4 +65,4 @@ pub use find::java;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};
-pub use zookeeper::{ZooKeeper, ZooKeeperConfig};
+pub use zookeeper::{ZooKeeper, ZooKeeperConfig, ZooKeeperTls};

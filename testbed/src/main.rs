@@ -89,7 +89,9 @@ async fn run(args: Args) -> ExitCode {
 
 async fn start(args: &Args) -> Result<(Postgres, ZooKeeper), Error> {
     let postgres = async {
-        let postgres = Postgres::start(PostgresConfig { connections_max: args.connections_max }).await?;
+        let postgres =
+            Postgres::start(PostgresConfig { connections_max: args.connections_max, ..PostgresConfig::default() })
+                .await?;
         create_database(&postgres)
             .await
             .map_err(|source| Error::Postgres { action: format!("create database {DATABASE}"), source })?;

@@ -13,7 +13,7 @@ use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
-use crate::{Error, StopSignal};
+use crate::{Error, Identity, StopSignal};
 
 /// The one account of the server, a superuser without a password.
 const USER: &str = "postgres";
@@ -21,17 +21,24 @@ const USER: &str = "postgres";
 /// The server's log is in English whatever the locale of the user.
 const SCRIPT: &str = r#"initdb=$1; shift; "$initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >&2 && exec "$@""#;
 
+/// Where the server's own certificate and key are in its folder.
+const CERTIFICATE: &str = "server.pem";
+const KEY: &str = "server.key";
+
 /// Settings of a throwaway Postgres.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
     /// How many connections the server accepts. Postgres itself keeps three of them for superusers, which every user of this
     /// server is.
     pub connections_max: u32,
+    /// What the server proves itself with to clients that ask for TLS; without it, it speaks none. Clients that do not ask
+    /// are served all the same.
+    pub tls: Option<Identity>,
 }
 
 impl Default for PostgresConfig {
     fn default() -> Self {
-        Self { connections_max: 200 }
+        Self { connections_max: 200, tls: None }
     }
 }
 
@@ -74,9 +81,14 @@ impl Postgres {
     ) -> Result<Self, Error> {
         let folder = Folder::create(account)?;
         let dir = folder.path().to_owned();
+        if let Some(identity) = &config.tls {
+            let [certificate, key] = identity.read()?;
+            folder.write(CERTIFICATE, &certificate)?;
+            folder.write(KEY, &key)?;
+        }
         let launch = Launch {
             program: PathBuf::from("/bin/sh"),
-            args: arguments(port.number(), config, bin),
+            args: arguments(port.number(), &dir, config, bin),
             envs: vec![("LC_ALL".into(), "C".into())],
             dir: Some(dir.clone()),
             stop_signal: StopSignal::Interrupt,
@@ -99,8 +111,8 @@ impl Postgres {
     }
 }
 
-fn arguments(port: u16, config: &PostgresConfig, bin: &Path) -> Vec<OsString> {
-    let settings = [
+fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<OsString> {
+    let mut settings = vec![
         "listen_addresses=127.0.0.1".to_owned(),
         format!("port={port}"),
         // No Unix socket: nothing here uses one, and its path may be too long for one under a deep temporary folder.
@@ -110,6 +122,11 @@ fn arguments(port: u16, config: &PostgresConfig, bin: &Path) -> Vec<OsString> {
         "shared_buffers=64MB".to_owned(),
         "logging_collector=off".to_owned(),
     ];
+    if config.tls.is_some() {
+        settings.push("ssl=on".to_owned());
+        settings.push(format!("ssl_cert_file={}", dir.join(CERTIFICATE).display()));
+        settings.push(format!("ssl_key_file={}", dir.join(KEY).display()));
+    }
     let mut args: Vec<OsString> = vec!["-c".into(), SCRIPT.into(), "postgres".into()];
     args.push(bin.join("initdb").into());
     args.push(bin.join("postgres").into());

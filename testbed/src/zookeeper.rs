@@ -4,12 +4,13 @@ pub(crate) mod configuration;
 pub(crate) mod server;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use self::configuration::{Installation, Settings};
+use self::configuration::{Installation, Settings, Stores};
 use self::server::{Ports, Server};
-use crate::Error;
 use crate::port::{Port, on_free_ports};
+use crate::{Error, Identity};
 
 /// Enough for whatever a run holds in it.
 const HEAP_MAX_MIB: u32 = 1024;
@@ -23,11 +24,22 @@ pub struct ZooKeeperConfig {
     /// How often the server looks for empty containers to delete, in whole milliseconds. A short interval makes a test of
     /// their removal short.
     pub container_check_interval: Duration,
+    /// How the server speaks TLS, on a port of its own beside the plain one; without it, it speaks none.
+    pub tls: Option<ZooKeeperTls>,
+}
+
+/// How a ZooKeeper server speaks TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZooKeeperTls {
+    /// What the server proves itself with.
+    pub identity: Identity,
+    /// The certificate of the authority of the clients, as a PEM file. A client without a certificate of it is refused.
+    pub client_authority: PathBuf,
 }
 
 impl Default for ZooKeeperConfig {
     fn default() -> Self {
-        Self { tick_time: Duration::from_secs(2), container_check_interval: Duration::from_secs(60) }
+        Self { tick_time: Duration::from_secs(2), container_check_interval: Duration::from_secs(60), tls: None }
     }
 }
 
@@ -73,9 +85,12 @@ impl ZooKeeper {
     /// A server that was starting is stopped, and its folder removed.
     pub async fn start(config: ZooKeeperConfig) -> Result<Self, Error> {
         let settings = Settings::new(config.tick_time, config.container_check_interval, HEAP_MAX_MIB)?;
+        let settings = settings.with_stores(config.tls.as_ref().map(Stores::read).transpose()?);
+
         let installation = Installation::find()?;
         on_free_ports(async || {
-            let ports = Ports { client: Port::reserve()?, peers: None };
+            let secure = config.tls.as_ref().map(|_| Port::reserve()).transpose()?;
+            let ports = Ports { client: Port::reserve()?, secure, peers: None };
             let mut server = Server::create("zookeeper".to_owned(), &installation, &settings, ports, None)?;
             server.launch().await?;
             server.until_serving().await?;
@@ -88,6 +103,12 @@ impl ZooKeeper {
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.server.address()
+    }
+
+    /// Where the server speaks TLS, as `127.0.0.1:PORT`; `None` when it does not. It stays there when it is started again.
+    #[must_use]
+    pub fn tls_connect_string(&self) -> Option<String> {
+        self.server.secure_address()
     }
 
     /// Stops the server and keeps its data and its port, where connections are refused from now on. A server that is stopped

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::account::Account;
+use crate::authority;
 use crate::find::{java, zookeeper_class_path};
 use crate::folder::Folder;
+use crate::zookeeper::ZooKeeperTls;
 
 /// The longest session timeout a client may ask for, unless 20 ticks are longer: long enough to never be in the way.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
@@ -16,6 +18,10 @@ const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
 /// For how many ticks a leader and its followers may be silent before they part.
 const SYNC_TICKS: u32 = 5;
+
+/// The extension tells the server the format.
+const KEY_STORE: &str = "server.pem";
+const TRUST_STORE: &str = "clients.pem";
 
 /// Only what is needed to see why a server failed; the rest would cost time under load. One configuration for each of the
 /// logging backends that releases come with, read from the class path; Debian's is configured by a property.
@@ -55,6 +61,7 @@ pub(crate) struct Settings {
     tick_ms: u32,
     container_check_ms: u32,
     heap_max_mib: u32,
+    stores: Option<Stores>,
 }
 
 impl Settings {
@@ -67,7 +74,29 @@ impl Settings {
             tick_ms: whole_ms("tick time", tick_time)?,
             container_check_ms: whole_ms("container check interval", container_check_interval)?,
             heap_max_mib,
+            stores: None,
         })
+    }
+
+    /// With what a server that speaks TLS needs for it.
+    pub(crate) fn with_stores(self, stores: Option<Stores>) -> Self {
+        Self { stores, ..self }
+    }
+}
+
+/// The contents of the files that a server that speaks TLS reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Stores {
+    /// Its key and its certificate.
+    key_store: String,
+    /// The certificate of the authority of the clients.
+    trust_store: String,
+}
+
+impl Stores {
+    pub(crate) fn read(tls: &ZooKeeperTls) -> Result<Self, Error> {
+        let [certificate, key] = tls.identity.read()?;
+        Ok(Self { key_store: key + &certificate, trust_store: authority::read(&tls.client_authority)? })
     }
 }
 
@@ -100,10 +129,17 @@ pub(crate) struct Membership<'a> {
 pub(crate) fn write_files(
     folder: &Folder,
     client_port: u16,
+    secure_port: Option<u16>,
     settings: &Settings,
     membership: Option<Membership<'_>>,
 ) -> Result<(), Error> {
-    folder.write("zoo.cfg", &zoo_cfg(folder.path(), client_port, settings, membership))?;
+    let mut cfg = zoo_cfg(folder.path(), client_port, settings, membership);
+    if let Some((secure_port, stores)) = secure_port.zip(settings.stores.as_ref()) {
+        cfg += &secure_cfg(folder.path(), secure_port);
+        folder.write(KEY_STORE, &stores.key_store)?;
+        folder.write(TRUST_STORE, &stores.trust_store)?;
+    }
+    folder.write("zoo.cfg", &cfg)?;
     folder.write("logback.xml", LOGBACK_XML)?;
     folder.write("log4j.properties", LOG4J_PROPERTIES)?;
     folder.create_dir("data")?;
@@ -138,6 +174,19 @@ admin.enableServer=false
         cfg += &quorum_cfg(tick_ms, membership);
     }
     cfg
+}
+
+/// Only the network layer on Netty speaks TLS. It asks clients for a certificate unless it is told not to.
+fn secure_cfg(dir: &Path, secure_port: u16) -> String {
+    let dir = dir.display();
+    format!(
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+secureClientPort={secure_port}
+secureClientPortAddress=127.0.0.1
+ssl.keyStore.location={dir}/{KEY_STORE}
+ssl.trustStore.location={dir}/{TRUST_STORE}
+"
+    )
 }
 
 /// With `standaloneEnabled` off, so that an ensemble of one is an ensemble too.
@@ -178,7 +227,7 @@ mod tests {
     use super::*;
 
     fn settings(tick_ms: u32) -> Settings {
-        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64 }
+        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64, stores: None }
     }
 
     fn value<'a>(cfg: &'a str, key: &str) -> Option<&'a str> {

@@ -30,13 +30,15 @@ const PAUSED_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) client: Port,
+    /// The one for TLS.
+    pub(crate) secure: Option<Port>,
     /// The two for the other servers of an ensemble.
     pub(crate) peers: Option<[Port; 2]>,
 }
 
 impl Ports {
     fn each(&mut self) -> impl Iterator<Item = &mut Port> {
-        [&mut self.client].into_iter().chain(self.peers.iter_mut().flatten())
+        [&mut self.client].into_iter().chain(&mut self.secure).chain(self.peers.iter_mut().flatten())
     }
 }
 
@@ -64,7 +66,8 @@ impl Server {
     ) -> Result<Self, Error> {
         let Installation { java, class_path, account } = installation;
         let folder = Folder::create(*account)?;
-        configuration::write_files(&folder, ports.client.number(), settings, membership)?;
+        let secure_port = ports.secure.as_ref().map(Port::number);
+        configuration::write_files(&folder, ports.client.number(), secure_port, settings, membership)?;
         let data = KeptFolder::keep(folder)?;
         let launch = Launch {
             program: java.clone(),
@@ -82,6 +85,10 @@ impl Server {
 
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ports.client.number())
+    }
+
+    pub(crate) fn secure_address(&self) -> Option<String> {
+        self.ports.secure.as_ref().map(|port| format!("127.0.0.1:{}", port.number()))
     }
 
     /// Whether it was started and is not frozen.

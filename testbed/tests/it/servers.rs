@@ -24,7 +24,7 @@ fn four_letter_word(address: &str, word: &str) -> String {
 
 #[tokio::test]
 async fn a_started_postgres_answers_is_durable_and_is_gone_after_its_drop() {
-    let postgres = Postgres::start(PostgresConfig { connections_max: 37 }).await.unwrap();
+    let postgres = Postgres::start(PostgresConfig { connections_max: 37, ..PostgresConfig::default() }).await.unwrap();
     let url = postgres.url("postgres");
     let mut connection = PgConnection::connect(&url).await.unwrap();
     for (name, value) in [
@@ -48,7 +48,7 @@ async fn a_started_postgres_answers_is_durable_and_is_gone_after_its_drop() {
 #[tokio::test]
 async fn every_connection_that_was_asked_for_can_be_had() {
     let connections_max = 20;
-    let postgres = Postgres::start(PostgresConfig { connections_max }).await.unwrap();
+    let postgres = Postgres::start(PostgresConfig { connections_max, ..PostgresConfig::default() }).await.unwrap();
     let mut connections = Vec::new();
     for _ in 0..connections_max {
         connections.push(PgConnection::connect(&postgres.url("postgres")).await.unwrap());
@@ -57,7 +57,8 @@ async fn every_connection_that_was_asked_for_can_be_had() {
 
 #[tokio::test]
 async fn a_postgres_that_cannot_start_says_why() {
-    let error = Postgres::start(PostgresConfig { connections_max: 1_000_000 }).await.unwrap_err();
+    let error =
+        Postgres::start(PostgresConfig { connections_max: 1_000_000, ..PostgresConfig::default() }).await.unwrap_err();
     assert!(matches!(error, Error::Ended { .. }), "{error}");
     assert!(error.to_string().contains("max_connections"), "{error}");
 }

@@ -1,0 +1,218 @@
+//! The role of the service in the database: made by `--migrate-only`, enough to sell by every strategy, and no more.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use demo_service::database::{migrate_only, options};
+use demo_service::error::SetupError;
+use demo_service::secrets::Secret;
+use demo_service::server::Server;
+use demo_service::strategy::registry::STRATEGIES;
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use testbed::{Postgres, PostgresConfig};
+
+use crate::lab::{Answer, Instance, Lab};
+
+const PASSWORD: &str = "it's a \"secret\"";
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// The program as the owner of a database runs it once.
+fn migrate(database_url: &str, password: Option<&str>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo-service"));
+    command.args(["--migrate-only", "--database-url", database_url]).env("RUST_LOG", "trace");
+    command.env_remove("SERVICE_PASSWORD").envs(password.map(|password| ("SERVICE_PASSWORD", password)));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn assert_migrates(database_url: &str, password: Option<&str>) {
+    let output = migrate(database_url, password);
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b""[..]), "{log}");
+    assert!(log.contains("migrated") && !log.contains("secret") && !log.contains("SCRAM-SHA-256$"), "{log}");
+}
+
+async fn server() -> Postgres {
+    Postgres::start(PostgresConfig::default()).await.unwrap()
+}
+
+/// The same database as another role, on a server that trusts whoever reaches it.
+fn url_as(role: &str, url: &str) -> String {
+    url.replace("//postgres@", &format!("//{role}@"))
+}
+
+async fn execute(url: &str, statement: &str) -> Result<(), sqlx::Error> {
+    let mut connection = PgConnection::connect(url).await?;
+    let done = connection.execute(AssertSqlSafe(statement.to_owned())).await.map(drop);
+    connection.close().await.and(done)
+}
+
+async fn order(instance: &Instance, path: &str, key: &str, body: Value) -> Answer {
+    let request = instance.request(Method::POST, path).header("idempotency-key", key);
+    Answer::of(request.json(&body).send().await.unwrap()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_strategy_sells_as_the_role_of_the_service() {
+    let postgres = server().await;
+    let owner = postgres.url("postgres");
+    assert_migrates(&owner, Some(PASSWORD));
+    let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
+    let instance = lab.start(&[]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        let name = entry.name;
+        instance.reset(goods_no, 3).await.assert_ok();
+        instance.reset(goods_no, 5).await.assert_ok();
+        instance.buy(goods_no, name).await.assert_ok();
+        let path = format!("/goods/{goods_no}/orders?strategy={name}");
+        for replayed in [None, Some("true")] {
+            let sold = order(&instance, &path, name, json!({ "quantity": 2 })).await;
+            assert_eq!((sold.status.as_u16(), sold.header("idempotent-replayed")), (201, replayed), "{name}: {sold:?}");
+            instance.get(sold.header("location").unwrap()).await.assert_ok();
+        }
+        let refused = order(&instance, &path, &format!("{name}-more"), json!({ "quantity": 3 })).await;
+        refused.assert_problem(409, "sold-out");
+        instance.get(&format!("/goods/{goods_no}?strategy={name}")).await.assert_ok();
+        assert_eq!(lab.units_ordered(goods_no, 2).await, 3, "{name}");
+    }
+    for entry in STRATEGIES.iter().filter(|entry| entry.carts) {
+        let lines = json!({ "lines": [{ "goods_no": 1, "quantity": 1 }, { "goods_no": 2, "quantity": 1 }] });
+        for goods_no in [1, 2] {
+            instance.reset(goods_no, 1).await.assert_ok();
+        }
+        let path = format!("/orders?strategy={}", entry.name);
+        let sold = order(&instance, &path, &format!("cart-{}", entry.name), lines).await;
+        assert_eq!(sold.status.as_u16(), 201, "{}: {sold:?}", entry.name);
+    }
+    instance.get("/readyz").await.assert_ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
+    let postgres = server().await;
+    let owner = postgres.url("postgres");
+    assert_migrates(&owner, Some(PASSWORD));
+    let service = url_as("seckill_service", &owner);
+    for forbidden in [
+        "drop table orders",
+        "truncate order_lines",
+        "delete from goods",
+        "delete from orders",
+        "delete from order_lines",
+        "delete from idempotency_keys",
+        "update orders set strategy = ''",
+        "update order_lines set quantity = 1",
+        "update goods set goods_no = 7",
+        "update idempotency_keys set cart = '[]'",
+        "insert into orders (strategy, instance, created_at) values ('', '', now())",
+        "insert into _sqlx_migrations (version) values (7)",
+        "update _sqlx_migrations set success = false",
+        "alter table goods add column price bigint",
+        "create table mine ()",
+        "create schema mine",
+        "create role mine",
+        "alter role postgres login password 'mine'",
+        "select from pg_authid",
+        "copy goods to program 'true'",
+    ] {
+        let error = execute(&service, forbidden).await.expect_err(forbidden);
+        let code = error.as_database_error().and_then(|refusal| refusal.code());
+        assert_eq!(code.as_deref(), Some("42501"), "{forbidden}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_of_the_service_logs_in_with_the_latest_password_that_it_was_given() {
+    let postgres = server().await;
+    let owner = postgres.url("postgres");
+    assert_migrates(&owner, None);
+    let service = |password: &str| url_as(&format!("seckill_service:{password}"), &owner);
+    let may_not = execute(&service("any"), "select").await.unwrap_err();
+    assert!(may_not.to_string().contains("not permitted to log in"), "{may_not}");
+
+    let ask = "copy (values ('host all seckill_service 127.0.0.1/32 scram-sha-256'),
+                            ('host all postgres 127.0.0.1/32 trust')) to program 'cat > pg_hba.conf'";
+    execute(&owner, ask).await.unwrap();
+    execute(&owner, "select pg_reload_conf()").await.unwrap();
+    for (password, other) in [("first", "second"), ("second", "first")] {
+        assert_migrates(&owner, Some(password));
+        execute(&service(password), "select from goods").await.unwrap();
+        let refused = execute(&service(other), "select").await.unwrap_err();
+        assert!(refused.to_string().contains("password authentication failed"), "{refused}");
+    }
+    // Without a password, the one that it has stays.
+    assert_migrates(&owner, None);
+    execute(&service("second"), "select from goods").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_of_one_server_can_be_migrated_at_the_same_time() {
+    let postgres = server().await;
+    let names: Vec<_> = (0..8).map(|number| format!("shop_{number}")).collect();
+    for name in &names {
+        execute(&postgres.url("postgres"), &format!("create database {name}")).await.unwrap();
+    }
+    let password = Secret::new(PASSWORD.to_owned());
+    // Each twice, as an impatient owner would.
+    let all = names.iter().chain(&names).map(async |name| {
+        let options = options(&postgres.url(name)).unwrap();
+        migrate_only(&options, password.as_ref(), WITHIN).await.unwrap();
+    });
+    join_all(all).await;
+    for name in &names {
+        execute(&url_as("seckill_service", &postgres.url(name)), "select from goods").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_who_may_not_create_roles_can_still_migrate() {
+    let postgres = server().await;
+    let root = postgres.url("postgres");
+    execute(&root, "create role landlord login").await.unwrap();
+    execute(&root, "create database shop owner landlord").await.unwrap();
+    let owner = url_as("landlord", &postgres.url("shop"));
+    assert_migrates(&owner, None);
+
+    let refused = migrate(&owner, Some(PASSWORD));
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{complaint}");
+    let complaint = complaint.lines().last().unwrap();
+    for part in ["demo-service: cannot prepare the role seckill_service", "create the role by hand", "SERVICE_PASSWORD"]
+    {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+
+    execute(&root, "create role seckill_service login").await.unwrap();
+    assert_migrates(&owner, None);
+    let lab = Lab::on_postgres(url_as("seckill_service", &owner.replace("//landlord@", "//postgres@"))).await;
+    let instance = lab.start(&[]).await;
+    instance.reset(1, 1).await.assert_ok();
+    instance.buy(1, "pg-conditional").await.assert_ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_create_tables_is_told_to_have_them_migrated() {
+    let postgres = server().await;
+    let owner = postgres.url("postgres");
+    execute(&owner, "create role seckill_service login").await.unwrap();
+    let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
+    let assert_refused = async |version: i64| {
+        let refused = Server::start(lab.config(&[])).await.err().unwrap();
+        assert!(
+            matches!(&refused, SetupError::SchemaOlder { version: missing, .. } if *missing == version),
+            "{refused}"
+        );
+        let complaint = refused.to_string();
+        for part in [&*format!("migration {version}"), "seckill_service", "--migrate-only", "owner's url"] {
+            assert!(complaint.contains(part), "{complaint}");
+        }
+    };
+    assert_refused(1).await;
+    assert_migrates(&owner, None);
+    lab.start(&[]).await.request_stop().await.unwrap();
+    execute(&owner, "delete from _sqlx_migrations where version = 2").await.unwrap();
+    assert_refused(2).await;
+}

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{Instrument, debug, error, warn};
 use zk_recipes::SessionConfig;
 
 use crate::config::Config;
@@ -132,7 +132,7 @@ impl App {
         let _client = client.clone().drop_guard();
         let app = Arc::clone(self);
         let (answer, answered) = oneshot::channel();
-        let task = tokio::spawn(async move {
+        let deduction = async move {
             let call = Call { began, client: &client };
             let Ended { result, aftermath } = app.deduct_once(entry, &purchase, call).await;
             app.metrics.outcomes(entry.name).record(&result, began.elapsed());
@@ -151,7 +151,9 @@ impl App {
                 drop(slot);
                 answer.send(result).ok();
             }
-        });
+        };
+        // What it logs names the request.
+        let task = tokio::spawn(deduction.in_current_span());
         if let Ok(result) = answered.await {
             return result;
         }

@@ -6,20 +6,32 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::problem::Problem;
+use crate::openapi::answers::{Always, Ready};
+use crate::problem::{Problem, kind};
 
 /// How long a probe waits for each of the servers. Both are asked at the same time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The answer of a probe that succeeded.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Healthy {
+    /// `alive` or `ready`.
     status: &'static str,
 }
 
 /// `GET /healthz`: the process answers.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "checkAlive",
+    tag = "operation",
+    summary = "Ask whether the process answers",
+    description = "Without asking the servers behind it.",
+    responses((status = 200, description = "It does.", body = Healthy), Always)
+)]
 pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
@@ -31,6 +43,15 @@ pub async fn alive() -> Json<Healthy> {
 ///
 /// # Cancel safety
 /// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "checkReady",
+    tag = "operation",
+    summary = "Ask whether Postgres and ZooKeeper answer",
+    description = "Both are given two seconds.",
+    responses((status = 200, description = "They answered just now.", body = Healthy), Ready)
+)]
 pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Problem> {
     let (postgres, zookeeper) = tokio::join!(postgres_answers(&app), zookeeper_answers(&app));
     let away: Vec<_> = [(postgres, "Postgres"), (zookeeper, "ZooKeeper")]
@@ -41,7 +62,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Problem
     if away.is_empty() {
         Ok(Json(Healthy { status: "ready" }))
     } else {
-        Err(Problem::not_ready(format!("no answer from {}", away.join(" and "))))
+        Err(Problem::new(&kind::NOT_READY, format!("no answer from {}", away.join(" and "))))
     }
 }
 

@@ -8,6 +8,7 @@ mod admin;
 mod buying;
 mod command;
 mod conformance;
+mod contract;
 mod fencing;
 mod limits;
 mod looking;

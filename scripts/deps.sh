@@ -2,8 +2,8 @@
 # Installs what building and running need beside Rust, and only what is missing. Every command is printed before it runs.
 #
 #   scripts/deps.sh         for building and running
-#   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, and
-#                           have the metrics checked by promtool (Prometheus)
+#   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
+#                           schemathesis (Python) ask the service, and have its metrics checked by promtool (Prometheus)
 #   scripts/deps.sh bench   for the benches too, which count instructions with valgrind; there is none for macOS
 #
 # Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
@@ -12,8 +12,10 @@ set -eu
 cd "$(dirname "$0")/.."
 
 kazoo_requirements=recipes/tests/interop/requirements.txt
-# The tests look for kazoo there.
+schemathesis_requirements=demo-service/tests/contract/requirements.txt
+# The tests look for them there.
 kazoo_venv=target/interop-python
+schemathesis_venv=target/contract-python
 curator_version=5.4.0
 # The tests look for promtool there, if it is not in PATH.
 promtool_folder=target/promtool
@@ -114,9 +116,18 @@ has_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null
 }
 
-# The copy of the requirements in the environment is written last: without it, or with another one, it is made anew.
+# Whether an environment ($1) has what these requirements ($2) list, and this module ($3) can be loaded in it. The copy
+# of the requirements is written last: without it, or with another one, the environment is made anew.
+has_environment() {
+    cmp -s "$2" "$1/requirements.txt" && "$1/bin/python" -c "import $3" 2>/dev/null
+}
+
 has_kazoo() {
-    cmp -s "$kazoo_requirements" "$kazoo_venv/requirements.txt" && "$kazoo_venv/bin/python" -c 'import kazoo' 2>/dev/null
+    has_environment "$kazoo_venv" "$kazoo_requirements" kazoo
+}
+
+has_schemathesis() {
+    has_environment "$schemathesis_venv" "$schemathesis_requirements" schemathesis
 }
 
 has_promtool() {
@@ -135,7 +146,7 @@ missing() {
     has_zookeeper || echo zookeeper
     if [ "$for_tests" = yes ]; then
         has_jdk || echo jdk
-        has_kazoo || has_python || echo python
+        { has_kazoo && has_schemathesis; } || has_python || echo python
     else
         has_java || echo java
     fi
@@ -223,19 +234,19 @@ install_packages() {
         say "missing: $*; install with this system's package manager:" \
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
-            "python = Python 3 with venv and pip, curator = $(curator_by_hand), valgrind = valgrind"
+            "python = Python 3.11 or newer with venv and pip, curator = $(curator_by_hand), valgrind = valgrind"
         exit 3
     fi
 }
 
-install_kazoo() {
-    run python3 -m venv --clear "$kazoo_venv"
-    if ! run "$kazoo_venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
-        --requirement "$kazoo_requirements"; then
-        say "kazoo could not be installed; see the lines above"
+# Makes the environment $1 of the requirements $2.
+install_environment() {
+    run python3 -m venv --clear "$1"
+    if ! run "$1/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement "$2"; then
+        say "what $2 lists could not be installed; see the lines above"
         exit 3
     fi
-    run cp "$kazoo_requirements" "$kazoo_venv/requirements.txt"
+    run cp "$2" "$1/requirements.txt"
 }
 
 # Debian's package comes with a server that starts at once, so it is unpacked and not installed.
@@ -298,8 +309,9 @@ if [ -n "$needs" ]; then
     exit 3
 fi
 
-if [ "$for_tests" = yes ] && ! has_kazoo; then
-    install_kazoo
+if [ "$for_tests" = yes ]; then
+    has_kazoo || install_environment "$kazoo_venv" "$kazoo_requirements"
+    has_schemathesis || install_environment "$schemathesis_venv" "$schemathesis_requirements"
 fi
 
 if [ "$for_tests" = yes ] && ! has_promtool; then

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::stock::{GoodsNo, Token};
 
@@ -24,7 +25,8 @@ struct Records {
 
 /// One critical section, as far as one SKU is concerned. The times are of the system's monotonic clock in nanoseconds,
 /// which all processes of one host share and which counts from its boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = CriticalSection)]
 pub struct Record {
     /// The number of the record in this instance, from 0.
     pub seq: u64,
@@ -33,8 +35,10 @@ pub struct Record {
     /// The SKU.
     pub goods_no: i64,
     /// The fencing token of the hold, where there was one.
+    #[schema(required)]
     pub token: Option<i64>,
     /// Its second part: hand-overs within a process since the grant.
+    #[schema(required)]
     pub token_handover: Option<i64>,
     /// When the section had been entered.
     pub entered_ns: u64,
@@ -43,7 +47,8 @@ pub struct Record {
 }
 
 /// A part of the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = HistoryPage)]
 pub struct Page {
     /// The number of the record that comes after those of this page.
     pub next: u64,

@@ -27,7 +27,9 @@ pub mod database;
 pub mod sessions;
 
 pub mod error;
+pub mod openapi;
 pub mod problem;
+pub mod request_id;
 pub mod telemetry;
 
 use std::io::Write;

@@ -1,6 +1,9 @@
 //! Errors as a client sees them: problem details (RFC 9457), whoever refused the request.
 
+pub mod kind;
+
 use std::any::Any;
+use std::borrow::Cow;
 
 use axum::Json;
 use axum::body::to_bytes;
@@ -11,6 +14,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::error::Failure;
+use crate::problem::kind::Kind;
+use crate::purchase::InvalidCart;
+use crate::request_id;
 use crate::stock::InvalidGoodsNo;
 
 /// The media type of a problem.
@@ -22,118 +28,72 @@ const RETRY_AFTER_SECONDS: &str = "1";
 /// The longest refusal of the framework that is passed on as a problem's detail.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// A refusal. `slug` identifies its kind and never changes; `detail` is for people.
+/// The `type` of a problem of which the status says all there is to know (RFC 9457, section 4.2.1).
+const ABOUT_BLANK: &str = "about:blank";
+
+/// A refusal: its kind, and a detail for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    status: StatusCode,
-    slug: &'static str,
-    title: &'static str,
-    detail: String,
+    kind: &'static Kind,
+    detail: Cow<'static, str>,
     header: Option<(HeaderName, &'static str)>,
 }
 
 /// The members of the document that a client receives.
 #[derive(Serialize)]
 struct Document<'a> {
-    r#type: String,
+    r#type: &'a str,
     title: &'a str,
     status: u16,
     detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
 }
 
 impl Problem {
-    fn new(status: StatusCode, slug: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, slug, title, detail: detail.into(), header: None }
+    /// A problem of that kind.
+    pub fn new(kind: &'static Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let header = kind.is_retryable.then_some((RETRY_AFTER, RETRY_AFTER_SECONDS));
+        Self { kind, detail: detail.into(), header }
     }
 
-    /// A refusal that may have passed in a moment. It promises that nothing was written.
-    fn retryable(slug: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, slug, title, detail);
-        Self { header: Some((RETRY_AFTER, RETRY_AFTER_SECONDS)), ..problem }
+    /// A parameter or a member is out of bounds.
+    pub fn invalid_input(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(&kind::INVALID_INPUT, detail)
     }
 
-    /// 409: not enough is left.
-    pub fn sold_out(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "sold-out", "sold out", detail)
-    }
-
-    /// 404: there is no such SKU.
-    pub fn unknown_goods(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "unknown-goods", "unknown goods", detail)
-    }
-
-    /// 404: the registry has no such strategy.
-    pub fn unknown_strategy(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "unknown-strategy", "unknown strategy", detail)
-    }
-
-    /// 422: the request is understood and makes no sense.
-    pub fn invalid_input(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-input", "invalid input", detail)
-    }
-
-    /// 400: a purchase that can be asked for again only under a key has none.
+    /// A purchase that can be asked for again only under a key has none.
     pub fn key_missing() -> Self {
         let detail = "send an Idempotency-Key, for instance a random UUID, and the same one when asking again";
-        Self::new(StatusCode::BAD_REQUEST, "idempotency-key-missing", "no idempotency key", detail)
+        Self::new(&kind::KEY_MISSING, detail)
     }
 
-    /// 422: the idempotency key belongs to another cart.
-    pub fn key_reused() -> Self {
-        let detail = "something else was asked for under this idempotency key before; choose another key";
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", "idempotency key reused", detail)
-    }
-
-    /// 422: this strategy sells one SKU at a time.
+    /// This strategy sells one SKU at a time.
     pub fn one_at_a_time(strategy: &str) -> Self {
         let detail = format!("{strategy} sells one SKU at a time; GET /strategies tells which ones sell carts");
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "one-at-a-time", "one SKU at a time", detail)
+        Self::new(&kind::ONE_AT_A_TIME, detail)
     }
 
-    /// 404: there is no such order.
-    pub fn unknown_order(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "unknown-order", "unknown order", detail)
-    }
-
-    /// 401: no token, or a wrong one.
+    /// No token, or a wrong one.
     pub fn unauthorized() -> Self {
         let detail = "send the service's ADMIN_TOKEN as authorization: Bearer TOKEN";
-        let problem = Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "not authorized", detail);
-        Self { header: Some((WWW_AUTHENTICATE, "Bearer")), ..problem }
+        Self { header: Some((WWW_AUTHENTICATE, "Bearer")), ..Self::new(&kind::UNAUTHORIZED, detail) }
     }
 
-    /// 405 for a method that the framework would have let through.
+    /// A method that the framework would have let through.
     pub fn method_not_allowed(allow: &'static str) -> Self {
         let detail = format!("this resource answers {allow} only");
-        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "method not allowed", detail);
-        Self { header: Some((ALLOW, allow)), ..problem }
+        Self { header: Some((ALLOW, allow)), ..Self::new(&kind::METHOD_NOT_ALLOWED, detail) }
     }
 
-    /// 503: the sale that was read is over, the next one has begun.
-    pub fn sale_restarted() -> Self {
-        Self::retryable("sale-restarted", "the sale was restarted", "a new sale began meanwhile; nothing was written")
-    }
-
-    /// 503: as many requests are being worked on as the service allows.
+    /// As many requests are being worked on as the service allows.
     pub fn overloaded() -> Self {
-        Self::retryable("overloaded", "too many requests", "the service is at its limit; nothing was written")
+        Self::new(&kind::OVERLOADED, "the service is at its limit; nothing was written")
     }
 
-    /// 503: a server that the service needs does not answer.
-    pub fn not_ready(detail: impl Into<String>) -> Self {
-        Self::retryable("not-ready", "not ready", detail)
-    }
-
-    /// 503: the answer took too long. What was asked for may have been done, or may be done yet, so this promises
-    /// nothing. A deduction normally ends before, and tells more.
-    pub fn request_timeout(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "request-timeout", "the request took too long", detail)
-    }
-
-    /// 500: a defect of the service. The client learns nothing about it; the log does.
+    /// A defect of the service. The client learns nothing about it; the log does.
     pub fn internal() -> Self {
-        let detail = "the request failed inside the service; its log says why";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error", detail)
+        Self::new(&kind::INTERNAL, "the request failed inside the service; its log says why")
     }
 
     /// The answer to a panic in a handler.
@@ -147,49 +107,38 @@ impl Problem {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::LockTimeout { waited } => Self::retryable(
-                "lock-timeout",
-                "lock not had in time",
+            Failure::LockTimeout { waited } => Self::new(
+                &kind::LOCK_TIMEOUT,
                 format!("the lock was not had within {waited:?} of the request; nothing was written"),
             ),
             // What the lock service and the database said may name hosts or tables, which is no business of a client.
-            Failure::HoldLost(_) => Self::retryable(
-                "hold-lost",
-                "hold on the lock lost",
+            Failure::HoldLost(_) => Self::new(
+                &kind::HOLD_LOST,
                 "the hold was lost before the commit, so the deduction was stopped; nothing was written",
             ),
-            Failure::Fenced => Self::retryable(
-                "fenced",
-                "overtaken by a later holder",
+            Failure::Fenced => Self::new(
+                &kind::FENCED,
                 "a later holder of the lock had read the stock before this deduction could write; nothing was written",
             ),
-            Failure::Overtaken { attempts } => Self::retryable(
-                "overtaken",
-                "overtaken by other buyers",
+            Failure::Overtaken { attempts } => Self::new(
+                &kind::OVERTAKEN,
                 format!("other buyers came between in each of {attempts} attempts; nothing was written"),
             ),
-            Failure::ClientGone => {
-                Self::retryable("client-gone", "the client hung up", "nobody waited any more; nothing was written")
-            }
-            Failure::ShuttingDown => Self::retryable(
-                "shutting-down",
-                "the service is shutting down",
+            Failure::ClientGone => Self::new(&kind::CLIENT_GONE, "nobody waited any more; nothing was written"),
+            Failure::ShuttingDown => Self::new(
+                &kind::SHUTTING_DOWN,
                 "this instance was told to stop, another one may sell; nothing was written",
             ),
-            Failure::LockServiceUnavailable(_) => Self::retryable(
-                "lock-service-unavailable",
-                "lock service not available",
+            Failure::LockServiceUnavailable(_) => Self::new(
+                &kind::LOCK_SERVICE_UNAVAILABLE,
                 "the lock service did not answer or refused, and nothing is sold unguarded; nothing was written",
             ),
-            Failure::DatabaseUnavailable(_) => Self::retryable(
-                "database-unavailable",
-                "database not available",
+            Failure::DatabaseUnavailable(_) => Self::new(
+                &kind::DATABASE_UNAVAILABLE,
                 "the database did not answer in time or refused; nothing was written",
             ),
             Failure::OutcomeUnknown(_) => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "outcome-unknown",
-                "outcome unknown",
+                &kind::OUTCOME_UNKNOWN,
                 "the commit was sent and its answer was not seen: the unit may have been sold or not, and may be sold \
                  yet; do not repeat the request before looking, and not while the commit may be under way",
             ),
@@ -201,7 +150,23 @@ impl From<Failure> for Problem {
 impl From<JsonRejection> for Problem {
     /// The framework tells well what is wrong with a body; its status stays.
     fn from(rejection: JsonRejection) -> Self {
-        Self::new(rejection.status(), "invalid-body", "invalid body", rejection.body_text())
+        let kind = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => &kind::OVERSIZED_BODY,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => &kind::MEDIA_TYPE,
+            StatusCode::UNPROCESSABLE_ENTITY => &kind::INVALID_BODY,
+            _ => &kind::MALFORMED_BODY,
+        };
+        Self::new(kind, rejection.body_text())
+    }
+}
+
+impl From<InvalidCart> for Problem {
+    fn from(invalid: InvalidCart) -> Self {
+        let kind = match invalid {
+            InvalidCart::Lines(_) => &kind::INVALID_INPUT,
+            InvalidCart::Repeated(_) => &kind::REPEATED_GOODS,
+        };
+        Self::new(kind, invalid.to_string())
     }
 }
 
@@ -213,13 +178,7 @@ impl From<InvalidGoodsNo> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let document = Document {
-            r#type: format!("urn:seckill-lab:problem:{}", self.slug),
-            title: self.title,
-            status: self.status.as_u16(),
-            detail: &self.detail,
-        };
-        let mut response = document.into_response(self.status);
+        let mut response = document(self.kind.urn, self.kind.title, self.kind.status, &self.detail);
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
@@ -227,12 +186,12 @@ impl IntoResponse for Problem {
     }
 }
 
-impl Document<'_> {
-    fn into_response(self, status: StatusCode) -> Response {
-        let mut response = (status, Json(self)).into_response();
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        response
-    }
+fn document(urn: &str, title: &str, status: StatusCode, detail: &str) -> Response {
+    let instance = request_id::current_urn();
+    let document = Document { r#type: urn, title, status: status.as_u16(), detail, instance };
+    let mut response = (status, Json(document)).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response
 }
 
 /// Turns every refusal that is not a problem yet, such as the framework's own for an unknown route, a wrong method or a
@@ -249,9 +208,7 @@ pub async fn of_any_refusal(response: Response) -> Response {
     let text = String::from_utf8_lossy(&text);
     let title = status.canonical_reason().unwrap_or("refused");
     let detail = if text.is_empty() { title } else { &text };
-    // "about:blank" says that the status is all there is to know (RFC 9457, section 4.2.1).
-    let document = Document { r#type: "about:blank".to_owned(), title, status: status.as_u16(), detail };
-    let mut problem = document.into_response(status);
+    let mut problem = document(ABOUT_BLANK, title, status, detail);
     let kept = head.headers.iter().filter(|(name, _)| ![CONTENT_TYPE, CONTENT_LENGTH].contains(name));
     problem.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
     problem

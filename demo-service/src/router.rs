@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
-use tower_http::trace::TraceLayer;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::problem::{self, Problem};
+use crate::openapi;
+use crate::problem::{self, Problem, kind};
+use crate::request_id::with_request_ids;
+use crate::routes::contract::{self, Contract};
 use crate::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
 
 /// The largest body that is read; the only one there is takes a few dozen bytes.
@@ -22,31 +25,46 @@ const BODY_BYTES_MAX: usize = 4 * 1024;
 
 /// Makes the routes of one instance.
 pub fn router(app: Arc<App>) -> Router {
-    let mut limited = Router::new()
-        // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
-        .route("/goods-stock/{goods_no}", get(goods_stock::buy_one).head(goods_stock::refuse_head))
-        .route("/goods/{goods_no}", get(goods::show))
-        .route("/goods/{goods_no}/orders", post(orders::buy))
-        .route("/orders", post(orders::buy_cart))
-        .route("/orders/{order_id}", get(orders::show));
-    if app.config.admin_token.is_some() {
-        limited = limited
-            .route("/admin/goods/{goods_no}", put(admin::start_sale))
-            .route("/admin/history", get(admin::history));
-    }
+    let is_administered = app.config.admin_token.is_some();
     // Refused at the limit before anything queues for a lock or a connection. Probes and metrics stay answered.
-    let limited = limited.route_layer(from_fn_with_state(Arc::clone(&app), take_slot));
-
-    let routes = Router::new()
-        .merge(limited)
-        .route("/strategies", get(strategies::list))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::render))
+    let limited = limited(is_administered).route_layer(from_fn_with_state(Arc::clone(&app), take_slot));
+    let (routes, document) = limited.merge(unlimited()).split_for_parts();
+    let contract = Contract(openapi::to_json(&openapi::complete(document, is_administered)).into());
+    let routes = routes
+        .merge(contract::page())
+        .layer(Extension(contract))
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), answer_in_time))
         .with_state(app);
-    with_problems(routes)
+    with_request_ids(with_problems(routes))
+}
+
+/// The operations of which so many are worked on at once, and their part of the document.
+fn limited(is_administered: bool) -> OpenApiRouter<Arc<App>> {
+    // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
+    let buy_one = routes!(goods_stock::buy_one)
+        .map(|routes| routes.head(goods_stock::refuse_method).fallback(goods_stock::refuse_method));
+    let operations = OpenApiRouter::with_openapi(openapi::base())
+        .routes(buy_one)
+        .routes(routes!(goods::show))
+        .routes(routes!(orders::buy))
+        .routes(routes!(orders::buy_cart))
+        .routes(routes!(orders::show));
+    if is_administered {
+        operations.routes(routes!(admin::start_sale)).routes(routes!(admin::history))
+    } else {
+        operations
+    }
+}
+
+/// The operations that are always answered, and their part of the document.
+fn unlimited() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(strategies::list))
+        .routes(routes!(health::alive))
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::render))
+        .routes(routes!(contract::show))
 }
 
 /// Makes a problem of whatever goes wrong further in.
@@ -55,7 +73,6 @@ fn with_problems(routes: Router) -> Router {
         .layer(CatchPanicLayer::custom(Problem::of_panic))
         .layer(map_response(problem::of_any_refusal))
         .layer(map_response(forbid_caching))
-        .layer(TraceLayer::new_for_http().on_failure(()))
 }
 
 async fn take_slot(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
@@ -75,7 +92,7 @@ async fn answer_in_time(State(app): State<Arc<App>>, request: Request, next: Nex
             "no answer within {within:?} of the request: what it asked for may have been done or not, and may be done \
              yet; do not repeat it before looking"
         );
-        Problem::request_timeout(detail).into_response()
+        Problem::new(&kind::REQUEST_TIMEOUT, detail).into_response()
     })
 }
 
@@ -87,9 +104,12 @@ async fn forbid_caching(mut response: Response) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use axum::body::{Body, to_bytes};
     use axum::http::StatusCode;
     use axum::http::header::CONTENT_TYPE;
+    use axum::routing::get;
     use tower::ServiceExt;
 
     use super::*;
@@ -105,5 +125,22 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["type"], "urn:seckill-lab:problem:internal");
         assert!(!body.to_string().contains("secret"), "{body}");
+    }
+
+    /// Goal: the document names every path that is routed, and no other. Method: the routes are read from what the
+    /// router shows of itself for debugging, as it offers no list of them.
+    #[test]
+    fn the_paths_of_the_document_are_those_of_the_router() {
+        for is_administered in [true, false] {
+            let operations = limited(is_administered).merge(unlimited());
+            let documented: BTreeSet<_> = operations.get_openapi().paths.paths.keys().cloned().collect();
+            let shown = format!("{:?}", operations.split_for_parts().0);
+            // What comes after are the routes to where nothing is.
+            let (shown, _) = shown.split_once("fallback_router").unwrap();
+            let routed: BTreeSet<_> =
+                shown.split('"').filter(|text| text.starts_with('/')).map(str::to_owned).collect();
+            assert_eq!(documented, routed);
+            assert_eq!(documented.iter().any(|path| path.starts_with("/admin")), is_administered);
+        }
     }
 }

@@ -1,20 +1,26 @@
 //! The handlers: extract, call, status. One file a resource.
 
 pub mod admin;
+pub mod contract;
 pub mod goods;
 pub mod goods_stock;
 pub mod health;
 pub mod metrics;
 pub mod orders;
 pub mod strategies;
+pub mod whole;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use crate::error::{Failure, Progress};
-use crate::problem::Problem;
+use crate::problem::{Problem, kind};
 use crate::stock::{GoodsNo, InvalidGoodsNo, Outcome};
 use crate::strategy::registry::{self, Entry};
 
@@ -29,6 +35,24 @@ impl<S: Send + Sync> FromRequestParts<S> for GoodsNoInPath {
         let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| InvalidGoodsNo)?;
         Ok(Self(text.parse()?))
     }
+}
+
+impl IntoParams for GoodsNoInPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![number_in_path("goods_no", "The number of the SKU, in digits only.")]
+    }
+}
+
+/// A parameter of a path that is a positive number.
+fn number_in_path(name: &str, description: &str) -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+    Parameter::builder()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
 }
 
 /// The query of what is done by a strategy. An unknown parameter is refused: a misspelt `strategy` must not buy by
@@ -51,19 +75,38 @@ impl ChosenStrategy {
             None => Ok(default),
             Some(name) => registry::find(name).ok_or_else(|| {
                 let known: Vec<_> = registry::names().collect();
-                Problem::unknown_strategy(format!("there is no strategy {name:?}; choose one of {}", known.join(", ")))
+                let detail = format!("there is no strategy {name:?}; choose one of {}", known.join(", "));
+                Problem::new(&kind::UNKNOWN_STRATEGY, detail)
             }),
         }
+    }
+}
+
+impl IntoParams for ChosenStrategy {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let names = registry::names().chain([""]);
+        let description =
+            "How the stock is guarded; see `GET /strategies`. Left out or empty, it is the default of this instance.";
+        let strategy = Parameter::builder()
+            .name("strategy")
+            .parameter_in(ParameterIn::Query)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names))));
+        vec![strategy.build()]
     }
 }
 
 /// The refusal that an outcome means which is no sale.
 fn answer_problem(outcome: Outcome) -> Problem {
     match outcome {
-        Outcome::SoldOut(goods_no) => Problem::sold_out(format!("not enough is left of SKU {goods_no}")),
+        Outcome::SoldOut(goods_no) => Problem::new(&kind::SOLD_OUT, format!("not enough is left of SKU {goods_no}")),
         Outcome::UnknownGoods(goods_no) => unknown_goods(goods_no),
-        Outcome::SaleRestarted => Problem::sale_restarted(),
-        Outcome::KeyReused => Problem::key_reused(),
+        Outcome::SaleRestarted => Problem::new(&kind::SALE_RESTARTED, kind::SALE_RESTARTED.meaning),
+        Outcome::KeyReused => {
+            let detail = "something else was asked for under this idempotency key before; choose another key";
+            Problem::new(&kind::KEY_REUSED, detail)
+        }
         Outcome::Sold(_) | Outcome::Repeated => {
             unreachable!("BUG: a sale is no problem, and a repetition was resolved")
         }
@@ -78,5 +121,5 @@ fn database_problem(error: sqlx::Error) -> Problem {
 }
 
 fn unknown_goods(goods_no: GoodsNo) -> Problem {
-    Problem::unknown_goods(format!("there is no SKU {goods_no}"))
+    Problem::new(&kind::UNKNOWN_GOODS, format!("there is no SKU {goods_no}"))
 }

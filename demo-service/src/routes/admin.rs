@@ -8,11 +8,13 @@ use axum::extract::{FromRequestParts, Query, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::goods::GoodsView;
-use super::{GoodsNoInPath, database_problem};
+use super::{GoodsNoInPath, database_problem, whole};
 use crate::app::App;
 use crate::history::Page;
+use crate::openapi::answers::{Reset, Restarting, Reviewing};
 use crate::problem::Problem;
 use crate::stock::Stock;
 
@@ -39,9 +41,12 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 }
 
 /// The body of a reset.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSale {
+    /// Units that the sale starts with.
+    #[schema(minimum = 0, maximum = 9_223_372_036_854_775_807i64, example = 100)]
+    #[serde(deserialize_with = "whole::deserialize")]
     stock: i64,
 }
 
@@ -52,6 +57,18 @@ pub struct NewSale {
 ///
 /// # Cancel safety
 /// Dropped, the sale may have started or not.
+#[utoipa::path(
+    put,
+    path = "/admin/goods/{goods_no}",
+    operation_id = "startSale",
+    tag = "administration",
+    summary = "Start the next sale of a SKU",
+    description = "The SKU is created if it is new. Orders of earlier sales stay.",
+    params(GoodsNoInPath),
+    request_body = NewSale,
+    responses(Reset, Restarting),
+    security(("admin_token" = []))
+)]
 pub async fn start_sale(
     State(app): State<Arc<App>>,
     _: Administrator,
@@ -65,12 +82,17 @@ pub async fn start_sale(
 }
 
 /// The query of a look at the history.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct HistoryQuery {
+    /// The number of the first record that is wanted: 0, or `next` of the page before.
     #[serde(default)]
+    #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
     from: u64,
+    /// The most records that are wanted; of a larger number, 10000 are had.
     #[serde(default = "page_max")]
+    #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
     limit: u64,
 }
 
@@ -82,8 +104,10 @@ fn page_max() -> u64 {
 }
 
 /// A part of the history of this instance.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = History)]
 pub struct HistoryView {
+    /// The name of the instance.
     instance: String,
     #[serde(flatten)]
     page: Page,
@@ -96,6 +120,17 @@ pub struct HistoryView {
 ///
 /// # Cancel safety
 /// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/admin/history",
+    operation_id = "showHistory",
+    tag = "administration",
+    summary = "Read who was in which critical section when",
+    description = "On this instance, the latest ones only.",
+    params(HistoryQuery),
+    responses((status = 200, description = "A page of the history.", body = HistoryView), Reviewing),
+    security(("admin_token" = []))
+)]
 pub async fn history(
     State(app): State<Arc<App>>,
     _: Administrator,

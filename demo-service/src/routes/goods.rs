@@ -6,18 +6,28 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{ChosenStrategy, GoodsNoInPath, unknown_goods};
 use crate::app::App;
+use crate::openapi::answers::{Looking, Stock};
 use crate::problem::Problem;
 use crate::stock::Goods;
 
 /// A SKU as a client sees it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Goods)]
 pub struct GoodsView {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
     goods_no: i64,
+    /// Which sale this is; every reset starts the next.
+    #[schema(minimum = 1)]
     sale: i64,
+    /// Units at the start of the sale.
+    #[schema(minimum = 0)]
     stock_initial: i64,
+    /// Units left.
     on_hand: i64,
 }
 
@@ -39,6 +49,16 @@ impl From<Goods> for GoodsView {
 ///
 /// # Cancel safety
 /// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/goods/{goods_no}",
+    operation_id = "showGoods",
+    tag = "goods",
+    summary = "Look at the stock of a SKU",
+    description = "Reads as the strategy does: `zk-rwlock` under its read lock, so that it waits for whoever sells.",
+    params(GoodsNoInPath, ChosenStrategy),
+    responses(Stock, Looking)
+)]
 pub async fn show(
     State(app): State<Arc<App>>,
     GoodsNoInPath(goods_no): GoodsNoInPath,

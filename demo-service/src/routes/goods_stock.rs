@@ -6,23 +6,39 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{ChosenStrategy, GoodsNoInPath, answer_problem};
 use crate::app::{App, Slot};
+use crate::openapi::answers::{BoughtOne, Buying};
 use crate::problem::Problem;
 use crate::purchase::Purchase;
 use crate::stock::{Outcome, Quantity};
 
 /// The answer to a purchase.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Bought {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
     goods_no: i64,
+    /// The sale that the unit was taken from.
+    #[schema(minimum = 1)]
     sale: i64,
+    /// The number of the order.
+    #[schema(minimum = 1)]
     order_id: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
     quantity: i64,
+    /// Units left, as far as the deduction could see.
+    #[schema(required)]
     remaining: Option<i64>,
+    /// The strategy that guarded the deduction.
     strategy: String,
+    /// The instance of the service that made it.
     instance: String,
+    /// The fencing token of the lock, where there was one.
+    #[schema(required)]
     token: Option<i64>,
 }
 
@@ -33,6 +49,17 @@ pub struct Bought {
 ///
 /// # Cancel safety
 /// Dropped, a purchase that has its lock goes on to its end.
+#[utoipa::path(
+    get,
+    path = "/goods-stock/{goods_no}",
+    operation_id = "buyOne",
+    tag = "orders",
+    summary = "Buy one unit",
+    description = "For load plans: a GET that **buys**. It is neither safe nor idempotent, so do not ask again without \
+                   looking. `HEAD` is refused.",
+    params(GoodsNoInPath, ChosenStrategy),
+    responses(BoughtOne, Buying)
+)]
 pub async fn buy_one(
     State(app): State<Arc<App>>,
     Extension(slot): Extension<Slot>,
@@ -59,7 +86,7 @@ pub async fn buy_one(
     }
 }
 
-/// `HEAD`: refused, as it must be safe and buying is not.
-pub async fn refuse_head() -> Problem {
+/// Any other method: refused. `HEAD` too, as it must be safe and buying is not.
+pub async fn refuse_method() -> Problem {
     Problem::method_not_allowed("GET")
 }

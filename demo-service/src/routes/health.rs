@@ -6,21 +6,33 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::problem::Problem;
+use crate::openapi::answers::{Always, Ready};
+use crate::problem::{Problem, kind};
 use crate::stock::store::Health;
 
 /// How long a probe waits for each of the servers. Both are asked at the same time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The answer of a probe that succeeded.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Healthy {
+    /// `alive` or `ready`.
     status: &'static str,
 }
 
 /// `GET /healthz`: the process answers.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "checkAlive",
+    tag = "operation",
+    summary = "Ask whether the process answers",
+    description = "Without asking the servers behind it.",
+    responses((status = 200, description = "It does.", body = Healthy), Always)
+)]
 pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
@@ -32,13 +44,22 @@ pub async fn alive() -> Json<Healthy> {
 ///
 /// # Cancel safety
 /// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "checkReady",
+    tag = "operation",
+    summary = "Ask whether Postgres and ZooKeeper answer",
+    description = "Both are given two seconds.",
+    responses((status = 200, description = "They answered just now.", body = Healthy), Ready)
+)]
 pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Problem> {
     let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app));
     let complaints: Vec<_> = [postgres, zookeeper].into_iter().flatten().collect();
     if complaints.is_empty() {
         Ok(Json(Healthy { status: "ready" }))
     } else {
-        Err(Problem::not_ready(complaints.join(", ")))
+        Err(Problem::new(&kind::NOT_READY, complaints.join(", ")))
     }
 }
 

@@ -10,10 +10,15 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::{IntoParams, ToSchema};
 
-use super::{ChosenStrategy, GoodsNoInPath, answer_problem, database_problem};
+use super::{ChosenStrategy, GoodsNoInPath, answer_problem, database_problem, number_in_path, whole};
 use crate::app::{Answer, App, Slot};
-use crate::problem::Problem;
+use crate::openapi::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
+use crate::problem::{Problem, kind};
 use crate::purchase::{Cart, IdempotencyKey, Line, Purchase};
 use crate::stock::{GoodsNo, Order, OrderLine, Outcome, Quantity};
 use crate::strategy::registry::Entry;
@@ -22,7 +27,7 @@ use crate::strategy::registry::Entry;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The response header of an answer that was given before.
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The `Idempotency-Key` of a request, which must have one.
 #[derive(Debug)]
@@ -46,45 +51,111 @@ impl<S: Send + Sync> FromRequestParts<S> for RequiredKey {
     }
 }
 
+impl IntoParams for RequiredKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "What the client calls this purchase, for instance a random UUID. Asked again under the same \
+                           key, the service sells nothing more and repeats its answer. Quotes around it do not count.";
+        let key = Parameter::builder()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some(IdempotencyKey::PATTERN))));
+        vec![key.build()]
+    }
+}
+
+/// The `{order_id}` of a path. Numbers of orders are spelt like those of goods.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderIdInPath(GoodsNo);
+
+impl<S: Send + Sync> FromRequestParts<S> for OrderIdInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let order_id = text.ok().and_then(|Path(text)| text.parse().ok());
+        order_id.map(Self).ok_or_else(|| {
+            Problem::invalid_input(format!("order_id must be a whole number from 1 to {}, in digits only", i64::MAX))
+        })
+    }
+}
+
+impl IntoParams for OrderIdInPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![number_in_path("order_id", "The number of the order, in digits only.")]
+    }
+}
+
 /// The body of a purchase of one SKU.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewOrder {
+    /// How many units; all of them are sold, or none.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
     quantity: i64,
 }
 
 /// The body of a purchase of several SKUs.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCart {
+    /// What is bought together, each SKU at most once.
+    #[schema(min_items = 1, max_items = 20)]
     lines: Vec<NewLine>,
 }
 
 /// One SKU of it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLine {
+    /// The number of the SKU.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
     goods_no: i64,
+    /// How many units.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
     quantity: i64,
 }
 
 /// An order as a client sees it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Order)]
 pub struct OrderView {
+    /// The number of the order.
+    #[schema(minimum = 1)]
     order_id: i64,
+    /// The strategy that guarded the deduction.
     strategy: String,
+    /// The instance of the service that made it.
     instance: String,
+    /// What was sold, in the order in which it was asked for.
     lines: Vec<OrderLineView>,
 }
 
 /// What an order has of one SKU.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderLine)]
 pub struct OrderLineView {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
     goods_no: i64,
+    /// The sale that the units were taken from.
+    #[schema(minimum = 1)]
     sale: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
     quantity: i64,
+    /// Units left, as far as the deduction could see.
+    #[schema(required)]
     remaining: Option<i64>,
+    /// The fencing token of the lock, where there was one.
+    #[schema(required)]
     token: Option<i64>,
+    /// Its second part: hand-overs within an instance since the grant.
+    #[schema(required)]
     token_handover: Option<i64>,
 }
 
@@ -111,6 +182,17 @@ impl From<OrderLine> for OrderLineView {
 ///
 /// # Cancel safety
 /// Dropped, a purchase that has its lock goes on to its end.
+#[utoipa::path(
+    post,
+    path = "/goods/{goods_no}/orders",
+    operation_id = "placeOrder",
+    tag = "orders",
+    summary = "Buy some units of one SKU",
+    description = "All of them or none. Safe to repeat under the same `Idempotency-Key`.",
+    params(GoodsNoInPath, ChosenStrategy, RequiredKey),
+    request_body = NewOrder,
+    responses(Placed, BuyingUnderKey)
+)]
 pub async fn buy(
     State(app): State<Arc<App>>,
     Extension(slot): Extension<Slot>,
@@ -132,6 +214,17 @@ pub async fn buy(
 ///
 /// # Cancel safety
 /// As [`buy`].
+#[utoipa::path(
+    post,
+    path = "/orders",
+    operation_id = "placeCart",
+    tag = "orders",
+    summary = "Buy a cart of SKUs, all or nothing",
+    description = "Safe to repeat under the same `Idempotency-Key`. Not every strategy sells several SKUs together; see `carts` in `GET /strategies`.",
+    params(ChosenStrategy, RequiredKey),
+    request_body = NewCart,
+    responses(Placed, BuyingCart)
+)]
 pub async fn buy_cart(
     State(app): State<Arc<App>>,
     Extension(slot): Extension<Slot>,
@@ -142,7 +235,7 @@ pub async fn buy_cart(
     let entry = ChosenStrategy::of(query)?.entry_or(app.config.cart_strategy)?;
     let Json(new) = body?;
     let lines: Result<Vec<_>, Problem> = new.lines.into_iter().map(line).collect();
-    let cart = Cart::new(lines?).map_err(|invalid| Problem::invalid_input(invalid.to_string()))?;
+    let cart = Cart::new(lines?)?;
     if cart.lines().len() > 1 && !entry.carts {
         return Err(Problem::one_at_a_time(entry.name));
     }
@@ -156,15 +249,24 @@ pub async fn buy_cart(
 ///
 /// # Cancel safety
 /// Nothing is lost.
-pub async fn show(State(app): State<Arc<App>>, order_id: Path<String>) -> Result<Json<OrderView>, Problem> {
-    // Numbers of orders are spelt like those of goods.
-    let order_id: GoodsNo = order_id.parse().map_err(|_| {
-        Problem::invalid_input(format!("order_id must be a whole number from 1 to {}, in digits only", i64::MAX))
-    })?;
+#[utoipa::path(
+    get,
+    path = "/orders/{order_id}",
+    operation_id = "showOrder",
+    tag = "orders",
+    summary = "Look at an order",
+    description = "There once it is committed, and for ever.",
+    params(OrderIdInPath),
+    responses(Shown, LookingAtOrder)
+)]
+pub async fn show(
+    State(app): State<Arc<App>>,
+    OrderIdInPath(order_id): OrderIdInPath,
+) -> Result<Json<OrderView>, Problem> {
     let order = app.store.order(order_id.get()).await.map_err(database_problem)?;
-    order
-        .map(|order| Json(order.into()))
-        .ok_or_else(|| Problem::unknown_order(format!("there is no order {order_id}; it may be under way yet")))
+    order.map(|order| Json(order.into())).ok_or_else(|| {
+        Problem::new(&kind::UNKNOWN_ORDER, format!("there is no order {order_id}; it may be under way yet"))
+    })
 }
 
 fn quantity(units: i64) -> Result<Quantity, Problem> {

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
 use super::section::Access;
@@ -11,7 +12,7 @@ use super::zookeeper::Plan;
 use super::{Context, DeductionStrategy, local_mutex, unlocked, zookeeper};
 
 /// What a strategy promises about selling more than there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
     /// Sells too much under load: the control that shows that the load can find a mistake.
@@ -25,7 +26,7 @@ pub enum Promise {
 }
 
 /// Who keeps deductions of one SKU apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
     /// Nobody.
@@ -39,7 +40,7 @@ pub enum Guard {
 }
 
 /// How many waiters one release wakes through ZooKeeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wakes {
     /// Nobody waits in ZooKeeper.
@@ -51,7 +52,7 @@ pub enum Wakes {
 }
 
 /// Which critical sections of one SKU may overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sections {
     /// None, as long as the promise holds.
@@ -63,7 +64,8 @@ pub enum Sections {
 }
 
 /// One row of the table.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Strategy)]
 pub struct Entry {
     /// The name by which users choose it.
     pub name: &'static str,

@@ -74,6 +74,10 @@ impl Lab {
         query.fetch_one(&mut self.connect().await).await.unwrap()
     }
 
+    pub(crate) async fn orders(&self) -> i64 {
+        sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
     /// Waits until a session of the database is in that state, with that as the beginning of its latest statement.
     pub(crate) async fn wait_for_statement(&self, state: &str, beginning: &str) {
         let mut connection = self.connect().await;

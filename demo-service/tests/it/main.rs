@@ -10,6 +10,7 @@ mod admin;
 mod buying;
 mod command;
 mod conformance;
+mod contract;
 mod encryption;
 mod fencing;
 mod limits;

@@ -33,7 +33,12 @@ impl Answer {
     #[track_caller]
     fn assert_replay_of(&self, first: &Self) {
         assert_eq!(self.header("idempotent-replayed"), Some("true"), "{self:?}");
-        assert_eq!((self.status, &self.body), (first.status, &first.body));
+        // A problem names its own request; the rest is as it was.
+        let (mut body, mut first_body) = (self.body.clone(), first.body.clone());
+        if !self.status.is_success() {
+            assert_ne!(body["instance"].take(), first_body["instance"].take(), "{self:?}");
+        }
+        assert_eq!((self.status, body), (first.status, first_body));
         assert_eq!(self.header("location"), first.header("location"));
     }
 }
@@ -148,9 +153,10 @@ async fn malformed_orders_are_refused_and_use_no_key() {
     for body in [json!({}), json!({ "quantity": "1" }), json!({ "quantity": 1, "price": 0 })] {
         instance.post("/goods/1/orders", Some("key"), &body).await.assert_problem(422, "invalid-body");
     }
-    for lines in [&[][..], &[(1, 1), (1, 2)], &[(0, 1)], &[(1, 0)]] {
+    for lines in [&[][..], &[(0, 1)], &[(1, 0)]] {
         instance.post("/orders", Some("key"), &cart(lines)).await.assert_problem(422, "invalid-input");
     }
+    instance.post("/orders", Some("key"), &cart(&[(1, 1), (1, 2)])).await.assert_problem(422, "repeated-goods");
     let many: Vec<_> = (1..=21).map(|goods_no| (goods_no, 1)).collect();
     instance.post("/orders", Some("key"), &cart(&many)).await.assert_problem(422, "invalid-input");
     instance.order(1, 1, "zk-mutex", "key").await.assert_created();

@@ -1,0 +1,98 @@
+//! The id of a request: in its answer, in what is logged about it, and in the problem if there is one.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{Next, from_fn, map_request};
+use axum::response::Response;
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::trace::TraceLayer;
+use tracing::{Span, info_span};
+
+/// The header with the id, in requests and in answers.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id of a client that is kept, in bytes.
+pub const BYTES_MAX: usize = 128;
+
+/// What the `instance` of each problem begins with; the id follows, percent-encoded.
+pub const URN_PREFIX: &str = "urn:seckill-lab:request:";
+
+tokio::task_local! {
+    static CURRENT: HeaderValue;
+}
+
+/// Gives every request an id, the client's own if it is usable, and every answer the id of its request.
+pub fn with_request_ids(routes: Router) -> Router {
+    routes
+        .layer(from_fn(remember))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(TraceLayer::new_for_http().make_span_with(span).on_failure(()))
+        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+        .layer(map_request(forget_unusable))
+}
+
+/// The id of the request that this task answers, as a URN. `None` outside of requests.
+pub fn current_urn() -> Option<String> {
+    CURRENT.try_with(|id| urn(id.as_bytes())).ok()
+}
+
+/// Drops what must not go into logs and answers: an id that is long, unprintable or one of several.
+async fn forget_unusable(mut request: Request) -> Request {
+    let headers = request.headers_mut();
+    let mut ids = headers.get_all(REQUEST_ID).iter();
+    let is_usable = ids.next().is_some_and(|id| is_usable(id.as_bytes())) && ids.next().is_none();
+    if !is_usable {
+        headers.remove(REQUEST_ID);
+    }
+    request
+}
+
+fn is_usable(id: &[u8]) -> bool {
+    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+}
+
+async fn remember(request: Request, next: Next) -> Response {
+    match request.headers().get(REQUEST_ID).cloned() {
+        Some(id) => CURRENT.scope(id, next.run(request)).await,
+        None => next.run(request).await,
+    }
+}
+
+fn span<B>(request: &axum::http::Request<B>) -> Span {
+    let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    info_span!("request", id, method = %request.method(), uri = %request.uri())
+}
+
+fn urn(id: &[u8]) -> String {
+    let mut urn = URN_PREFIX.to_owned();
+    for byte in id {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => urn.push(char::from(*byte)),
+            _ => urn.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    urn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_short_and_visible() {
+        let longest = "i".repeat(BYTES_MAX);
+        for id in ["1", "3f1c8f0e-8a0e-4d0e-9a55-0d6c3d7b8a11", "{\"a\":1}", &longest] {
+            assert!(is_usable(id.as_bytes()), "{id:?}");
+        }
+        for id in ["", " ", "two words", "tab\t", "schlüssel", &"i".repeat(BYTES_MAX + 1)] {
+            assert!(!is_usable(id.as_bytes()), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_any_characters_makes_a_well_formed_urn() {
+        assert_eq!(urn(b"3f1c-8a.0_e~"), "urn:seckill-lab:request:3f1c-8a.0_e~");
+        assert_eq!(urn(b"a/b%c\"<#"), "urn:seckill-lab:request:a%2Fb%25c%22%3C%23");
+    }
+}

@@ -1,8 +1,9 @@
 //! Strategies: the same deduction, guarded in different ways.
 //!
-//! [`registry`] lists them. Each is a way to write ([`section::Access`]) and what is locked around it: nothing
+//! [`registry`] lists them. Each is a way to write ([`access::Access`]) and what is locked around it: nothing
 //! ([`unlocked`]), a mutex of the process ([`local_mutex`]) or locks in ZooKeeper ([`zookeeper`]).
 
+pub mod access;
 pub mod registry;
 pub mod section;
 

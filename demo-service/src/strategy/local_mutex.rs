@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Access, Section};
+use super::access::Access;
+use super::section::Section;
 use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
 use crate::error::Failure;
 use crate::purchase::Purchase;

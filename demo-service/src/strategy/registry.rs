@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
-use super::section::Access;
+use super::access::Access;
 use super::zookeeper::Plan;
 use super::{Context, DeductionStrategy, local_mutex, unlocked, zookeeper};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::section::{Access, Section, Stop};
+use super::access::Access;
+use super::section::{Section, Stop};
 use super::{Call, Context, Deducting, DeductionStrategy, Looking};
 use crate::purchase::Purchase;
 use crate::stock::{GoodsNo, Outcome};

@@ -8,7 +8,8 @@ use tracing::field::display;
 use tracing::{Span, warn};
 use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Mutex, RwLock, Session};
 
-use super::section::{Access, Section, Stop};
+use super::access::Access;
+use super::section::{Section, Stop};
 use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
 use crate::error::Failure;
 use crate::purchase::{LockOrder, Purchase};

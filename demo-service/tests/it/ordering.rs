@@ -2,12 +2,17 @@
 
 use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use testbed::StopSignal;
 
-use crate::lab::{Answer, Instance, Lab};
+use crate::lab::{Answer, Lab, Shop, wait_until};
+use crate::program::Program;
+use crate::stopped_sections::slow_down_commits;
 
-impl Instance {
+impl Shop {
     async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
         let mut request = self.request(Method::POST, path).json(body);
         if let Some(key) = key {
@@ -114,6 +119,29 @@ async fn the_same_key_at_the_same_time_sells_once_by_every_strategy() {
         }
         assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{}", entry.name);
     }
+}
+
+/// Goal: a crash between the commit and the answer costs neither the sale nor the answer. Method: the process is killed
+/// while the database commits, and another instance is asked under the same key.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_that_a_killed_instance_did_not_give_is_given_by_another_one() {
+    let lab = Lab::new().await;
+    let killed = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
+    killed.reset(1, 5).await.assert_ok();
+    slow_down_commits(&lab, 1.0).await;
+    let request = killed.request(Method::POST, "/goods/1/orders?strategy=zk-mutex");
+    let request = request.header("idempotency-key", "key").json(&json!({ "quantity": 2 })).send();
+    let unanswered = tokio::spawn(request);
+    lab.wait_for_statement("active", "commit").await;
+    kill(Pid::from_raw(killed.process.pid()), Signal::SIGKILL).unwrap();
+    assert!(unanswered.await.unwrap().is_err(), "nobody was answered");
+    wait_until(async || lab.units_ordered(1, 1).await == 2).await;
+
+    let staying = lab.start(&[]).await;
+    let answer = staying.order(1, 2, "zk-mutex", "key").await;
+    answer.assert_created();
+    assert_eq!(answer.header("idempotent-replayed"), Some("true"), "{answer:?}");
+    assert_eq!(lab.units_ordered(1, 1).await, 2, "it was sold once");
 }
 
 #[tokio::test]

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use bench::{ClosedLoop, Failure};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use demo_service::app::{Answer, App};
+use demo_service::app::App;
 use demo_service::config::Config;
-use demo_service::error::Failure as Refusal;
 use demo_service::purchase::Purchase;
 use demo_service::stock::{GoodsNo, Outcome, Quantity, Stock};
 use demo_service::strategy::registry::{Entry, STRATEGIES};
@@ -20,9 +19,6 @@ use tokio::runtime::Runtime;
 
 /// Buyers of one SKU at the same time.
 const BUYERS: [usize; 2] = [1, 8];
-
-/// How often a purchase may be refused.
-const REFUSALS_MAX: u32 = 3;
 
 /// More than could be sold in a year of benches.
 const STOCK: i64 = 1 << 40;
@@ -91,17 +87,11 @@ impl Shop {
     }
 }
 
-/// Asks again, as a buyer would, when it is refused and nothing was sold.
 async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Failure> {
-    let mut refusals = 0;
-    loop {
-        let slot = app.try_slot().ok_or("the service is at its limit")?;
-        match app.deduct(entry, purchase.clone(), slot).await {
-            Ok(Answer { outcome: Outcome::Sold(_), .. }) => return Ok(()),
-            Ok(other) => return Err(format!("{}: nothing was sold: {other:?}", entry.name).into()),
-            Err(Refusal::LockTimeout { .. } | Refusal::Fenced) if refusals < REFUSALS_MAX => refusals += 1,
-            Err(refusal) => return Err(refusal.into()),
-        }
+    let slot = app.try_slot().ok_or("the service is at its limit")?;
+    match app.deduct(entry, purchase, slot).await?.outcome {
+        Outcome::Sold(_) => Ok(()),
+        other => Err(format!("{}: nothing was sold: {other:?}", entry.name).into()),
     }
 }
 

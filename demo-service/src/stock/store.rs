@@ -4,10 +4,11 @@
 
 mod transaction;
 
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection, PgPool};
+use sqlx::{AssertSqlSafe, Connection, PgPool, SqlSafeStr, Transaction};
 
 pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
 use super::{Goods, GoodsNo, Level, Order, OrderLine, Stock, Token};
@@ -163,16 +164,23 @@ impl Store {
         wait: Option<(WaitTag, Duration)>,
     ) -> Result<SaleTransaction, sqlx::Error> {
         let begin = isolation.begin();
-        let begun = match wait {
-            None => self.pool.begin_with(begin).await,
+        let statement = match wait {
+            None => begin.into_sql_str(),
             Some((tag, wait)) => {
                 // 0 would be for ever. There is nothing in the text but numbers.
                 let wait_ms = wait.as_millis().max(1);
                 let bounded =
                     format!("{begin}; set local lock_timeout = {wait_ms}; set local application_name = '{tag}'");
-                self.pool.begin_with(AssertSqlSafe(bounded)).await
+                AssertSqlSafe(bounded).into_sql_str()
             }
         };
+        let connection = self.pool.acquire().await?;
+        // Whoever gives up here must not stop the statement half way: the driver notes a transaction when it is answered, and
+        // one that it has not noted is never rolled back. It would stay open on the connection, and the next statement of
+        // somebody else would become part of it. (sqlx 0.9.0; its issue 4393.)
+        let begun = tokio::spawn(Transaction::begin(connection, Some(statement))).await;
+        // Nothing aborts it.
+        let begun = begun.unwrap_or_else(|error| resume_unwind(error.into_panic()));
         begun.map(SaleTransaction::new)
     }
 

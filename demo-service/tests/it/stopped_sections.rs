@@ -1,12 +1,15 @@
 //! A hold is lost, or the database does not answer, while a critical section is under way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use demo_service::app::App;
 use demo_service::error::Failure;
 use demo_service::purchase::Purchase;
+use demo_service::stock::store::{Isolation, WaitTag};
 use demo_service::stock::{GoodsNo, Quantity, Stock};
 use demo_service::strategy::registry::{self, Entry, Guard, Promise, STRATEGIES};
+use futures_util::FutureExt;
 use sqlx::{Connection, Executor};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Mutex, Session, SessionConfig};
@@ -195,4 +198,29 @@ async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
         assert!(!answer.body.to_string().contains("orders"), "{answer:?}");
     }
     assert_eq!(instance.get("/goods/1").await.body["on_hand"], 5, "the whole transaction was rolled back");
+}
+
+/// The driver forgets a transaction whose `BEGIN` was sent and not answered when it was given up: whoever had the connection
+/// next would have written into it, and nothing of that would have been committed.
+#[tokio::test]
+async fn a_transaction_given_up_at_its_beginning_takes_nothing_of_others_along() {
+    let lab = Lab::new().await;
+    let app = open_app(&lab, &["--db-connections", "1"]).await;
+    for (isolation, wait) in [
+        (Isolation::ReadCommitted, None),
+        (Isolation::Serializable, None),
+        (Isolation::ReadCommitted, Some((WaitTag::new(), Duration::from_secs(1)))),
+    ] {
+        let on_hand = app.store.goods(goods(1)).await.unwrap().unwrap().on_hand;
+        wait_until(async || app.store.pool_counts().idle == 1).await;
+        let begin = app.store.begin(isolation, wait);
+        assert!(begin.now_or_never().is_none(), "it waits for the answer");
+
+        app.store.start_sale(goods(1), Stock::new(on_hand + 1).unwrap()).await.unwrap();
+        let committed: i64 = sqlx::query_scalar("select on_hand from goods where goods_no = 1")
+            .fetch_one(&mut lab.connect().await)
+            .await
+            .unwrap();
+        assert_eq!(committed, on_hand + 1, "{isolation:?}");
+    }
 }

@@ -3,8 +3,10 @@
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
-#                           schemathesis (Python) ask the service, and have its metrics checked by promtool (Prometheus)
-#   scripts/deps.sh bench   for the benches too, which count instructions with valgrind; there is none for macOS
+#                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, and have its metrics
+#                           checked by promtool (Prometheus)
+#   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
+#                           valgrind; there is none for macOS
 #
 # Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
 # missing any more, 3 when something has to be installed by hand, 64 for a usage error.
@@ -130,6 +132,21 @@ has_schemathesis() {
     has_environment "$schemathesis_venv" "$schemathesis_requirements" schemathesis
 }
 
+# Its home is looked for where the tests look for it.
+has_jmeter() {
+    homes=/usr/share/jmeter
+    for opt in $brew_opts; do
+        homes="$homes $opt/jmeter/libexec"
+    done
+    for home in "${JMETER_HOME:-}" $homes; do
+        # Debian has what speaks HTTP in a package of its own.
+        if [ -f "$home/bin/ApacheJMeter.jar" ] && [ -f "$home/lib/ext/ApacheJMeter_http.jar" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 has_promtool() {
     has promtool || [ -x "$promtool_folder/usr/bin/promtool" ]
 }
@@ -139,8 +156,8 @@ has_valgrind() {
     has valgrind || [ "$(uname -s)" = Darwin ]
 }
 
-# The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python
-# and curator beside; for the benches valgrind beside.
+# The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
+# curator, wrk and jmeter beside; for the benches wrk and valgrind beside.
 missing() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -153,9 +170,13 @@ missing() {
     has cc || echo cc
     if [ "$for_tests" = yes ]; then
         has_curator || echo curator
+        has_jmeter || echo jmeter
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
+    fi
+    if [ "$for_tests$for_benches" != nono ]; then
+        has wrk || echo wrk
     fi
 }
 
@@ -168,7 +189,8 @@ apt_package() {
         python) echo python3 python3-venv ;;
         curator) echo libcurator-client-java libcurator-framework-java libcurator-recipes-java ;;
         cc) echo build-essential ;;
-        valgrind) echo valgrind ;;
+        jmeter) echo jmeter jmeter-http ;;
+        valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -179,7 +201,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
-        valgrind) echo valgrind ;;
+        jmeter | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -234,7 +256,8 @@ install_packages() {
         say "missing: $*; install with this system's package manager:" \
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
-            "python = Python 3.11 or newer with venv and pip, curator = $(curator_by_hand), valgrind = valgrind"
+            "python = Python 3.11 or newer with venv and pip, curator = $(curator_by_hand)," \
+            "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, valgrind = valgrind"
         exit 3
     fi
 }

@@ -14,6 +14,7 @@ mod contract;
 mod encryption;
 mod fencing;
 mod limits;
+mod load_tools;
 mod logs;
 mod looking;
 mod metrics;

@@ -1,0 +1,101 @@
+//! What other load generators count equals what the database has.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
+
+use testbed::StopSignal;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::lab::Lab;
+use crate::program::Program;
+
+/// One that oversells, one that locks in ZooKeeper, one that locks in Postgres.
+const STRATEGIES: [&str; 3] = ["unguarded", "zk-mutex", "pg-conditional"];
+
+/// How long a load generator may take, which is told to take a few seconds.
+const RUN_WITHIN: Duration = Duration::from_secs(90);
+
+const REMEDY: &str = "run: make deps-test";
+
+/// Runs a load generator on a sale by each strategy and compares how many units it was sold with how
+/// many were ordered.
+async fn assert_counts_what_was_ordered(stock: i64, load: impl AsyncFn(&str, u16, i64) -> i64) {
+    let lab = Lab::new().await;
+    let program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        program.reset(goods_no, stock).await.assert_ok();
+        let sold = load(strategy, program.address.port(), goods_no).await;
+        assert_eq!(sold, lab.units_ordered(goods_no, 1).await, "{strategy}");
+        assert_eq!(sold > stock, strategy == "unguarded", "{strategy} sold {sold} of {stock}");
+    }
+}
+
+/// What a program says that must end well.
+async fn output_of(command: &mut Command) -> String {
+    let output = timeout(RUN_WITHIN, command.kill_on_drop(true).output()).await.expect("the load generator ends");
+    let output = output.unwrap_or_else(|error| panic!("{command:?} cannot be run; {REMEDY}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[tokio::test]
+async fn wrk_counts_what_was_ordered() {
+    assert_counts_what_was_ordered(50, async |strategy, port, goods_no| {
+        let url = format!("http://127.0.0.1:{port}/goods-stock/{goods_no}?strategy={strategy}");
+        let report = output_of(Command::new("wrk").args(["-t2", "-c32", "-d3s", &url])).await;
+        assert!(!report.contains("Socket errors"), "{report}");
+        let number = |before: &str, after: &str| {
+            let line = report.lines().find(|line| line.contains(before) && line.contains(after))?;
+            let rest = &line[line.find(before)? + before.len()..];
+            rest.trim().split(' ').next()?.parse::<i64>().ok()
+        };
+        let requests = number("", " requests in ").unwrap_or_else(|| panic!("{report}"));
+        // It leaves without the answers to its last requests, which must not have been sold anything.
+        let refused = number("Non-2xx or 3xx responses:", "").expect("the last were refused");
+        requests - refused
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn jmeter_counts_what_was_ordered() {
+    let results = tempfile::tempdir().unwrap();
+    let (package, threads) = (Path::new(env!("CARGO_MANIFEST_DIR")), 200);
+    assert_counts_what_was_ordered(50, async |strategy, port, goods_no| {
+        let result = results.path().join(strategy);
+        let mut jmeter = jmeter();
+        jmeter.arg("-n").arg("-t").arg(package.with_file_name("jmeter/seckill.jmx"));
+        jmeter.arg("-l").arg(&result).arg("-j").arg(result.with_extension("log"));
+        jmeter.args([format!("-Jport={port}"), format!("-JgoodsNo={goods_no}"), format!("-Jstrategy={strategy}")]);
+        jmeter.arg(format!("-Jthreads={threads}"));
+        let report = output_of(&mut jmeter).await;
+        let lines = fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {report}"));
+        let codes: Vec<_> = lines.lines().filter_map(|line| line.split(',').nth(3)).collect();
+        let count = |code: &str| codes.iter().filter(|&&one| one == code).count();
+        let (sold, refused) = (count("200"), count("409"));
+        assert_eq!(sold + refused, threads, "{codes:?}");
+        sold.try_into().unwrap()
+    })
+    .await;
+}
+
+fn jmeter() -> Command {
+    let given = env::var_os("JMETER_HOME").filter(|given| !given.is_empty()).map(PathBuf::from);
+    let places = ["/usr/share/jmeter", "/opt/homebrew/opt/jmeter/libexec", "/usr/local/opt/jmeter/libexec"];
+    let home =
+        given.into_iter().chain(places.map(PathBuf::from)).find(|home| home.join("bin/ApacheJMeter.jar").is_file());
+    let home = home.unwrap_or_else(|| panic!("JMeter is neither at JMETER_HOME nor in {places:?}; {REMEDY}"));
+    let parts = ["bin/ApacheJMeter.jar", "lib/*", "lib/ext/*"].map(|part| home.join(part).into_os_string());
+    let java = testbed::java().unwrap_or_else(|error| panic!("JMeter needs Java; {REMEDY}: {error}"));
+    let mut home_property = OsString::from("-Djmeter.home=");
+    home_property.push(home);
+    let mut command = Command::new(java);
+    command.args(["-Djava.awt.headless=true", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
+    command.arg(home_property).arg("-cp").arg(parts.join(":".as_ref()));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/load_tools/JMeter.java"));
+    command
+}

@@ -80,8 +80,11 @@ async fn take_slot(State(app): State<Arc<App>>, mut request: Request, next: Next
         app.metrics.count_shed();
         return Problem::overloaded().into_response();
     };
-    request.extensions_mut().insert(slot);
-    next.run(request).await
+    // A purchase takes it along, as it may outlive its request. Whoever only looks has it until the answer.
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    drop(slot);
+    response
 }
 
 async fn answer_in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::Error::{InvalidTls, TlsRefused};
@@ -194,7 +195,7 @@ pub enum Failure {
     OutcomeUnknown(String),
     /// The database refused a statement for a reason that waiting does not cure.
     #[error("the database refused: {0}")]
-    Database(#[source] sqlx::Error),
+    Database(#[source] Arc<sqlx::Error>),
 }
 
 /// How far a transaction has come, as far as its failure is concerned.
@@ -208,13 +209,14 @@ pub enum Progress {
 
 impl Failure {
     /// The failure that a database error means at this point of a transaction.
-    pub fn of_database(error: sqlx::Error, progress: Progress) -> Self {
+    pub fn of_database(error: impl Into<Arc<sqlx::Error>>, progress: Progress) -> Self {
+        let error = error.into();
         let sqlstate = error.as_database_error().and_then(|refusal| refusal.code());
         let sqlstate = sqlstate.as_deref();
         if progress == Progress::Committing && !sqlstate.is_some_and(refuses_commit) {
             return Self::OutcomeUnknown(error.to_string());
         }
-        let unavailable = match &error {
+        let unavailable = match &*error {
             sqlx::Error::Database(_) => sqlstate.is_some_and(means_unavailable),
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)

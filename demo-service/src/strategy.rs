@@ -147,6 +147,6 @@ impl Context {
 
     /// Looks at the stock without any lock, until the deadline for the database.
     async fn look(&self, goods_no: GoodsNo, call: Call<'_>) -> Result<Option<Goods>, Failure> {
-        section::bounded(call, self.db_timeout, self.store.goods(goods_no)).await
+        section::bounded(call, self.db_timeout, self.store.look(goods_no)).await
     }
 }

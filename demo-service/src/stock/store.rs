@@ -2,14 +2,17 @@
 //!
 //! Callers compose the statements; none of them decides anything.
 
+mod shared_reads;
 mod transaction;
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgPool, SqlSafeStr, Transaction};
 
+use self::shared_reads::SharedReads;
 pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
 use super::{Goods, GoodsNo, Level, Order, OrderLine, Stock, Token};
 use crate::purchase::{Cart, IdempotencyKey};
@@ -22,13 +25,17 @@ const PROBE_IDLE_AFTER: Duration = Duration::from_secs(1);
 const ASIDE_CONNECTIONS: u32 = 1;
 
 /// The stock and the orders, in Postgres.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Store {
     pool: PgPool,
+    looks: Arc<SharedReads<GoodsNo, Look>>,
     /// For what must be had while every connection of the pool waits for a lock or a commit: a sign of life, whether a
     /// transaction is over, and the end of a wait that nobody is interested in any more.
     aside: PgPool,
 }
+
+/// What a statement says that many may have asked for.
+type Look = Result<Option<Goods>, Arc<sqlx::Error>>;
 
 /// How the connections to the database are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,7 +93,7 @@ impl Store {
                 })
                 .connect_lazy_with(options.clone())
         };
-        Self { pool: pool(connections_max), aside: pool(ASIDE_CONNECTIONS) }
+        Self { pool: pool(connections_max), looks: Arc::default(), aside: pool(ASIDE_CONNECTIONS) }
     }
 
     /// How the connections of the pool are used now.
@@ -118,10 +125,20 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
-        let row = sqlx::query!("select sale, stock_initial, on_hand from goods where goods_no = $1", goods_no.get())
-            .fetch_optional(&self.pool)
-            .await?;
-        Ok(row.map(|row| Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand }))
+        goods(&self.pool, goods_no).await
+    }
+
+    /// As [`goods`](Self::goods), of an SKU that exists, by a statement that is shared with whoever asks for the same at the
+    /// same time. All that was committed before the call is seen.
+    ///
+    /// # Errors
+    /// Whatever the driver says, to all who shared the statement.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn look(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Arc<sqlx::Error>> {
+        let pool = self.pool.clone();
+        self.looks.read(goods_no, async move { goods(&pool, goods_no).await.map_err(Arc::new) }).await
     }
 
     /// Starts the next sale of a SKU with `stock` units, and creates the SKU if it is new. Orders are never deleted.
@@ -312,4 +329,11 @@ impl Store {
         self.pool.close().await;
         self.aside.close().await;
     }
+}
+
+async fn goods(pool: &PgPool, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
+    let row = sqlx::query!("select sale, stock_initial, on_hand from goods where goods_no = $1", goods_no.get())
+        .fetch_optional(pool)
+        .await?;
+    Ok(row.map(|row| Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand }))
 }

@@ -1,5 +1,6 @@
 //! The critical section that the locks guard: read, decide, do business, write, commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -404,7 +405,7 @@ impl<'a> Section<'a> {
 pub async fn bounded<T>(
     call: Call<'_>,
     db_timeout: Duration,
-    statement: impl Future<Output = Result<T, sqlx::Error>>,
+    statement: impl Future<Output = Result<T, impl Into<Arc<sqlx::Error>>>>,
 ) -> Result<T, Failure> {
     match timeout_at(call.began + db_timeout, statement).await {
         Ok(result) => result.map_err(|error| Failure::of_database(error, Progress::Open)),

@@ -260,7 +260,7 @@ mod tests {
             Err(Failure::LockServiceUnavailable(text())),
             Err(Failure::DatabaseUnavailable(text())),
             Err(Failure::OutcomeUnknown(text())),
-            Err(Failure::Database(sqlx::Error::RowNotFound)),
+            Err(Failure::Database(sqlx::Error::RowNotFound.into())),
         ];
         let metrics = Metrics::new();
         for result in &results {

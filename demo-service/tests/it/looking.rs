@@ -2,9 +2,10 @@
 
 use reqwest::Method;
 use serde_json::json;
+use sqlx::{Connection, Executor};
 use zk_recipes::{RwLock, Session, SessionConfig};
 
-use crate::lab::{Answer, Lab};
+use crate::lab::{Answer, Lab, wait_until};
 
 #[tokio::test]
 async fn stock_is_shown_as_it_stands() {
@@ -15,6 +16,30 @@ async fn stock_is_shown_as_it_stands() {
     let answer = instance.get("/goods/1").await;
     answer.assert_ok();
     assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 1, "stock_initial": 100, "on_hand": 99 }));
+}
+
+/// Goal: however many look at one SKU, they leave the database to those who buy. Method: the test keeps the table locked, so
+/// that no look comes to its end, until a crowd is waiting.
+#[tokio::test]
+async fn a_crowd_that_looks_at_once_takes_one_connection() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.reset(1, 100).await.assert_ok();
+    instance.get("/goods/1").await.assert_ok();
+    let mut connection = lab.connect().await;
+    let mut table = connection.begin().await.unwrap();
+    table.execute("lock table goods in access exclusive mode").await.unwrap();
+    let crowd: Vec<_> = (0..50).map(|_| instance.request(Method::GET, "/goods/1").send()).map(tokio::spawn).collect();
+    let in_flight = async || instance.metric("seckill_requests_in_flight").await;
+    wait_until(async || in_flight().await == Some(50.0)).await;
+    lab.wait_for_lock().await;
+    assert_eq!(lab.lock_waits().await, 1);
+
+    table.execute("update goods set on_hand = 99").await.unwrap();
+    table.commit().await.unwrap();
+    for looker in crowd {
+        assert_eq!(Answer::of(looker.await.unwrap().unwrap()).await.body["on_hand"], 99);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,160 @@
+//! Reads that whoever wants the same thing at the same time shares.
+//!
+//! One read of a key is under way at a time. Whoever comes meanwhile gathers for the next, and only that: a read that had
+//! begun before may be older than what its reader knows. So a reader sees everything that was committed before it came, as if
+//! it had read by itself, and however many readers there are, one statement is at work for them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::yield_now;
+
+/// What is being read of each key. A key that was read once keeps its few words here for good.
+pub(super) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
+
+struct Readers<V> {
+    /// Kept by the read that is under way.
+    turn: Arc<AsyncMutex<()>>,
+    /// The read that has not begun, for as long as somebody waits for it.
+    next: Option<WeakShared<BoxFuture<'static, V>>>,
+}
+
+impl<K, V> Default for SharedReads<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SharedReads<K, V> {
+    /// What `read` says, or what that of another reader says which begins later than this call.
+    ///
+    /// # Cancel safety
+    /// That of `read`, which is dropped with the last of those who wait for it.
+    pub(super) async fn read(self: &Arc<Self>, key: K, read: impl Future<Output = V> + Send + 'static) -> V {
+        self.join(key, read).await
+    }
+
+    fn join(self: &Arc<Self>, key: K, read: impl Future<Output = V> + Send + 'static) -> Shared<BoxFuture<'static, V>> {
+        let mut keys = self.0.lock();
+        let new = || Readers { turn: Arc::default(), next: None };
+        let readers = keys.entry(key.clone()).or_insert_with(new);
+        if let Some(next) = readers.next.as_ref().and_then(WeakShared::upgrade) {
+            return next;
+        }
+        let (reads, turn) = (Arc::clone(self), Arc::clone(&readers.turn));
+        let in_turn = async move {
+            let _turn = turn.lock_owned().await;
+            // Whoever was heard by now comes along; under load that is half as many again.
+            yield_now().await;
+            if let Some(readers) = reads.0.lock().get_mut(&key) {
+                readers.next = None;
+            }
+            read.await
+        };
+        let next = in_turn.boxed().shared();
+        readers.next = next.downgrade();
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures_util::future::join_all;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Something that changes, and is read when it is told to answer.
+    struct Slow {
+        value: AtomicU32,
+        reads: AtomicU32,
+        answers: Semaphore,
+    }
+
+    struct Lab {
+        slow: Arc<Slow>,
+        shared: Arc<SharedReads<u8, u32>>,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let slow = Slow { value: 0.into(), reads: 0.into(), answers: Semaphore::new(0) };
+            Self { slow: Arc::new(slow), shared: Arc::default() }
+        }
+
+        /// A reader that has come already.
+        fn reader(&self, key: u8) -> Shared<BoxFuture<'static, u32>> {
+            let slow = Arc::clone(&self.slow);
+            self.shared.join(key, async move {
+                slow.reads.fetch_add(1, Ordering::SeqCst);
+                let value = slow.value.load(Ordering::SeqCst);
+                slow.answers.acquire().await.unwrap().forget();
+                value
+            })
+        }
+
+        fn reads(&self) -> u32 {
+            self.slow.reads.load(Ordering::SeqCst)
+        }
+
+        fn write(&self, value: u32) {
+            self.slow.value.store(value, Ordering::SeqCst);
+        }
+
+        fn answer(&self, reads: usize) {
+            self.slow.answers.add_permits(reads);
+        }
+    }
+
+    #[tokio::test]
+    async fn readers_who_come_during_a_read_share_the_next_which_sees_what_they_know() {
+        let lab = Lab::new();
+        let mut first = lab.reader(1);
+        assert!((&mut first).now_or_never().is_none());
+        lab.write(7);
+        let others: Vec<_> = (0..100).map(|_| lab.reader(1)).collect();
+        lab.answer(2);
+        assert_eq!((first.await, join_all(others).await), (0, vec![7; 100]));
+        assert_eq!(lab.reads(), 2);
+    }
+
+    #[tokio::test]
+    async fn readers_of_other_keys_do_not_wait() {
+        let lab = Lab::new();
+        let (mut one, mut other) = (lab.reader(1), lab.reader(2));
+        assert!((&mut one).now_or_never().is_none() && (&mut other).now_or_never().is_none());
+        assert_eq!(lab.reads(), 2);
+    }
+
+    #[tokio::test]
+    async fn who_shares_a_read_goes_on_when_the_first_of_them_leaves() {
+        let lab = Lab::new();
+        let mut first = lab.reader(1);
+        let other = first.clone();
+        assert!((&mut first).now_or_never().is_none());
+        drop(first);
+        lab.answer(1);
+        assert_eq!((other.await, lab.reads()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn a_read_that_everybody_has_left_holds_nobody_up() {
+        let lab = Lab::new();
+        let mut under_way = lab.reader(1);
+        assert!((&mut under_way).now_or_never().is_none());
+        let mut next = lab.reader(1);
+        assert!((&mut next).now_or_never().is_none());
+        drop((under_way, next));
+        lab.answer(1);
+        assert_eq!((lab.reader(1).await, lab.reads()), (0, 2));
+        assert!(lab.shared.join(1, pending()).now_or_never().is_none(), "it was not answered by an old read");
+    }
+}

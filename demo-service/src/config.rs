@@ -66,6 +66,9 @@ pub struct Config {
     /// Strategy of the carts that name none
     #[arg(long, env, default_value = "zk-multi", value_name = "NAME", value_parser = cart_strategy_parser())]
     pub cart_strategy: &'static Entry,
+    /// Strategies that requests may name, beside the two defaults [default: all]
+    #[arg(long, env, value_delimiter = ',', value_name = "NAME,…", value_parser = strategy_parser())]
+    pub offer: Vec<&'static Entry>,
     /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: Hold,
@@ -149,6 +152,15 @@ impl Config {
         let config = Self { admin_token: AdminToken::from_env(), ..Self::try_parse_from(words)? };
         let config = config.with_secrets().and_then(|config| config.check().map(|()| config));
         config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
+    }
+
+    /// The strategies that requests may name.
+    pub fn offered(&self) -> impl Iterator<Item = &'static Entry> {
+        let is_offered = |entry: &&Entry| {
+            let mut named = self.offer.iter().chain([&self.strategy, &self.cart_strategy]);
+            self.offer.is_empty() || named.any(|offered| offered.name == entry.name)
+        };
+        STRATEGIES.iter().filter(is_offered)
     }
 
     fn with_secrets(self) -> Result<Self, String> {
@@ -259,9 +271,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_offered_are_the_defaults_and_what_is_named_beside_them() {
+        let offered =
+            |arguments: &[&str]| parse(arguments).unwrap().offered().map(|entry| entry.name).collect::<Vec<_>>();
+        assert_eq!(offered(&[]), registry::names().collect::<Vec<_>>());
+        assert_eq!(offered(&["--offer", "zk-multi"]), ["zk-mutex", "zk-multi"]);
+        let safe =
+            ["--strategy", "pg-conditional", "--cart-strategy", "pg-conditional", "--offer", "pg-row-lock,pg-advisory"];
+        assert_eq!(offered(&safe), ["pg-conditional", "pg-row-lock", "pg-advisory"]);
+    }
+
+    #[test]
     fn wrong_command_lines_name_what_is_wrong() {
         for (arguments, expected) in [
             (&["--strategy", "hope"][..], "unguarded"),
+            (&["--offer", "zk-mutex,hope"], "unguarded"),
             (&["--hold", "5"], "give a duration with its unit (2ms)"),
             (&["--lock-wait", "10s"], "--lock-wait (10s) must be less than --db-timeout (10s)"),
             (&["--db-timeout", "30s"], "--db-timeout (30s) must be less than --http-timeout (20s)"),

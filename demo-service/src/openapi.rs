@@ -12,6 +12,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{OpenApi, OpenApiBuilder, Ref, RefOr};
 
+use crate::config::Config;
 use crate::routes::goods::GoodsView;
 use crate::routes::goods_stock::Bought;
 use crate::routes::orders::{OrderLineView, OrderView};
@@ -49,16 +50,26 @@ pub fn base() -> OpenApi {
         .build()
 }
 
-/// Adds to a document what every answer has, and how administrators prove who they are if there can be any.
-pub fn complete(mut document: OpenApi, is_administered: bool) -> OpenApi {
+/// Adds to a document what every answer has, the strategies that can be named, and how administrators prove who they are if
+/// there can be any.
+pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
     for operation in document.paths.paths.values_mut().flat_map(operations) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            if let RefOr::T(parameter) = parameter
+                && parameter.name == "strategy"
+            {
+                let names = config.offered().map(|entry| entry.name).chain([""]);
+                let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names));
+                parameter.schema = Some(schema.into());
+            }
+        }
         for response in operation.responses.responses.values_mut() {
             if let RefOr::T(response) = response {
                 response.headers.insert("x-request-id".to_owned(), header("RequestId"));
             }
         }
     }
-    if is_administered {
+    if config.admin_token.is_some() {
         let scheme =
             HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The service's `ADMIN_TOKEN`."));
         let components = document.components.get_or_insert_default();

@@ -1,12 +1,9 @@
 //! The id of a request: in its answer, in what is logged about it, and in the problem if there is one.
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
-use axum::middleware::{Next, from_fn, map_request};
+use axum::middleware::Next;
 use axum::response::Response;
-use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::trace::TraceLayer;
 use tracing::{Span, info_span};
 
 /// The header with the id, in requests and in answers.
@@ -22,23 +19,13 @@ tokio::task_local! {
     static CURRENT: HeaderValue;
 }
 
-/// Gives every request an id, the client's own if it is usable, and every answer the id of its request.
-pub fn with_request_ids(routes: Router) -> Router {
-    routes
-        .layer(from_fn(remember))
-        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        .layer(TraceLayer::new_for_http().make_span_with(span).on_failure(()))
-        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
-        .layer(map_request(forget_unusable))
-}
-
 /// The id of the request that this task answers, as a URN. `None` outside of requests.
 pub fn current_urn() -> Option<String> {
     CURRENT.try_with(|id| urn(id.as_bytes())).ok()
 }
 
 /// Drops what must not go into logs and answers: an id that is long, unprintable or one of several.
-async fn forget_unusable(mut request: Request) -> Request {
+pub fn forget_unusable(mut request: Request) -> Request {
     let headers = request.headers_mut();
     let mut ids = headers.get_all(REQUEST_ID).iter();
     let is_usable = ids.next().is_some_and(|id| is_usable(id.as_bytes())) && ids.next().is_none();
@@ -52,14 +39,16 @@ fn is_usable(id: &[u8]) -> bool {
     (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-async fn remember(request: Request, next: Next) -> Response {
+/// Lets whoever answers the request know its id.
+pub async fn remember(request: Request, next: Next) -> Response {
     match request.headers().get(REQUEST_ID).cloned() {
         Some(id) => CURRENT.scope(id, next.run(request)).await,
         None => next.run(request).await,
     }
 }
 
-fn span<B>(request: &axum::http::Request<B>) -> Span {
+/// What is logged about a request has its id.
+pub fn span<B>(request: &axum::http::Request<B>) -> Span {
     let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
     info_span!("request", id, method = %request.method(), uri = %request.uri())
 }

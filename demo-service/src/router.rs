@@ -1,27 +1,36 @@
 //! Every route on one page, and the layers around them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::timeout::RequestBodyTimeoutLayer;
+use tower_http::trace::TraceLayer;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::openapi;
 use crate::problem::{self, Problem, kind};
-use crate::request_id::with_request_ids;
+use crate::request_id::{self, REQUEST_ID};
 use crate::routes::contract::{self, Contract};
 use crate::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
 
 /// The largest body that is read; the only one there is takes a few dozen bytes.
 const BODY_BYTES_MAX: usize = 4 * 1024;
+
+/// How long the body of a request may pause. A request has its slot by the time its body is read, so a client that sends
+/// half of one would keep it from buyers for as long as a request may take.
+const BODY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Makes the routes of one instance.
 pub fn router(app: Arc<App>) -> Router {
@@ -29,14 +38,29 @@ pub fn router(app: Arc<App>) -> Router {
     // Refused at the limit before anything queues for a lock or a connection. Probes and metrics stay answered.
     let limited = limited(is_administered).route_layer(from_fn_with_state(Arc::clone(&app), take_slot));
     let (routes, document) = limited.merge(unlimited()).split_for_parts();
-    let contract = Contract(openapi::to_json(&openapi::complete(document, is_administered)).into());
-    let routes = routes
-        .merge(contract::page())
-        .layer(Extension(contract))
+    let contract = Contract(openapi::to_json(&openapi::complete(document, &app.config)).into());
+    let within = app.config.http_timeout;
+    enclose(routes.merge(contract::page()).with_state(app), contract, within)
+}
+
+/// Puts the layers around every route, from the outermost to the innermost. In one stack: a router clones and boxes anew for
+/// every request what it has been given one by one.
+fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
+    let layers = ServiceBuilder::new()
+        .map_request(request_id::forget_unusable)
+        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+        .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(()))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(from_fn(request_id::remember))
+        .map_response(forbid_caching)
+        .layer(map_response(problem::of_any_refusal))
+        .map_response(IntoResponse::into_response)
+        .layer(CatchPanicLayer::custom(Problem::of_panic))
+        .layer(from_fn_with_state(within, answer_in_time))
+        .layer(RequestBodyTimeoutLayer::new(BODY_PAUSE_MAX))
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(&app), answer_in_time))
-        .with_state(app);
-    with_request_ids(with_problems(routes))
+        .layer(Extension(contract));
+    routes.layer(layers)
 }
 
 /// The operations of which so many are worked on at once, and their part of the document.
@@ -67,14 +91,6 @@ fn unlimited() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(contract::show))
 }
 
-/// Makes a problem of whatever goes wrong further in.
-fn with_problems(routes: Router) -> Router {
-    routes
-        .layer(CatchPanicLayer::custom(Problem::of_panic))
-        .layer(map_response(problem::of_any_refusal))
-        .layer(map_response(forbid_caching))
-}
-
 async fn take_slot(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let Some(slot) = app.try_slot() else {
         app.metrics.count_shed();
@@ -87,8 +103,7 @@ async fn take_slot(State(app): State<Arc<App>>, mut request: Request, next: Next
     response
 }
 
-async fn answer_in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let within = app.config.http_timeout;
+async fn answer_in_time(State(within): State<Duration>, request: Request, next: Next) -> Response {
     let answered = tokio::time::timeout(within, next.run(request)).await;
     answered.unwrap_or_else(|_| {
         let detail = format!(
@@ -100,7 +115,7 @@ async fn answer_in_time(State(app): State<Arc<App>>, request: Request, next: Nex
 }
 
 /// No answer of this service may be used twice, least of all a purchase by GET.
-async fn forbid_caching(mut response: Response) -> Response {
+fn forbid_caching(mut response: Response) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -109,7 +124,7 @@ async fn forbid_caching(mut response: Response) -> Response {
 mod tests {
     use std::collections::BTreeSet;
 
-    use axum::body::{Body, to_bytes};
+    use axum::body::{Body, Bytes, to_bytes};
     use axum::http::StatusCode;
     use axum::http::header::CONTENT_TYPE;
     use axum::routing::get;
@@ -121,7 +136,7 @@ mod tests {
     async fn a_panic_is_answered_with_a_problem_that_does_not_tell_why() {
         let routes = Router::new().route("/", get(|| async { panic!("a secret") as () }));
         let request = Request::get("/").body(Body::empty()).unwrap();
-        let response = with_problems(routes).oneshot(request).await.unwrap();
+        let response = enclose(routes, Contract(Bytes::new()), Duration::from_secs(1)).oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(response.headers()[CONTENT_TYPE], problem::PROBLEM_JSON);
         let body = to_bytes(response.into_body(), 4096).await.unwrap();

@@ -19,10 +19,11 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
+use crate::config::Config;
 use crate::error::{Failure, Progress};
 use crate::problem::{Problem, kind};
 use crate::stock::{GoodsNo, InvalidGoodsNo, Outcome};
-use crate::strategy::registry::{self, Entry};
+use crate::strategy::registry::Entry;
 
 /// The `{goods_no}` of a path.
 #[derive(Debug, Clone, Copy)]
@@ -68,14 +69,14 @@ impl ChosenStrategy {
         query.map(|Query(query)| query).map_err(|rejection| Problem::invalid_input(rejection.body_text()))
     }
 
-    /// The strategy that was named, or the default.
-    fn entry_or(&self, default: &'static Entry) -> Result<&'static Entry, Problem> {
+    /// The strategy that was named, if it is offered, or the default.
+    fn entry_or(&self, default: &'static Entry, config: &Config) -> Result<&'static Entry, Problem> {
         // Load plans that leave their variable for the strategy empty mean the default.
         match self.strategy.as_deref().filter(|name| !name.is_empty()) {
             None => Ok(default),
-            Some(name) => registry::find(name).ok_or_else(|| {
-                let known: Vec<_> = registry::names().collect();
-                let detail = format!("there is no strategy {name:?}; choose one of {}", known.join(", "));
+            Some(name) => config.offered().find(|entry| entry.name == name).ok_or_else(|| {
+                let offered: Vec<_> = config.offered().map(|entry| entry.name).collect();
+                let detail = format!("no strategy {name:?} is offered; choose one of {}", offered.join(", "));
                 Problem::new(&kind::UNKNOWN_STRATEGY, detail)
             }),
         }
@@ -84,7 +85,6 @@ impl ChosenStrategy {
 
 impl IntoParams for ChosenStrategy {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let names = registry::names().chain([""]);
         let description =
             "How the stock is guarded; see `GET /strategies`. Left out or empty, it is the default of this instance.";
         let strategy = Parameter::builder()
@@ -92,7 +92,8 @@ impl IntoParams for ChosenStrategy {
             .parameter_in(ParameterIn::Query)
             .required(Required::False)
             .description(Some(description))
-            .schema(Some(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names))));
+            // Which ones are offered is added to the whole document.
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
         vec![strategy.build()]
     }
 }

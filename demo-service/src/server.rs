@@ -14,7 +14,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
-use tower_http::timeout::RequestBodyTimeoutLayer;
 use tracing::{debug, info, warn};
 
 use crate::app::App;
@@ -28,10 +27,6 @@ use crate::router::router;
 /// usual ones look whether a pooled connection was closed before they use it; a longer time would let silent clients
 /// keep vacancies from buyers for as long.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-
-/// How long the body of a request may pause. A request has its slot by the time its body is read, so a client that sends
-/// half of one would keep it from buyers for as long as a request may take.
-const BODY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -93,7 +88,7 @@ impl Server {
         let upkeep = Arc::clone(&app);
         background.spawn(async move { upkeep.metrics.upkeep().await });
 
-        let router = router(Arc::clone(&app)).layer(RequestBodyTimeoutLayer::new(BODY_PAUSE_MAX));
+        let router = router(Arc::clone(&app));
         let mut connections = Connections::new(router);
         let vacancies = Arc::new(Semaphore::new(app.config.connections_max as usize));
         tokio::select! {

@@ -64,7 +64,7 @@ pub async fn show(
     GoodsNoInPath(goods_no): GoodsNoInPath,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
 ) -> Result<Json<GoodsView>, Problem> {
-    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy)?;
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy, &app.config)?;
     let goods = app.look(entry, goods_no).await?;
     goods.map(|goods| Json(goods.into())).ok_or_else(|| unknown_goods(goods_no))
 }

@@ -66,7 +66,7 @@ pub async fn buy_one(
     GoodsNoInPath(goods_no): GoodsNoInPath,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
 ) -> Result<Json<Bought>, Problem> {
-    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy)?;
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy, &app.config)?;
     let answer = app.deduct(entry, Purchase::of_one(goods_no, Quantity::ONE), slot).await?;
     match answer.outcome {
         Outcome::Sold(order) => {

@@ -201,7 +201,7 @@ pub async fn buy(
     RequiredKey(key): RequiredKey,
     body: Result<Json<NewOrder>, JsonRejection>,
 ) -> Result<Response, Problem> {
-    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy)?;
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.strategy, &app.config)?;
     let Json(new) = body?;
     let cart = Cart::of_one(goods_no, quantity(new.quantity)?);
     place(&app, slot, entry, Purchase { cart, key: Some(key) }).await
@@ -232,7 +232,7 @@ pub async fn buy_cart(
     RequiredKey(key): RequiredKey,
     body: Result<Json<NewCart>, JsonRejection>,
 ) -> Result<Response, Problem> {
-    let entry = ChosenStrategy::of(query)?.entry_or(app.config.cart_strategy)?;
+    let entry = ChosenStrategy::of(query)?.entry_or(app.config.cart_strategy, &app.config)?;
     let Json(new) = body?;
     let lines: Result<Vec<_>, Problem> = new.lines.into_iter().map(line).collect();
     let cart = Cart::new(lines?)?;

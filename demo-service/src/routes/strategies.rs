@@ -9,18 +9,18 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::openapi::answers::Always;
-use crate::strategy::registry::{Entry, STRATEGIES};
+use crate::strategy::registry::Entry;
 
 /// The table and the default.
 #[derive(Serialize, ToSchema)]
 pub struct Strategies {
     /// The strategy of requests that name none.
     default: &'static str,
-    /// All of them.
-    strategies: &'static [Entry],
+    /// All that requests may name.
+    strategies: Vec<&'static Entry>,
 }
 
-/// `GET`: every strategy, and which one is used by requests that name none.
+/// `GET`: every strategy that is offered, and which one is used by requests that name none.
 #[utoipa::path(
     get,
     path = "/strategies",
@@ -31,5 +31,5 @@ pub struct Strategies {
     responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Always)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {
-    Json(Strategies { default: app.config.strategy.name, strategies: &STRATEGIES })
+    Json(Strategies { default: app.config.strategy.name, strategies: app.config.offered().collect() })
 }

@@ -117,6 +117,31 @@ async fn only_get_buys() {
 }
 
 #[tokio::test]
+async fn only_what_is_offered_can_be_named() {
+    let lab = Lab::new().await;
+    let defaults = ["--strategy", "pg-conditional", "--cart-strategy", "pg-row-lock"];
+    let instance = lab.start(&[&defaults[..], &["--offer", "zk-mutex-fenced"]].concat()).await;
+    instance.reset(1, 5).await.assert_ok();
+    for offered in ["", "pg-conditional", "pg-row-lock", "zk-mutex-fenced"] {
+        instance.buy(1, offered).await.assert_ok();
+    }
+    for kept in ["unguarded", "zk-mutex", "hope"] {
+        instance.buy(1, kept).await.assert_problem(404, "unknown-strategy");
+        instance.get(&format!("/goods/1?strategy={kept}")).await.assert_problem(404, "unknown-strategy");
+    }
+    assert_eq!(lab.units_ordered(1, 1).await, 4);
+
+    let listed = instance.get("/strategies").await.body;
+    let names: Vec<_> =
+        listed["strategies"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["zk-mutex-fenced", "pg-conditional", "pg-row-lock"]);
+    let document = instance.get("/openapi.json").await.body;
+    let parameters = document["paths"]["/goods-stock/{goods_no}"]["get"]["parameters"].as_array().unwrap();
+    let named = parameters.iter().find(|parameter| parameter["name"] == "strategy").unwrap();
+    assert_eq!(named["schema"]["enum"], json!(["zk-mutex-fenced", "pg-conditional", "pg-row-lock", ""]));
+}
+
+#[tokio::test]
 async fn the_registry_is_published_in_its_order() {
     let lab = Lab::new().await;
     let answer = lab.start(&["--strategy", "zk-naive"]).await.get("/strategies").await;

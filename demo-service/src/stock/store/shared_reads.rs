@@ -101,6 +101,14 @@ mod tests {
             })
         }
 
+        /// Waits until so many reads have begun, the last of them this reader's.
+        async fn begun(&self, reads: u32, reader: &mut Shared<BoxFuture<'static, u32>>) {
+            while self.reads() < reads {
+                assert!(reader.now_or_never().is_none());
+                yield_now().await;
+            }
+        }
+
         fn reads(&self) -> u32 {
             self.slow.reads.load(Ordering::SeqCst)
         }
@@ -118,7 +126,7 @@ mod tests {
     async fn readers_who_come_during_a_read_share_the_next_which_sees_what_they_know() {
         let lab = Lab::new();
         let mut first = lab.reader(1);
-        assert!((&mut first).now_or_never().is_none());
+        lab.begun(1, &mut first).await;
         lab.write(7);
         let others: Vec<_> = (0..100).map(|_| lab.reader(1)).collect();
         lab.answer(2);
@@ -130,8 +138,8 @@ mod tests {
     async fn readers_of_other_keys_do_not_wait() {
         let lab = Lab::new();
         let (mut one, mut other) = (lab.reader(1), lab.reader(2));
-        assert!((&mut one).now_or_never().is_none() && (&mut other).now_or_never().is_none());
-        assert_eq!(lab.reads(), 2);
+        lab.begun(1, &mut one).await;
+        lab.begun(2, &mut other).await;
     }
 
     #[tokio::test]
@@ -139,7 +147,7 @@ mod tests {
         let lab = Lab::new();
         let mut first = lab.reader(1);
         let other = first.clone();
-        assert!((&mut first).now_or_never().is_none());
+        lab.begun(1, &mut first).await;
         drop(first);
         lab.answer(1);
         assert_eq!((other.await, lab.reads()), (0, 1));
@@ -149,7 +157,7 @@ mod tests {
     async fn a_read_that_everybody_has_left_holds_nobody_up() {
         let lab = Lab::new();
         let mut under_way = lab.reader(1);
-        assert!((&mut under_way).now_or_never().is_none());
+        lab.begun(1, &mut under_way).await;
         let mut next = lab.reader(1);
         assert!((&mut next).now_or_never().is_none());
         drop((under_way, next));

@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 deps-test: ## install what the tests need beyond that: a Java compiler, Apache Curator, Python with kazoo and schemathesis, wrk, JMeter, promtool
 	@./scripts/deps.sh test
 
-deps-bench: ## install what the benchmarks need beyond deps: valgrind
+deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
 	@./scripts/deps.sh bench
 
 demo: deps ## compare the strategies on throwaway servers and write report/
@@ -64,6 +64,10 @@ bench-compare: ## compare the benchmarks of the work tree with those of a revisi
 
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)
+
+bench-service: deps-bench ## measure the service beside pgbench and beside a bare handler
+	cargo build --release --locked
+	./target/release/bench-service $(ARGS)
 
 bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README
 	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \

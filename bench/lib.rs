@@ -3,7 +3,9 @@
 
 mod closed_loop;
 mod interrupt;
+pub mod markdown;
 mod program;
+mod ratio;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
@@ -14,6 +16,7 @@ use zk_recipes::{
 pub use closed_loop::{ClosedLoop, Failure};
 pub use interrupt::{Again, Interrupt, Interrupted};
 pub use program::{Exit, ProgramError, chain, run_program, tell};
+pub use ratio::{Goal, Ratio, Spread, median};
 
 /// How many may hold the semaphore.
 const PERMITS: u32 = 3;

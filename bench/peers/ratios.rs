@@ -1,6 +1,8 @@
 //! The figures that the recipes are held to: ratios of figures that were measured within the same repetition.
 
-use crate::results::{Figure, Results, median, notifications_per_release, ops_per_s, p50_us};
+use bench::{Goal, Ratio, Spread, median};
+
+use crate::results::{Figure, Results, notifications_per_release, ops_per_s, p50_us};
 use crate::waiters::Waiters;
 
 /// With nobody else there.
@@ -9,51 +11,6 @@ const UNCONTENDED: u32 = 1;
 const FEW: u32 = 30;
 /// A large number of contenders.
 const MANY: u32 = 1500;
-
-/// A figure and what it should be.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ratio {
-    /// What it is, in words.
-    pub(crate) name: String,
-    pub(crate) goal: Goal,
-    /// None when what it is made of was not measured.
-    pub(crate) spread: Option<Spread>,
-}
-
-/// What a figure should be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Goal {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-/// A figure over the repetitions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Goal {
-    /// Whether a figure is what it should be, to the two decimals that are printed.
-    pub(crate) fn is_met(self, figure: f64) -> bool {
-        let figure = (figure * 100.0).round() / 100.0;
-        match self {
-            Self::AtMost(limit) => figure <= limit,
-            Self::AtLeast(limit) => figure >= limit,
-        }
-    }
-}
-
-impl Spread {
-    /// Nothing of nothing.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let min = values.iter().copied().reduce(f64::min)?;
-        let max = values.iter().copied().reduce(f64::max)?;
-        Some(Self { median: median(values)?, min, max })
-    }
-}
 
 /// All of them, in the order of the report.
 pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
@@ -206,13 +163,5 @@ mod tests {
         let ratio = ratios.last().unwrap();
         assert_eq!(ratio.spread, Spread::of(&[49.0]));
         assert!(!ratio.goal.is_met(49.0));
-    }
-
-    #[test]
-    fn a_goal_is_judged_by_the_figure_that_is_printed() {
-        assert!(Goal::AtMost(1.0).is_met(1.004));
-        assert!(!Goal::AtMost(1.0).is_met(1.006));
-        assert!(Goal::AtLeast(2.5).is_met(2.496));
-        assert!(!Goal::AtLeast(2.5).is_met(2.49));
     }
 }

@@ -4,7 +4,8 @@ pub(crate) mod chart;
 pub(crate) mod json;
 pub(crate) mod markdown;
 
-use crate::ratios::Ratio;
+use bench::Ratio;
+
 use crate::results::Row;
 use crate::waiters::Waiters;
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bench::median;
+
 use crate::implementation::{Implementation, sessions_of};
 use crate::plan::{Repetition, Step};
 use crate::window::{Exchange, Times, Window};
@@ -165,23 +167,9 @@ pub(crate) fn notifications_per_release(window: &Window) -> Option<f64> {
     window.exchange.notifications_per_release()
 }
 
-/// The middle value, or the mean of the middle two; nothing of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::time::Duration;
-
-    use proptest::prelude::*;
 
     use super::*;
     use crate::protocol::Measured;
@@ -269,21 +257,5 @@ pub(crate) mod tests {
         assert_eq!(results.by_repetition("mutex", 1, ops_per_s), [Some(10.0), Some(20.0), None]);
         assert_eq!(results.by_repetition("handoff", 1, ops_per_s), [None; 3]);
         assert_eq!(results.series[&("mutex", 1)].windows[&0].elapsed, Duration::from_secs(1));
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-    }
-
-    proptest! {
-        #[test]
-        fn the_median_lies_within_the_sample(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
-            let median = median(&values).unwrap();
-            prop_assert!(values.iter().any(|value| *value <= median));
-            prop_assert!(values.iter().any(|value| *value >= median));
-        }
     }
 }

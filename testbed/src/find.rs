@@ -24,7 +24,11 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
 /// The folder that holds both `initdb` and `postgres`.
 ///
 /// Debian keeps them out of `PATH`, one folder a version.
-pub(crate) fn postgres_bin() -> Result<PathBuf, Error> {
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`] when there is none.
+pub fn postgres_bin() -> Result<PathBuf, Error> {
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "postgresql"));
     let candidates = env_path("POSTGRES_BIN")
         .into_iter()

@@ -61,7 +61,7 @@ pub use chroot::TestChroot;
 pub use database::TestDatabase;
 pub use ensemble::{Ensemble, EnsembleConfig};
 pub use error::Error;
-pub use find::java;
+pub use find::{java, postgres_bin};
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};

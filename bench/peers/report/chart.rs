@@ -3,6 +3,7 @@
 
 mod scale;
 
+use bench::markdown::thousands;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -11,7 +12,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use self::scale::{Axis, Tick, pixel, spread};
 use crate::error::Error;
 use crate::implementation::Implementation;
-use crate::report::markdown::thousands;
 use crate::results::Row;
 
 const SIZE: (i32, i32) = (1000, 640);

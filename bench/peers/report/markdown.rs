@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::ratios::{Goal, Ratio, Spread};
+use bench::markdown::{figure, ratios, table};
+
 use crate::report::Report;
 use crate::results::Row;
 use crate::waiters::{RECIPE, Waiters};
-
-/// What stands for a figure that there is none of.
-const ABSENT: &str = "–";
 
 const HOW_TO_READ: &str = "\
 - A closed loop: every contender acquires, releases and does so again at once. `raw` creates and deletes a node of its own \
@@ -51,23 +49,11 @@ pub(crate) fn render(report: &Report) -> String {
     }
     let _ = writeln!(text, "\n{HOW_TO_READ}");
     text.push_str("## Ratios\n\nEach the median of what it is within every repetition.\n\n");
-    table(&mut text, &["figure", "goal", "median", "min..max", "met"], 1, report.ratios.iter().map(ratio));
+    ratios(&mut text, &report.ratios);
     if let Some(waiters) = &report.waiters {
         let _ = writeln!(text, "\n{}", served(waiters));
     }
     text
-}
-
-fn table<const N: usize>(
-    text: &mut String,
-    header: &[&str; N],
-    text_columns: usize,
-    rows: impl Iterator<Item = [String; N]>,
-) {
-    let rules = std::array::from_fn(|column| if column < text_columns { "---" } else { "---:" }.to_owned());
-    for row in [header.map(str::to_owned), rules].into_iter().chain(rows) {
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
 }
 
 fn row(row: &Row) -> [String; 8] {
@@ -81,24 +67,6 @@ fn row(row: &Row) -> [String; 8] {
         figure(row.bytes_per_handoff),
         figure(row.notifications_per_release),
     ]
-}
-
-fn ratio(ratio: &Ratio) -> [String; 5] {
-    let goal = match ratio.goal {
-        Goal::AtMost(limit) => format!("≤ {limit}"),
-        Goal::AtLeast(limit) => format!("≥ {limit}"),
-    };
-    let Some(spread) = ratio.spread else {
-        return [ratio.name.clone(), goal, ABSENT.to_owned(), ABSENT.to_owned(), ABSENT.to_owned()];
-    };
-    let Spread { median, min, max } = spread;
-    let is_met = if ratio.goal.is_met(median) { "yes" } else { "no" };
-    [ratio.name.clone(), goal, decimals(median), format!("{}..{}", decimals(min), decimals(max)), is_met.to_owned()]
-}
-
-/// Two decimals, unless it is a count.
-fn decimals(figure: f64) -> String {
-    if figure.fract() == 0.0 && figure >= 10.0 { format!("{figure:.0}") } else { format!("{figure:.2}") }
 }
 
 /// How the waiters were served, in a sentence.
@@ -124,31 +92,11 @@ fn served(waiters: &Waiters) -> String {
     }
 }
 
-/// Three significant digits are all that a histogram has; below ten one decimal more.
-fn figure(value: Option<f64>) -> String {
-    match value {
-        None => ABSENT.to_owned(),
-        Some(value) if value < 10.0 => format!("{value:.2}"),
-        Some(value) if value < 100.0 => format!("{value:.1}"),
-        Some(value) => thousands(&format!("{value:.0}")),
-    }
-}
-
-/// Digits in groups of three.
-pub(crate) fn thousands(digits: &str) -> String {
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use bench::{Goal, Ratio, Spread};
 
     use super::*;
     use crate::protocol::Drained;
@@ -206,11 +154,5 @@ mod tests {
         );
         let failed = Waiters { outcome: Err("session lost".to_owned()), ..waiters };
         assert!(served(&failed).ends_with("were not served: session lost"));
-    }
-
-    #[test]
-    fn figures_have_three_digits_or_more_and_groups() {
-        let figures = [0.0, 1.234, 12.34, 123.4, 1_234.0, 1_234_567.0].map(|value| figure(Some(value)));
-        assert_eq!(figures, ["0.00", "1.23", "12.3", "123", "1 234", "1 234 567"]);
     }
 }

@@ -4,3 +4,4 @@
 
 mod compare;
 mod peers;
+mod service;

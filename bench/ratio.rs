@@ -1,0 +1,98 @@
+//! Figures that are judged: ratios of what was measured within the same repetition.
+
+/// A figure and what it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// What it is, in words.
+    pub name: String,
+    /// What it should be.
+    pub goal: Goal,
+    /// None when what it is made of was not measured.
+    pub spread: Option<Spread>,
+}
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+/// A figure over the repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Goal {
+    /// Whether a figure is what it should be, to the two decimals that are printed.
+    #[must_use]
+    pub fn is_met(self, figure: f64) -> bool {
+        let figure = (figure * 100.0).round() / 100.0;
+        match self {
+            Self::AtMost(limit) => figure <= limit,
+            Self::AtLeast(limit) => figure >= limit,
+        }
+    }
+}
+
+impl Spread {
+    /// Nothing of nothing.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let min = values.iter().copied().reduce(f64::min)?;
+        let max = values.iter().copied().reduce(f64::max)?;
+        Some(Self { median: median(values)?, min, max })
+    }
+}
+
+/// The middle value, or the mean of the middle two; nothing of nothing.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_goal_is_judged_by_the_figure_that_is_printed() {
+        assert!(Goal::AtMost(1.0).is_met(1.004));
+        assert!(!Goal::AtMost(1.0).is_met(1.006));
+        assert!(Goal::AtLeast(2.5).is_met(2.496));
+        assert!(!Goal::AtLeast(2.5).is_met(2.49));
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_lies_within_the_sample(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
+            let median = median(&values).unwrap();
+            prop_assert!(values.iter().any(|value| *value <= median));
+            prop_assert!(values.iter().any(|value| *value >= median));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The one error type of the program.
+
+use std::io;
+use std::path::PathBuf;
+
+use bench::{Exit, Interrupted, ProgramError};
+
+/// Why the program could not do what it was asked to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The user stopped the program.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// The service was not built.
+    #[error("{} is not there; run `cargo build --release -p demo-service`, or name another with --demo-service", .0.display())]
+    ServiceMissing(PathBuf),
+    /// A load generator was not installed.
+    #[error("{program} cannot be run; {remedy}")]
+    GeneratorMissing {
+        program: PathBuf,
+        remedy: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    /// A load generator did not do what it was told to, or said something else than it does.
+    #[error("{program} {what}:\n{said}")]
+    Generator { program: &'static str, what: &'static str, said: String },
+    /// A process of ours did not start.
+    #[error("{process} did not come up within {within:?}; its log ends with:\n{log}")]
+    Process { process: &'static str, within: std::time::Duration, log: String },
+    /// A throwaway server or a process failed.
+    #[error(transparent)]
+    Testbed(#[from] testbed::Error),
+    /// Postgres refused.
+    #[error("could not {action} in postgres")]
+    Postgres {
+        action: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The operating system refused something.
+    #[error("could not {action}")]
+    System {
+        action: &'static str,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: an operating-system error while doing `action`.
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+
+    /// For `map_err`: a statement that failed.
+    pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
+        move |source| Self::Postgres { action, source }
+    }
+}
+
+impl ProgramError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted(_) => Exit::Interrupted,
+            _ => Exit::Setup,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Measures the service beside what it is made of: its purchases beside the same statements sent by pgbench, its looks at the
+//! stock beside a handler of axum that looks at nothing. And counts whether what was measured was also ordered.
+//!
+//! [`run`] walks through the repetitions, [`stage`] has the servers and the processes, [`generators`] runs wrk and pgbench and
+//! reads what they say. [`bare`] is the handler. What the figures mean is decided without I/O, in [`results`].
+
+mod bare;
+mod cli;
+mod error;
+mod generators;
+mod results;
+mod run;
+mod stage;
+
+use std::process::ExitCode;
+
+use bench::{Again, Exit, Interrupt, run_program};
+use tokio::runtime::Runtime;
+
+use crate::cli::{Cli, Command};
+use crate::error::Error;
+
+fn main() -> ExitCode {
+    run_program(|cli: Cli| {
+        let runtime = Runtime::new().map_err(Error::system("start the runtime"))?;
+        match cli.command {
+            Some(Command::Bare) => {
+                runtime.block_on(bare::serve()).map(|()| Exit::Passed).map_err(Error::system("serve as the handler"))
+            }
+            None => {
+                let interrupt = Interrupt::install(Again::Exits);
+                let interrupt = interrupt.map_err(Error::system("install the handler for Ctrl-C"))?;
+                runtime.block_on(interrupt.or(run::run(&cli.settings)))
+            }
+        }
+    })
+}

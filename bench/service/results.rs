@@ -1,0 +1,177 @@
+//! What was measured in each repetition, and what it amounts to.
+
+use std::fmt::Write as _;
+
+use bench::markdown::{figure, ratios, spread, table};
+use bench::{Goal, Ratio, Spread, median};
+
+use crate::generators::Counted;
+
+/// At one number of connections, in one repetition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    /// The service.
+    pub(crate) service: Counted,
+    /// What it is compared with.
+    pub(crate) floor: Counted,
+}
+
+/// What was counted by a load generator, and what there is in the database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ledger {
+    /// What it was told was sold.
+    pub(crate) counted: i64,
+    /// What was ordered meanwhile.
+    pub(crate) ordered: i64,
+    /// How many purchases it may have left without waiting for the answer.
+    pub(crate) left: i64,
+}
+
+impl Ledger {
+    fn is_right(self) -> bool {
+        (self.counted..=self.counted + self.left).contains(&self.ordered)
+    }
+}
+
+/// Pairs at one number of connections, one a repetition.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) connections: u16,
+    pub(crate) pairs: Vec<Pair>,
+}
+
+impl Row {
+    fn median(&self, figure: impl Fn(&Pair) -> f64) -> Option<f64> {
+        median(&self.pairs.iter().map(figure).collect::<Vec<_>>())
+    }
+
+    fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.pairs.iter().map(|pair| pair.service.per_s / pair.floor.per_s).collect::<Vec<_>>())
+    }
+
+    fn cells(&self) -> [String; 5] {
+        let [middle, range] = spread(self.spread());
+        let floor = figure(self.median(|pair| pair.floor.per_s));
+        [self.connections.to_string(), floor, figure(self.median(|pair| pair.service.per_s)), middle, range]
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub(crate) struct Results {
+    /// Under which conditions, a sentence each.
+    pub(crate) conditions: Vec<String>,
+    pub(crate) purchases: Vec<Row>,
+    pub(crate) looks: Vec<Row>,
+    pub(crate) ledgers: Vec<Ledger>,
+}
+
+impl Results {
+    /// Whether everything that was counted was ordered, and nothing else.
+    pub(crate) fn is_right(&self) -> bool {
+        self.ledgers.iter().all(|ledger| ledger.is_right())
+    }
+
+    /// The report.
+    pub(crate) fn render(&self) -> String {
+        let mut text = "# The service side by side\n\n".to_owned();
+        for condition in &self.conditions {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "- {condition}");
+        }
+        text.push_str("\n## Purchases, a second\n\n");
+        let header = ["connections", "pgbench", "service, `pg-conditional`", "ratio", "min..max"];
+        table(&mut text, &header, 0, self.purchases.iter().map(Row::cells));
+        text.push_str("\n## Looks at the stock, a second\n\n");
+        let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
+        table(&mut text, &header, 0, self.looks.iter().map(Row::cells));
+        text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
+        let best = [
+            best("purchases ÷ pgbench", Goal::AtLeast(0.7), &self.purchases),
+            best("looks ÷ bare handler", Goal::AtLeast(0.5), &self.looks),
+        ];
+        ratios(&mut text, &best);
+        let _ = writeln!(text, "\n{}", self.audit());
+        text
+    }
+
+    fn audit(&self) -> String {
+        let (ledgers, wrong) = (self.ledgers.len(), self.ledgers.iter().filter(|ledger| !ledger.is_right()));
+        let wrong: Vec<_> = wrong.map(|Ledger { counted, ordered, .. }| format!("{counted} and {ordered}")).collect();
+        let (counted, ordered) = self
+            .ledgers
+            .iter()
+            .fold((0, 0), |(counted, ordered), ledger| (counted + ledger.counted, ordered + ledger.ordered));
+        if wrong.is_empty() {
+            format!(
+                "In each of {ledgers} measurements of purchases what was counted was ordered: {counted} counted, {ordered} \
+                 ordered, the difference being those whose buyers wrk took away before the answer."
+            )
+        } else {
+            format!(
+                "**In {} of {ledgers} measurements other numbers were counted and ordered: {}.**",
+                wrong.len(),
+                wrong.join(", ")
+            )
+        }
+    }
+}
+
+/// The ratio where the service does most.
+fn best(name: &str, goal: Goal, rows: &[Row]) -> Ratio {
+    let of_service = |row: &Row| row.median(|pair| pair.service.per_s).unwrap_or_default();
+    let best = rows.iter().max_by(|one, other| of_service(one).total_cmp(&of_service(other)));
+    let at =
+        best.map_or(String::new(), |row| format!(", at {} connections, where the service does most", row.connections));
+    Ratio { name: format!("{name}{at}"), goal, spread: best.and_then(Row::spread) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(connections: u16, pairs: &[(f64, f64)]) -> Row {
+        let counted = |per_s| Counted { per_s, total: 1 };
+        let pairs = pairs.iter().map(|&(service, floor)| Pair { service: counted(service), floor: counted(floor) });
+        Row { connections, pairs: pairs.collect() }
+    }
+
+    fn results(ledgers: &[(i64, i64, i64)]) -> Results {
+        Results {
+            conditions: vec!["2 cores".to_owned()],
+            purchases: vec![
+                row(1, &[(900.0, 1000.0), (900.0, 1000.0), (900.0, 1000.0)]),
+                row(2, &[(1500.0, 2000.0), (1400.0, 1000.0), (1600.0, 2000.0)]),
+            ],
+            looks: vec![row(64, &[(40.0, 100.0)])],
+            ledgers: ledgers.iter().map(|&(counted, ordered, left)| Ledger { counted, ordered, left }).collect(),
+        }
+    }
+
+    #[test]
+    fn ratios_are_those_where_the_service_does_most() {
+        let text = results(&[(10, 11, 1), (5, 5, 0)]).render();
+        for line in [
+            "- 2 cores",
+            "| 1 | 1 000 | 900 | 0.90 | 0.90..0.90 |",
+            "| 2 | 2 000 | 1 500 | 0.80 | 0.75..1.40 |",
+            "| purchases ÷ pgbench, at 2 connections, where the service does most | ≥ 0.7 | 0.80 | 0.75..1.40 | yes |",
+            "| looks ÷ bare handler, at 64 connections, where the service does most | ≥ 0.5 | 0.40 | 0.40..0.40 | no |",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("In each of 2 measurements of purchases"), "{text}");
+    }
+
+    #[test]
+    fn what_was_counted_must_have_been_ordered() {
+        assert!(results(&[(10, 10, 0), (10, 12, 2)]).is_right());
+        for wrong in [(10, 9, 2), (10, 13, 2), (10, 11, 0)] {
+            let results = results(&[(5, 5, 0), wrong]);
+            assert!(!results.is_right(), "{wrong:?}");
+            let expected =
+                format!("In 1 of 2 measurements other numbers were counted and ordered: {} and {}.", wrong.0, wrong.1);
+            assert!(results.render().contains(&expected), "{wrong:?}");
+        }
+    }
+}

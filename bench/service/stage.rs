@@ -1,0 +1,157 @@
+//! The throwaway servers, the service and the bare handler, each in a process of its own.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
+use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
+
+use crate::error::Error;
+
+/// The SKU that is sold and looked at.
+pub(crate) const GOODS_NO: i64 = 1;
+
+/// More than is sold in any run.
+const STOCK: i64 = 1_000_000_000;
+
+/// How long a process may take until it listens.
+const LISTENING_WITHIN: Duration = Duration::from_secs(30);
+
+/// The servers, and what is asked of them.
+pub(crate) struct Stage {
+    pub(crate) database_url: String,
+    zookeeper: String,
+    service: PathBuf,
+    database: PgConnection,
+    // Kept for as long as they are used.
+    _servers: (Postgres, ZooKeeper),
+}
+
+/// A process that serves HTTP until it is dropped.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    process: Process,
+}
+
+impl Served {
+    /// Stops it, and waits until it has done what it had begun.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Testbed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is stopped all the same, which blocks for a moment.
+    pub(crate) async fn stop(self) -> Result<(), Error> {
+        self.process.stop().await?;
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// Starts the servers, and a sale.
+    ///
+    /// # Errors
+    ///
+    /// Whatever does not come up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, whatever was started is stopped, which blocks for a moment.
+    pub(crate) async fn set(service: Option<&Path>) -> Result<Self, Error> {
+        let service = match service {
+            Some(service) => service.to_owned(),
+            None => env::current_exe().map_err(Error::system("find this program"))?.with_file_name("demo-service"),
+        };
+        if !service.is_file() {
+            return Err(Error::ServiceMissing(service));
+        }
+        let servers = tokio::try_join!(
+            Postgres::start(PostgresConfig::default()),
+            ZooKeeper::start(ZooKeeperConfig::default()),
+        )?;
+        let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
+        let database = PgConnection::connect(&database_url).await.map_err(Error::postgres("log in"))?;
+        let mut stage = Self { database_url, zookeeper, service, database, _servers: servers };
+        // It makes the tables.
+        stage.service(1).await?.stop().await?;
+        sqlx::query("insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)")
+            .bind(GOODS_NO)
+            .bind(STOCK)
+            .execute(&mut stage.database)
+            .await
+            .map_err(Error::postgres("put goods on sale"))?;
+        Ok(stage)
+    }
+
+    /// An instance of the service with so many connections to Postgres.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Process`], [`Error::Testbed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is stopped.
+    pub(crate) async fn service(&self, db_connections: u16) -> Result<Served, Error> {
+        let config = ProcessConfig::new(&self.service)
+            .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
+            .args(["--db-connections".to_owned(), db_connections.to_string()])
+            .env("DATABASE_URL", &self.database_url)
+            .env("ZOOKEEPER_CONNECT", &self.zookeeper);
+        serve("the service", config).await
+    }
+
+    /// The handler that looks at nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Process`], [`Error::Testbed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is stopped.
+    pub(crate) async fn bare(&self) -> Result<Served, Error> {
+        let program = env::current_exe().map_err(Error::system("find this program"))?;
+        serve("the bare handler", ProcessConfig::new(program).args(["bare"])).await
+    }
+
+    /// How many orders there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn orders(&mut self) -> Result<i64, Error> {
+        let orders = sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.database);
+        orders.await.map_err(Error::postgres("count the orders"))
+    }
+
+    /// What the database is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn version(&mut self) -> Result<String, Error> {
+        let version = sqlx::query_scalar("select current_setting('server_version')").fetch_one(&mut self.database);
+        version.await.map_err(Error::postgres("ask for the version"))
+    }
+}
+
+async fn serve(name: &'static str, config: ProcessConfig) -> Result<Served, Error> {
+    let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Lines, ..config })?;
+    let line = process.line(LISTENING_WITHIN).await?;
+    match line.as_deref().and_then(|line| line.strip_prefix("listening on ")) {
+        Some(url) => Ok(Served { url: url.to_owned(), process }),
+        None => Err(Error::Process { process: name, within: LISTENING_WITHIN, log: process.log_tail() }),
+    }
+}

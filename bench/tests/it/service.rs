@@ -1,0 +1,53 @@
+//! `bench-service` as its user meets it, with wrk, pgbench and real servers.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program of the service, which the tests of the whole workspace build beside this package's.
+fn demo_service() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_bench-service")).with_file_name("demo-service")
+}
+
+fn bench_service(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-service"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    // Like /tmp: the server under an account of its own makes and removes its folder in it.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4"]);
+    let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = String::from_utf8(output.stdout).unwrap();
+    let figures = |beginning: &str| {
+        let row = report.lines().find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{report}"));
+        let cells = row.split('|').skip(2).map(|cell| cell.replace(' ', ""));
+        cells.take(3).map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()
+    };
+    for beginning in ["| 1 |", "| 2 |", "| 4 |"] {
+        let [floor, service, ratio] = figures(beginning)[..] else { panic!("{report}") };
+        assert!(floor > 1.0 && service > 1.0, "{report}");
+        assert!((ratio - service / floor).abs() < 0.02 * ratio.max(1.0), "{report}");
+    }
+    assert!(report.contains("In each of 4 measurements of purchases what was counted was ordered"), "{report}");
+    assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left");
+}
+
+#[test]
+fn what_it_needs_and_does_not_find_is_named() {
+    let output = bench_service(&["--demo-service", "/no/such/program"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("/no/such/program is not there; run `cargo build"), "{}", stderr(&output));
+    let output = bench_service(&["--reps", "none"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, ValueEnum};
-use zk_recipes::{Acl, Auth, Permissions, SessionConfig, validate_path};
+use zk_recipes::{Acl, Auth, Permissions, SessionConfig, Tls, validate_path};
 
 use crate::error::Error;
 use crate::recipe::Recipe;
@@ -108,6 +108,15 @@ pub(crate) struct Cli {
     /// File with USER:PASSWORD, instead of ZK_LOCK_AUTH in the environment
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
+    /// PEM file of the authority that issued the certificates of the servers; all of them are spoken to by TLS
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// PEM file with the certificate that proves to the servers who this is
+    #[arg(long, value_name = "FILE", requires_all = ["ca", "key"])]
+    cert: Option<PathBuf>,
+    /// PEM file with the private key of --cert
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Tell on standard error how long was waited and held, and the fencing token
     #[arg(short, long, conflicts_with = "list")]
     verbose: bool,
@@ -172,11 +181,11 @@ impl Cli {
         self.verbose
     }
 
-    /// Checks the path and reads the credentials; `variable` reads the environment.
+    /// Checks the path and reads the credentials and certificates; `variable` reads the environment.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the path can name no lock, and that or [`Error::Credentials`] when the credentials are not
-    /// there, or not as they must be.
+    /// [`Error::Usage`] when the path can name no lock, that or [`Error::Credentials`] when the credentials are not there, or
+    /// not as they must be, and [`Error::Pem`] when a certificate or key is not there.
     pub(crate) fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Task, Error> {
         for path in self.path.iter().chain(&self.list) {
             validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
@@ -188,10 +197,12 @@ impl Cli {
                 _ => None,
             },
         };
-        let server = ServerSettings {
-            connect_string: self.zookeeper,
-            session: session_config(self.session_timeout, self.connect_timeout, auth),
+        let tls = match &self.ca {
+            Some(authority) => Some(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?),
+            None => None,
         };
+        let session = session_config(self.session_timeout, self.connect_timeout, auth);
+        let server = ServerSettings { connect_string: self.zookeeper, session: SessionConfig { tls, ..session } };
         Ok(match (self.list, self.path) {
             (Some(path), _) => Task::List(ListSettings { server, path, json: self.json }),
             (None, Some(path)) => Task::Run(RunSettings {
@@ -215,6 +226,15 @@ fn session_config(timeout: Duration, connect_within: Duration, auth: Option<Auth
         None => Acl::open(),
     };
     SessionConfig { timeout, connect_within, auth: auth.into_iter().collect(), acl, ..SessionConfig::default() }
+}
+
+fn tls(authority: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Error> {
+    let read = |file: &Path| fs::read_to_string(file).map_err(|source| Error::Pem { file: file.to_owned(), source });
+    let tls = Tls::trusting(read(authority)?);
+    match identity {
+        Some((certificate, key)) => Ok(tls.with_identity(read(certificate)?, read(key)?)),
+        None => Ok(tls),
+    }
 }
 
 fn auth_in(file: &Path) -> Result<Auth, Error> {
@@ -309,6 +329,8 @@ mod tests {
             (with_place(&["--json", "ls"]), "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--recipe", "read"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "ls"], "--path"),
+            (with_place(&["--ca", "ca.pem", "--cert", "me.pem", "ls"]), "--key"),
+            (with_place(&["--cert", "me.pem", "--key", "me.key", "ls"]), "--ca"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/locks/a", "ls"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "", "--list", "/locks/a"], "a value is required"),
         ] {

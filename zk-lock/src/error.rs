@@ -38,6 +38,18 @@ pub(crate) enum Error {
         #[source]
         source: io::Error,
     },
+    /// A certificate or a key cannot be read.
+    #[error("cannot read {file}, make it readable or name another with --ca, --cert or --key")]
+    Pem {
+        file: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The server did not prove who it is, or was not content with who we are.
+    #[error(
+        "cannot open an encrypted ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT), --ca, --cert and --key"
+    )]
+    Tls(#[source] LockError),
     /// No session could be had.
     #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT)")]
     Connect(#[source] LockError),
@@ -106,6 +118,8 @@ impl Error {
             LockError::InvalidConnectString { .. } => {
                 Self::Usage(format!("{source}, with --zookeeper (ZOOKEEPER_CONNECT)"))
             }
+            LockError::InvalidTls { .. } => Self::Usage(format!("{source}, with --ca, --cert and --key")),
+            LockError::TlsRefused { .. } => Self::Tls(source),
             source => Self::Connect(source),
         }
     }
@@ -124,8 +138,8 @@ impl Error {
     /// What the program exits with because of this error.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Credentials { .. } => EXIT_USAGE,
-            Self::Connect(_) | Self::Refused { .. } | Self::PlaceLost { .. } | Self::NoAnswer { .. } => {
+            Self::Usage(_) | Self::Credentials { .. } | Self::Pem { .. } => EXIT_USAGE,
+            Self::Connect(_) | Self::Tls(_) | Self::Refused { .. } | Self::PlaceLost { .. } | Self::NoAnswer { .. } => {
                 EXIT_UNAVAILABLE
             }
             Self::NotHad { .. } | Self::Taken { .. } => EXIT_NOT_HAD,

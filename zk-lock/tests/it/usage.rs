@@ -19,6 +19,8 @@ async fn a_wrong_command_line_is_status_64_and_runs_nothing() {
         (&["--path", "/", "true"], "the root cannot be a lock"),
         (&["--list", "locks"], "must start with /"),
         (&["--auth-file", "/no/such/file", "--path", PATH, "true"], "/no/such/file"),
+        (&["--ca", "/no/such/ca.pem", "--path", PATH, "true"], "cannot read /no/such/ca.pem"),
+        (&["--ca", "/dev/null", "--path", PATH, "true"], "cannot use the authority for TLS"),
     ] {
         let finished = lab.start(args.iter().copied()).finish().await;
         finished.assert_status(64);

@@ -23,7 +23,7 @@ use crate::stock::{Goods, GoodsNo, Outcome};
 use crate::strategy::registry::{Entry, STRATEGIES};
 use crate::strategy::section::bounded;
 use crate::strategy::{Call, Context, DeductionStrategy, Ended, zookeeper};
-use crate::telemetry::{Levels, Metrics};
+use crate::telemetry::{Levels, Metrics, warn_of_database_outage};
 
 /// How long instances that start together wait for each other's migration.
 pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
@@ -293,9 +293,8 @@ fn log(result: &Result<Outcome, Failure>) {
         | Failure::Overtaken { .. }
         | Failure::ClientGone
         | Failure::ShuttingDown => debug!(%failure, "a deduction was refused"),
-        Failure::HoldLost(_) | Failure::Fenced | Failure::DatabaseUnavailable(_) | Failure::OutcomeUnknown(_) => {
-            warn!(%failure, "a deduction failed");
-        }
+        Failure::DatabaseUnavailable(_) => warn_of_database_outage(failure),
+        Failure::HoldLost(_) | Failure::Fenced | Failure::OutcomeUnknown(_) => warn!(%failure, "a deduction failed"),
         Failure::Database(_) => error!(%failure, "a deduction failed"),
     }
 }

@@ -132,7 +132,7 @@ Environment:
   RUST_LOG          what is logged, for instance info,demo_service=debug
 
 Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the service cannot start, 64 for a wrong
-command line.";
+command line; 130 or 143 when it was told to stop a second time, and did so at once.";
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

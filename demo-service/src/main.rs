@@ -6,6 +6,7 @@ use demo_service::config::{Config, EXIT_USAGE};
 use demo_service::error::SetupError;
 use demo_service::telemetry::start_logging;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::warn;
 
 /// Exit status when the service cannot start.
 const EXIT_SETUP: u8 = 3;
@@ -31,14 +32,37 @@ async fn main() -> ExitCode {
 
 async fn run(config: Config) -> Result<(), SetupError> {
     start_logging(config.log_format)?;
-    let interrupt = signal(SignalKind::interrupt()).map_err(SetupError::Signals)?;
-    let terminate = signal(SignalKind::terminate()).map_err(SetupError::Signals)?;
-    demo_service::run(config, either(interrupt, terminate)).await
+    let mut stops = Stops {
+        interrupt: signal(SignalKind::interrupt()).map_err(SetupError::Signals)?,
+        terminate: signal(SignalKind::terminate()).map_err(SetupError::Signals)?,
+    };
+    let shutdown = async move {
+        stops.next().await;
+        // Whoever asks twice does not want to wait.
+        tokio::spawn(async move {
+            let status = stops.next().await;
+            warn!(
+                "told to stop again: what has begun is cut off, and ZooKeeper frees its locks when the sessions expire"
+            );
+            std::process::exit(status);
+        });
+    };
+    demo_service::run(config, shutdown).await
 }
 
-async fn either(mut one: Signal, mut other: Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
+/// The signals that ask for an end.
+struct Stops {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stops {
+    /// Waits for the next one, and returns the exit status of a program that it ends.
+    async fn next(&mut self) -> i32 {
+        let kind = tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+        };
+        128 + kind.as_raw_value()
     }
 }

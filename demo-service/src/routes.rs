@@ -24,6 +24,7 @@ use crate::error::{Failure, Progress};
 use crate::problem::{Problem, kind};
 use crate::stock::{GoodsNo, InvalidGoodsNo, Outcome};
 use crate::strategy::registry::Entry;
+use crate::telemetry::warn_of_database_outage;
 
 /// The `{goods_no}` of a path.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +118,10 @@ fn answer_problem(outcome: Outcome) -> Problem {
 /// The answer to a database error outside of a deduction. Logged here, as nothing else sees it.
 fn database_problem(error: sqlx::Error) -> Problem {
     let failure = Failure::of_database(error, Progress::Open);
-    tracing::warn!(%failure, "a request failed");
+    match failure {
+        Failure::DatabaseUnavailable(_) => warn_of_database_outage(&failure),
+        _ => tracing::error!(%failure, "a request failed"),
+    }
     failure.into()
 }
 

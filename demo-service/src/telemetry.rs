@@ -2,16 +2,20 @@
 
 mod locks;
 mod metrics;
+mod seldom;
 
 pub use locks::LockMetrics;
 pub use metrics::{Levels, Metrics, Outcomes};
 
 use std::io::IsTerminal;
+use std::time::Instant;
 
+use tracing::{debug, warn};
 use tracing_subscriber::EnvFilter;
 
+use self::seldom::Seldom;
 use crate::config::LogFormat;
-use crate::error::SetupError;
+use crate::error::{Failure, SetupError};
 
 /// What is logged when `RUST_LOG` does not say. The libraries below have a line for every one of maybe a thousand
 /// sessions, and for every statement that waits for a row, which is what this service is about.
@@ -33,4 +37,15 @@ pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
         LogFormat::Json => subscriber.json().flatten_event(true).try_init().ok(),
     };
     Ok(())
+}
+
+/// Warns that the database is away, for all requests that meet that within some seconds once.
+pub fn warn_of_database_outage(failure: &Failure) {
+    // The log is that of the process, too.
+    static TOLD: Seldom = Seldom::new();
+    match TOLD.ask(Instant::now()) {
+        Some(0) => warn!(%failure, "a request failed"),
+        Some(untold) => warn!(%failure, untold, "requests fail"),
+        None => debug!(%failure, "a request failed"),
+    }
 }

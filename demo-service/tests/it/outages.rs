@@ -5,10 +5,11 @@ use std::time::Duration;
 use demo_service::sessions::{SessionCounts, SessionPool};
 use demo_service::strategy::registry::{Guard, STRATEGIES};
 use sqlx::Executor;
-use testbed::{Postgres, PostgresConfig, TestChroot, ZooKeeper, ZooKeeperConfig};
+use testbed::{Postgres, PostgresConfig, StopSignal, TestChroot, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::SessionConfig;
 
 use crate::lab::{Lab, wait_until};
+use crate::program::Program;
 
 #[tokio::test]
 async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
@@ -53,6 +54,21 @@ async fn without_postgres_nothing_is_sold_and_the_service_says_so() {
     let readiness = instance.get("/readyz").await;
     readiness.assert_problem(503, "not-ready");
     assert_eq!(readiness.body["detail"], "no answer from Postgres");
+}
+
+#[tokio::test]
+async fn an_outage_of_postgres_is_logged_and_not_once_for_every_request() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let lab = Lab::on_postgres(postgres.url("postgres")).await;
+    let times = ["--lock-wait", "200ms", "--db-timeout", "300ms"];
+    let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
+    program.reset(1, 5).await.assert_ok();
+    drop(postgres);
+    for _ in 0..5 {
+        program.buy(1, "pg-conditional").await.assert_problem(503, "database-unavailable");
+    }
+    let log = program.process.log_tail();
+    assert_eq!(log.matches("a request failed").count(), 1, "{log}");
 }
 
 #[tokio::test]

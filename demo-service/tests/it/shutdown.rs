@@ -1,7 +1,11 @@
 //! Told to stop, the service finishes what it has begun and leaves nothing behind.
 
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
 use sqlx::{Connection, Executor};
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -119,4 +123,30 @@ async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun()
         lab.wait_for_queue("zk-handoff", 3, 0).await;
         held.release().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
+    let lab = Lab::new().await;
+    let mut program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
+    program.reset(1, 5).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let mut row = connection.begin().await.unwrap();
+    row.execute("select from goods for update").await.unwrap();
+    let buyer = tokio::spawn(program.request(Method::GET, "/goods-stock/1").send());
+    lab.wait_for_lock().await;
+
+    let pid = Pid::from_raw(program.process.pid());
+    let tell = || kill(pid, Signal::SIGTERM).unwrap();
+    tell();
+    wait_until(async || TcpStream::connect(program.address).await.is_err()).await;
+    assert!(program.process.try_wait().unwrap().is_none(), "it finishes what has begun");
+    tell();
+    // What is given for an exit status of 143.
+    let signal = program.process.wait().await.unwrap().signal();
+    assert_eq!(signal, Some(Signal::SIGTERM as i32), "{}", program.process.log_tail());
+    assert!(buyer.await.unwrap().is_err(), "nobody answers");
+    row.rollback().await.unwrap();
+    lab.wait_for_queue("zk-mutex", 1, 0).await;
+    assert_eq!(lab.units_ordered(1, 1).await, 0);
 }

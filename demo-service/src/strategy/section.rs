@@ -244,10 +244,15 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Whether the locks of the database are what guards the deduction.
+    fn is_guarded_by_database(&self) -> bool {
+        matches!(self.exclusion, Exclusion::FromRead | Exclusion::FromWrite)
+    }
+
     /// Whether others had the locks of the database for too long, where those are what guards the deduction.
     fn is_lock_timeout(&self, error: &sqlx::Error) -> bool {
         let code = error.as_database_error().and_then(|refusal| refusal.code());
-        self.exclusion == Exclusion::FromRead && code.as_deref() == Some("55P03")
+        self.is_guarded_by_database() && code.as_deref() == Some("55P03")
     }
 }
 
@@ -268,16 +273,35 @@ impl<'a> Section<'a> {
     }
 
     async fn begin(&self) -> Result<SaleTransaction, Stop> {
-        // Where the database's locks are what guards the deduction, they are waited for as any other lock is.
-        let lock_wait = (self.exclusion == Exclusion::FromRead).then(|| self.context.lock_wait_left(self.call));
-        let begin = self.context.store.begin(self.access.isolation(), lock_wait.map(|wait| (self.wait_tag, wait)));
+        let wait = if self.is_guarded_by_database() {
+            // As for any other lock.
+            Some(self.context.lock_wait_left(self.call))
+        } else if self.purchase.key.is_some() || self.access == Access::Conditional {
+            Some(self.context.db_timeout.saturating_sub(self.call.began.elapsed()))
+        } else {
+            None
+        };
+        let begin = self.context.store.begin(self.access.isolation(), wait.map(|wait| (self.wait_tag, wait)));
         let mut transaction = self.call.wait(begin).await??;
         if let Some(key) = &self.purchase.key
-            && !self.call.wait(transaction.remember(key, &self.purchase.cart)).await??
+            && !self.unless_gone(transaction.remember(key, &self.purchase.cart)).await?
         {
             return Err(Stop::Ended(Outcome::Repeated));
         }
         Ok(transaction)
+    }
+
+    /// Waits for a statement that waits for others, for as long as the client does. Its transaction must have the
+    /// [`WaitTag`].
+    async fn unless_gone<T>(&self, statement: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Stop> {
+        let had = self.call.wait(statement).await;
+        if had.is_err() {
+            // The statement would wait on, and keep its connection from others, for what nobody wants.
+            if let Err(error) = self.context.store.interrupt(self.wait_tag).await {
+                debug!(%error, "a wait in the database could not be ended, its own time will end it");
+            }
+        }
+        Ok(had??)
     }
 
     async fn raise_fences(&self, lines: &[Line]) -> Result<Vec<Option<Level>>, Stop> {
@@ -296,28 +320,18 @@ impl<'a> Section<'a> {
             let mut levels = Vec::with_capacity(lines.len());
             if self.access == Access::AdvisoryLock {
                 for line in lines {
-                    self.call.wait(transaction.lock_advisory(line.goods_no)).await??;
+                    self.unless_gone(transaction.lock_advisory(line.goods_no)).await?;
                 }
             }
             for line in lines {
                 levels.push(match self.access {
-                    Access::RowLock => self.call.wait(transaction.read_for_update(line.goods_no)).await??,
+                    Access::RowLock => self.unless_gone(transaction.read_for_update(line.goods_no)).await?,
                     _ => transaction.read(line.goods_no).await?,
                 });
             }
             Ok(levels)
         };
-        if self.exclusion != Exclusion::FromRead {
-            return rows.await;
-        }
-        let had = self.context.metrics.waiting(rows).await;
-        if matches!(had, Err(Stop::ClientGone)) {
-            // The statement would wait on, and keep its connection from others, for a lock that nobody wants.
-            if let Err(error) = self.context.store.interrupt(self.wait_tag).await {
-                debug!(%error, "a wait for a lock of the database could not be ended, its own time will end it");
-            }
-        }
-        had
+        if self.exclusion == Exclusion::FromRead { self.context.metrics.waiting(rows).await } else { rows.await }
     }
 
     /// What is sold of each line, before it is written.
@@ -362,7 +376,7 @@ impl<'a> Section<'a> {
                 transaction.overwrite_version(goods_no, version, remaining).await?
             }
             Access::Conditional => {
-                let taken = self.call.wait(transaction.take_if_enough(goods_no, sale, line.quantity)).await??;
+                let taken = self.unless_gone(transaction.take_if_enough(goods_no, sale, line.quantity)).await?;
                 sold.remaining = taken;
                 taken.is_some()
             }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::Method;
+use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -103,10 +104,20 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
         instance.reset(goods_no, 5).await.assert_ok();
     }
     let mut connection = lab.connect().await;
-    for (lock, strategy) in (1..).zip(["pg-row-lock", "pg-advisory"]) {
+    let waits =
+        [("pg-row-lock", None), ("pg-advisory", None), ("pg-conditional", None), ("pg-serializable", Some("a-key"))];
+    for (wait, (strategy, key)) in (1..).zip(waits) {
         let mut held = lock_row(&mut connection).await;
         held.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
-        let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(1, strategy)).collect();
+        held.execute("insert into idempotency_keys (key, cart) values ('a-key', '[]')").await.unwrap();
+        let buy = || match key {
+            None => instance.request(Method::GET, &format!("/goods-stock/1?strategy={strategy}")),
+            Some(key) => {
+                let order = instance.request(Method::POST, &format!("/goods/1/orders?strategy={strategy}"));
+                order.header("idempotency-key", key).json(&json!({ "quantity": 1 }))
+            }
+        };
+        let buyers: Vec<_> = (0..3).map(|_| tokio::spawn(buy().send())).collect();
         wait_until(async || lab.lock_waits().await == 2).await;
         wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(3.0)).await;
         instance.get("/readyz").await.assert_ok();
@@ -117,7 +128,7 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
         instance.buy(2, strategy).await.assert_ok();
         assert!(lab.service_connections().await <= 3, "the pool, and the one aside");
         held.rollback().await.unwrap();
-        assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (0, lock));
+        assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (0, wait));
     }
 }
 
@@ -154,6 +165,7 @@ async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
     let mut connection = lab.connect().await;
     let row = lock_row(&mut connection).await;
     instance.buy(1, "pg-row-lock").await.assert_problem(503, "lock-timeout");
+    instance.buy(1, "pg-conditional").await.assert_problem(503, "lock-timeout");
     row.rollback().await.unwrap();
     let mut other = connection.begin().await.unwrap();
     other.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
@@ -239,7 +251,7 @@ async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
     instance.reset(1, 5).await.assert_ok();
     let mut connection = lab.connect().await;
     let row = lock_row(&mut connection).await;
-    instance.buy(1, "pg-conditional").await.assert_problem(503, "database-unavailable");
+    instance.buy(1, "unguarded").await.assert_problem(503, "database-unavailable");
     instance.reset(1, 9).await.assert_problem(503, "database-unavailable");
     row.rollback().await.unwrap();
     instance.buy(1, "pg-conditional").await.assert_ok();

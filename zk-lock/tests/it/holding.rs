@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Lab, PATH, Running, is_gone};
+use crate::support::{Lab, PATH, Running, is_gone, until};
 
 /// Increments a file in two steps, and fails when somebody else is at it.
 const INCREMENT: &str = "mkdir busy || exit 9; n=$(cat n); sleep 0.01; echo $((n + 1)) >n; rmdir busy";
@@ -95,6 +95,8 @@ async fn the_lock_is_free_when_the_program_has_ended_whatever_runs_in_the_backgr
     let background = lab.pid_in("pid").await;
     assert!(!is_gone(background), "it goes on");
     fs::write(lab.file("go"), "").unwrap();
+    // With the folder, the file would go, too, and what waits for it would wait for ever.
+    until("the background has ended", async || is_gone(background)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,9 +2,7 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
-use axum::middleware::Next;
-use axum::response::Response;
-use tracing::{Span, info_span};
+use tracing::{Instrument, Span, info_span};
 
 /// The header with the id, in requests and in answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -39,18 +37,31 @@ fn is_usable(id: &[u8]) -> bool {
     (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Lets whoever answers the request know its id.
-pub async fn remember(request: Request, next: Next) -> Response {
-    match request.headers().get(REQUEST_ID).cloned() {
-        Some(id) => CURRENT.scope(id, next.run(request)).await,
-        None => next.run(request).await,
-    }
+/// What a request is known by while it is answered.
+pub struct Identity {
+    id: Option<HeaderValue>,
+    span: Span,
 }
 
-/// What is logged about a request has its id.
-pub fn span<B>(request: &axum::http::Request<B>) -> Span {
-    let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    info_span!("request", id, method = %request.method(), uri = %request.uri())
+impl Identity {
+    /// That of a request which has its id already.
+    pub fn of(request: &Request) -> Self {
+        let id = request.headers().get(REQUEST_ID).cloned();
+        let shown = id.as_ref().and_then(|id| id.to_str().ok());
+        let span = info_span!("request", id = shown, method = %request.method(), uri = %request.uri());
+        Self { id, span }
+    }
+
+    /// Lets whoever answers the request know its id, and what is logged meanwhile say it.
+    ///
+    /// # Cancel safety
+    /// That of the answer.
+    pub async fn around<T>(self, answer: impl Future<Output = T>) -> T {
+        match self.id {
+            Some(id) => CURRENT.scope(id, answer).instrument(self.span).await,
+            None => answer.instrument(self.span).await,
+        }
+    }
 }
 
 fn urn(id: &[u8]) -> String {

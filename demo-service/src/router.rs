@@ -6,22 +6,23 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use futures_util::FutureExt;
+use tokio::time::timeout;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 use tower_http::timeout::RequestBodyTimeoutLayer;
-use tower_http::trace::TraceLayer;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::openapi;
 use crate::problem::{self, Problem, kind};
-use crate::request_id::{self, REQUEST_ID};
+use crate::request_id::{self, Identity, REQUEST_ID};
 use crate::routes::contract::{self, Contract};
 use crate::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
 
@@ -49,14 +50,12 @@ fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
     let layers = ServiceBuilder::new()
         .map_request(request_id::forget_unusable)
         .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
-        .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(()))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        .layer(from_fn(request_id::remember))
         .map_response(forbid_caching)
-        .layer(map_response(problem::of_any_refusal))
+        .layer(from_fn_with_state(within, answer_in_time))
+        .and_then(|response| problem::of_any_refusal(response).map(Ok))
         .map_response(IntoResponse::into_response)
         .layer(CatchPanicLayer::custom(Problem::of_panic))
-        .layer(from_fn_with_state(within, answer_in_time))
         .layer(RequestBodyTimeoutLayer::new(BODY_PAUSE_MAX))
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
         .layer(Extension(contract));
@@ -103,15 +102,19 @@ async fn take_slot(State(app): State<Arc<App>>, mut request: Request, next: Next
     response
 }
 
+/// Lets whoever answers know the id of the request, and waits for so long.
 async fn answer_in_time(State(within): State<Duration>, request: Request, next: Next) -> Response {
-    let answered = tokio::time::timeout(within, next.run(request)).await;
-    answered.unwrap_or_else(|_| {
-        let detail = format!(
-            "no answer within {within:?} of the request: what it asked for may have been done or not, and may be done \
-             yet; do not repeat it before looking"
-        );
-        Problem::new(&kind::REQUEST_TIMEOUT, detail).into_response()
-    })
+    let identity = Identity::of(&request);
+    let answered = async { timeout(within, next.run(request)).await.unwrap_or_else(|_| late(within)) };
+    identity.around(answered).await
+}
+
+fn late(within: Duration) -> Response {
+    let detail = format!(
+        "no answer within {within:?} of the request: what it asked for may have been done or not, and may be done yet; do \
+         not repeat it before looking"
+    );
+    Problem::new(&kind::REQUEST_TIMEOUT, detail).into_response()
 }
 
 /// No answer of this service may be used twice, least of all a purchase by GET.

@@ -49,7 +49,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         let (reads, turn) = (Arc::clone(self), Arc::clone(&readers.turn));
         let in_turn = async move {
             let _turn = turn.lock_owned().await;
-            // Whoever was heard by now comes along; under load that is half as many again.
+            // Whoever was heard by now comes along.
             yield_now().await;
             if let Some(readers) = reads.0.lock().get_mut(&key) {
                 readers.next = None;

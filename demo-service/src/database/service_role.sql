@@ -21,6 +21,7 @@ begin
         insert (goods_no, sale, stock_initial, on_hand),
         update (sale, stock_initial, on_hand, version, fence, fence_handover)
         on goods to seckill_service;
+    grant select, insert, update (on_hand_final) on sales to seckill_service;
     grant select, insert (strategy, instance, idempotency_key) on orders to seckill_service;
     grant select, insert on order_lines to seckill_service;
     grant select, insert (key, cart), update (sold_out) on idempotency_keys to seckill_service;

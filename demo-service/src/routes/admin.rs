@@ -63,7 +63,8 @@ pub struct NewSale {
     operation_id = "startSale",
     tag = "administration",
     summary = "Start the next sale of a SKU",
-    description = "The SKU is created if it is new. Orders of earlier sales stay.",
+    description = "The SKU is created if it is new. Orders of earlier sales stay, and so does what each sale began with and \
+                   what was left of it: the database keeps a ledger.",
     params(GoodsNoInPath),
     request_body = NewSale,
     responses(Reset, Restarting),

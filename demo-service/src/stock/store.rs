@@ -2,6 +2,7 @@
 //!
 //! Callers compose the statements; none of them decides anything.
 
+mod sales;
 mod shared_reads;
 mod transaction;
 
@@ -14,7 +15,7 @@ use sqlx::{AssertSqlSafe, Connection, PgPool, SqlSafeStr, Transaction};
 
 use self::shared_reads::SharedReads;
 pub use self::transaction::{Isolation, NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
-use super::{Goods, GoodsNo, Level, Order, OrderLine, Stock, Token};
+use super::{Goods, GoodsNo, Level, Order, OrderLine, Token};
 use crate::purchase::{Cart, IdempotencyKey};
 
 /// An idle connection older than this is probed before it is used again. Probing every time would add a round trip to
@@ -139,32 +140,6 @@ impl Store {
     pub async fn look(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Arc<sqlx::Error>> {
         let pool = self.pool.clone();
         self.looks.read(goods_no, async move { goods(&pool, goods_no).await.map_err(Arc::new) }).await
-    }
-
-    /// Starts the next sale of a SKU with `stock` units, and creates the SKU if it is new. Orders are never deleted.
-    ///
-    /// The fence begins anew: who read the sale before cannot write to this one anyway, and the tokens of a lock service
-    /// that was set up anew are lower than those of the one before.
-    ///
-    /// # Errors
-    /// Whatever the driver says. After a lost connection the sale may have started or not; starting one more is
-    /// harmless.
-    ///
-    /// # Cancel safety
-    /// Dropped, the sale may have started or not.
-    pub async fn start_sale(&self, goods_no: GoodsNo, stock: Stock) -> Result<Goods, sqlx::Error> {
-        let row = sqlx::query!(
-            "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)
-             on conflict (goods_no) do update
-             set sale = goods.sale + 1, stock_initial = excluded.stock_initial, on_hand = excluded.on_hand,
-                 version = goods.version + 1, fence = 0, fence_handover = 0
-             returning sale, stock_initial, on_hand",
-            goods_no.get(),
-            stock.get(),
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand })
     }
 
     /// Begins a transaction. Where `wait` is given, its statements wait for a lock for so long at most, each of them, and

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sqlx::types::Json;
-use sqlx::{Postgres, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::purchase::{Cart, IdempotencyKey};
 use crate::stock::{GoodsNo, Level, OrderLine, Quantity, Token};
@@ -97,6 +97,11 @@ pub(super) fn cart_json(cart: &Cart) -> Json<Vec<(i64, i64)>> {
 impl SaleTransaction {
     pub(super) fn new(inner: Transaction<'static, Postgres>) -> Self {
         Self { inner }
+    }
+
+    /// Where its statements go.
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.inner
     }
 
     /// Notes what is asked for under a key, and returns whether nobody had asked under it before. Waits for a transaction

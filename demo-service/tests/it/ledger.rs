@@ -1,0 +1,141 @@
+//! The ledger of sales, by which each can be audited when it is over.
+
+use futures_util::future::join_all;
+use sqlx::Executor;
+use sqlx::migrate::Migrator;
+
+use crate::lab::{Instance, Lab, wait_until};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+
+/// A row of the ledger, and what the orders of the sale took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+struct Sale {
+    sale: i64,
+    stock_initial: i64,
+    on_hand_final: Option<i64>,
+    ordered: i64,
+    is_time_known: bool,
+}
+
+async fn ledger(lab: &Lab, goods_no: i64) -> Vec<Sale> {
+    let sql = "select sale, stock_initial, on_hand_final, started_at is not null as is_time_known,
+                   (select coalesce(sum(quantity), 0)::bigint from order_lines as line
+                    where line.goods_no = sales.goods_no and line.sale = sales.sale) as ordered
+               from sales where goods_no = $1 order by sale";
+    sqlx::query_as(sql).bind(goods_no).fetch_all(&mut lab.connect().await).await.unwrap()
+}
+
+fn over(sale: i64, stock_initial: i64, on_hand_final: i64) -> Sale {
+    let ordered = stock_initial - on_hand_final;
+    Sale { sale, stock_initial, on_hand_final: Some(on_hand_final), ordered, is_time_known: true }
+}
+
+fn on(sale: i64, stock_initial: i64) -> Sale {
+    Sale { sale, stock_initial, on_hand_final: None, ordered: 0, is_time_known: true }
+}
+
+#[tokio::test]
+async fn a_sale_is_noted_with_what_it_began_with_and_when_it_is_over_with_what_was_left() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.reset(1, 3).await.assert_ok();
+    assert_eq!(ledger(&lab, 1).await, [on(1, 3)]);
+    instance.buy(1, "zk-mutex").await.assert_ok();
+    instance.reset(1, 0).await.assert_ok();
+    assert_eq!(ledger(&lab, 1).await, [over(1, 3, 2), on(2, 0)]);
+    instance.reset(1, 7).await.assert_ok();
+    instance.reset(2, 5).await.assert_ok();
+    assert_eq!(ledger(&lab, 1).await, [over(1, 3, 2), over(2, 0, 0), on(3, 7)]);
+    assert_eq!(ledger(&lab, 2).await, [on(1, 5)]);
+    let sql = "select bool_and(is_later) from (
+                   select started_at > lag(started_at) over (order by sale) as is_later from sales where goods_no = 1
+               ) as sale";
+    let is_ordered: bool = sqlx::query_scalar(sql).fetch_one(&mut lab.connect().await).await.unwrap();
+    assert!(is_ordered, "later sales started later");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_that_are_started_at_once_start_one_after_the_other() {
+    let lab = Lab::new().await;
+    let instances = [lab.start(&[]).await, lab.start(&[]).await];
+    // The SKU is new to the first of them, whichever that is.
+    let started = (1..=24).map(|stock| instances[stock % 2].reset(1, i64::try_from(stock).unwrap()));
+    let mut answers = join_all(started).await;
+    answers.iter().for_each(|answer| answer.assert_ok());
+    answers.sort_by_key(|answer| answer.body["sale"].as_i64());
+    let mut expected: Vec<_> = (1..)
+        .zip(&answers)
+        .map(|(sale, answer)| {
+            assert_eq!(answer.body["sale"], sale);
+            let stock = answer.body["stock_initial"].as_i64().unwrap();
+            over(sale, stock, stock)
+        })
+        .collect();
+    let last = expected.pop().unwrap();
+    expected.push(on(24, last.stock_initial));
+    assert_eq!(ledger(&lab, 1).await, expected);
+    assert_eq!(instances[0].get("/goods/1").await.body, answers[23].body);
+}
+
+/// Goal: every sale that is over adds up, whatever was under way when it ended. Method: buyers of many strategies buy one
+/// SKU each while its sales end under them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_ended_under_its_buyers_adds_up() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--hold", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"]).await;
+    let strategies = ["zk-cohort-fenced", "zk-semaphore", "pg-conditional", "pg-row-lock", "pg-optimistic"];
+    join_all((1..).zip(strategies).map(|(goods_no, strategy)| sell_and_end(&lab, &instance, goods_no, strategy))).await;
+}
+
+async fn sell_and_end(lab: &Lab, instance: &Instance, goods_no: i64, strategy: &str) {
+    const SALES: i64 = 8;
+    const STOCK: i64 = 1000;
+    let mut buyers = Vec::new();
+    for sale in 1..=SALES {
+        instance.reset(goods_no, STOCK).await.assert_ok();
+        buyers.extend((0..6).map(|_| instance.spawn_buy(goods_no, strategy)));
+        // Some buyers of every sale are through when it ends, others are not.
+        wait_until(async || lab.units_ordered(goods_no, sale).await > 0).await;
+    }
+    let mut bought = 0;
+    for answer in join_all(buyers).await.into_iter().map(Result::unwrap) {
+        if answer.status == 200 {
+            bought += 1;
+        } else {
+            answer.assert_problem(503, "sale-restarted");
+        }
+    }
+    instance.reset(goods_no, 0).await.assert_ok();
+    let ledger = ledger(lab, goods_no).await;
+    let (over, on) = ledger.split_at(usize::try_from(SALES).unwrap());
+    assert_eq!((on.len(), on[0].on_hand_final), (1, None), "{strategy}: {ledger:?}");
+    for sale in over {
+        assert_eq!(sale.on_hand_final, Some(STOCK - sale.ordered), "{strategy}: {ledger:?}");
+    }
+    assert_eq!(over.iter().map(|sale| sale.ordered).sum::<i64>(), bought, "{strategy}: {ledger:?}");
+}
+
+#[tokio::test]
+async fn the_sales_that_are_on_when_the_ledger_is_made_are_in_it() {
+    let lab = Lab::new().await;
+    let mut connection = lab.connect().await;
+    MIGRATIONS.run_to(2, &mut connection).await.unwrap();
+    connection
+        .execute("insert into goods (goods_no, sale, stock_initial, on_hand) values (1, 7, 10, 4), (2, 1, 3, 3)")
+        .await
+        .unwrap();
+    let instance = lab.start(&[]).await;
+    let before = |sale: Sale| Sale { is_time_known: false, ordered: 0, ..sale };
+    assert_eq!(ledger(&lab, 1).await, [before(on(7, 10))]);
+    assert_eq!(ledger(&lab, 2).await, [before(on(1, 3))]);
+    instance.reset(1, 5).await.assert_ok();
+    assert_eq!(ledger(&lab, 1).await, [before(over(7, 10, 4)), on(8, 5)]);
+
+    // As an instance of an earlier version does that is still running.
+    connection.execute("update goods set sale = 9, stock_initial = 6, on_hand = 6 where goods_no = 1").await.unwrap();
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    instance.reset(1, 2).await.assert_ok();
+    let past = Sale { is_time_known: false, ..over(9, 6, 5) };
+    assert_eq!(ledger(&lab, 1).await[2..], [past, on(10, 2)]);
+}

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::clock::Moment;
 use crate::stock::{GoodsNo, Token};
 
 /// The last critical sections of one instance. The memory is bounded: new ones take the place of the oldest.
@@ -23,8 +23,24 @@ struct Records {
     first: u64,
 }
 
-/// One critical section, as far as one SKU is concerned. The times are of the system's monotonic clock in nanoseconds,
-/// which all processes of one host share and which counts from its boot.
+/// One critical section, as far as one SKU is concerned: a purchase has one record for each SKU of its cart. The times are
+/// in nanoseconds of the clock that the answer names; `asked_ns` <= `entered_ns` <= `left_ns` always.
+///
+/// Where something keeps sections of the strategy apart (`permits` in the list of strategies is not null), a section is
+/// within its hold: `entered_ns` was taken when the lock, or the statement that waits for the database's own, had been
+/// answered, and `left_ns` before the release, the commit or the rollback that lets the next one in was asked for. So of
+/// the records with one clock, one strategy and one SKU no more than `permits` overlap, unless somebody outlived the hold
+/// unnoticed, for instance in a pause that was longer than the session lives: who did is inside until it is noticed, which
+/// a fence makes harmless but not untrue.
+///
+/// Within a lock of ZooKeeper or of the process the section goes from before the first read until the commit was answered,
+/// or given up, after which the lock is kept until the commit is over; `zk-mutex-early-release` gives its lock back before
+/// the commit, and stays inside until after it. `pg-row-lock` and `pg-advisory` are inside from after the read,
+/// `pg-conditional` from after the update, all three until before the commit. Where a statement of theirs fails, the
+/// database may end the hold before the service hears of it: they were then inside until before that statement.
+///
+/// There is no record of who did not get inside, of whoever only looked, and of `pg-optimistic` and `pg-serializable`,
+/// whose sections nothing keeps apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = CriticalSection)]
 pub struct Record {
@@ -40,9 +56,13 @@ pub struct Record {
     /// Its second part: hand-overs within a process since the grant.
     #[schema(required)]
     pub token_handover: Option<i64>,
-    /// When the section had been entered.
+    /// When it began to ask to be let in: right before the acquire of the lock was called, or the statement sent that waits;
+    /// of a cart, the first of them. Where nothing is waited for, about `entered_ns`. Who asked first need not be first in
+    /// the queue: the request was still to be sent.
+    pub asked_ns: u64,
+    /// When it had been let in, by every lock of a cart.
     pub entered_ns: u64,
-    /// When it was about to be left.
+    /// When it was about to leave.
     pub left_ns: u64,
 }
 
@@ -56,7 +76,7 @@ pub struct Page {
     pub recorded_total: u64,
     /// How many of them made room for newer ones.
     pub dropped_total: u64,
-    /// In the order in which the sections were left.
+    /// In the order in which they were made, each when its section was over.
     pub records: Vec<Record>,
 }
 
@@ -66,7 +86,10 @@ pub struct Visit<'a> {
     history: &'a History,
     strategy: &'static str,
     places: Vec<(GoodsNo, Option<Token>)>,
-    entered_ns: u64,
+    asked: Moment,
+    entered: Moment,
+    /// As of when it counts as left, if it is dropped now.
+    left: Option<Moment>,
 }
 
 impl History {
@@ -75,9 +98,10 @@ impl History {
         Self { capacity, records: Mutex::default() }
     }
 
-    /// Notes that somebody has entered the sections of these SKUs.
-    pub fn enter(&self, strategy: &'static str, places: Vec<(GoodsNo, Option<Token>)>) -> Visit<'_> {
-        Visit { history: self, strategy, places, entered_ns: now_ns() }
+    /// Notes that somebody who `asked` then has entered the sections of these SKUs.
+    pub fn enter(&self, strategy: &'static str, places: Vec<(GoodsNo, Option<Token>)>, asked: Moment) -> Visit<'_> {
+        let entered = Moment::now().max(asked);
+        Visit { history: self, strategy, places, asked, entered, left: None }
     }
 
     /// At most `limit` records from number `from` on, or from the oldest that is kept.
@@ -97,7 +121,7 @@ impl History {
     }
 
     fn record(&self, visit: &Visit<'_>) {
-        let left_ns = now_ns();
+        let left = visit.left.unwrap_or_else(Moment::now).max(visit.entered);
         let mut records = self.records.lock();
         for (goods_no, token) in &visit.places {
             let seq = records.first + records.kept.len() as u64;
@@ -107,8 +131,9 @@ impl History {
                 goods_no: goods_no.get(),
                 token: token.map(|token| token.number),
                 token_handover: token.map(|token| token.handover),
-                entered_ns: visit.entered_ns,
-                left_ns,
+                asked_ns: visit.asked.ns(),
+                entered_ns: visit.entered.ns(),
+                left_ns: left.ns(),
             });
         }
         while records.kept.len() > self.capacity {
@@ -118,20 +143,35 @@ impl History {
     }
 }
 
+impl Visit<'_> {
+    /// Runs a statement whose failure ends the section, at a time that only the database knows. If it fails, or is given up,
+    /// the section counts as left before it.
+    ///
+    /// # Errors
+    /// That of the statement.
+    ///
+    /// # Cancel safety
+    /// That of the statement.
+    pub async fn during<T, E>(&mut self, statement: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        self.left = Some(Moment::now());
+        let done = statement.await?;
+        self.left = None;
+        Ok(done)
+    }
+}
+
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         self.history.record(self);
     }
 }
 
-fn now_ns() -> u64 {
-    // Every system that this runs on has the clock.
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(std::time::Duration::from).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn goods(number: i64) -> GoodsNo {
@@ -139,20 +179,47 @@ mod tests {
     }
 
     fn visit(history: &History, number: i64) {
-        drop(history.enter("zk-mutex", vec![(goods(number), Some(Token { number: 7, handover: 1 }))]));
+        let places = vec![(goods(number), Some(Token { number: 7, handover: 1 }))];
+        drop(history.enter("zk-mutex", places, Moment::now()));
     }
 
     #[test]
     fn a_section_is_recorded_when_it_is_left() {
         let history = History::new(10);
-        let visit = history.enter("zk-multi", vec![(goods(1), None), (goods(2), None)]);
+        let asked = Moment::now();
+        let visit = history.enter("zk-multi", vec![(goods(1), None), (goods(2), None)], asked);
+        let inside = Moment::now();
         assert_eq!(history.page(0, 10).recorded_total, 0);
         drop(visit);
         let page = history.page(0, 10);
         assert_eq!(page.records.iter().map(|record| record.goods_no).collect::<Vec<_>>(), [1, 2]);
         for record in &page.records {
-            assert!(record.entered_ns <= record.left_ns && record.entered_ns > 0, "{record:?}");
+            assert_eq!(record.asked_ns, asked.ns());
+            assert!(record.asked_ns <= record.entered_ns && record.entered_ns <= inside.ns(), "{record:?}");
+            assert!(inside.ns() <= record.left_ns, "{record:?}");
         }
+    }
+
+    #[test]
+    fn a_section_that_a_failed_statement_ended_was_left_before_it() {
+        let history = History::new(10);
+        let mut visit = history.enter("pg-row-lock", vec![(goods(1), None)], Moment::now());
+        assert_eq!(visit.during(async { Ok::<_, ()>(1) }).now_or_never(), Some(Ok(1)));
+        let between = Moment::now();
+        let mut failed = Moment::now();
+        let statement = async {
+            failed = Moment::now();
+            Err::<(), _>("broken")
+        };
+        assert_eq!(visit.during(statement).now_or_never(), Some(Err("broken")));
+        drop(visit);
+        let mut visit = history.enter("pg-row-lock", vec![(goods(2), None)], Moment::now());
+        assert!(visit.during(pending::<Result<(), ()>>()).now_or_never().is_none());
+        let given_up = Moment::now();
+        drop(visit);
+        let records = history.page(0, 10).records;
+        assert!((between.ns()..=failed.ns()).contains(&records[0].left_ns), "{records:?}");
+        assert!((records[1].entered_ns..=given_up.ns()).contains(&records[1].left_ns), "{records:?}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod routes;
 
 pub mod strategy;
 
+pub mod clock;
 pub mod history;
 pub mod purchase;
 pub mod stock;

@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::goods::GoodsView;
 use super::{GoodsNoInPath, database_problem, whole};
 use crate::app::App;
+use crate::clock;
 use crate::history::Page;
 use crate::openapi::answers::{Reset, Restarting, Reviewing};
 use crate::problem::Problem;
@@ -110,6 +111,10 @@ fn page_max() -> u64 {
 pub struct HistoryView {
     /// The name of the instance.
     instance: String,
+    /// The clock that the times of the records were taken by. Those of instances that answer the same here can be compared,
+    /// and no others; null where the system does not tell its clock from others.
+    #[schema(required)]
+    clock: Option<&'static str>,
     #[serde(flatten)]
     page: Page,
 }
@@ -139,7 +144,8 @@ pub async fn history(
 ) -> Result<Json<HistoryView>, Problem> {
     let Query(query) = query.map_err(|rejection| Problem::invalid_input(rejection.body_text()))?;
     let limit = usize::try_from(query.limit).unwrap_or(PAGE_MAX).min(PAGE_MAX);
-    Ok(Json(HistoryView { instance: app.config.instance.clone(), page: app.history.page(query.from, limit) }))
+    let (instance, page) = (app.config.instance.clone(), app.history.page(query.from, limit));
+    Ok(Json(HistoryView { instance, clock: clock::id(), page }))
 }
 
 #[cfg(test)]

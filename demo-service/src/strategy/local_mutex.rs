@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::access::Access;
 use super::section::Section;
 use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
+use crate::clock::Moment;
 use crate::error::Failure;
 use crate::purchase::Purchase;
 use crate::stock::GoodsNo;
@@ -45,12 +46,13 @@ impl LocalMutex {
     }
 
     async fn deduct_guarded<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
+        let asked = Moment::now();
         let held = match self.acquire(purchase, call).await {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
         let granted = Instant::now();
-        let section = Section::new(&self.context, Access::Overwrite, purchase, call).guarded(Vec::new());
+        let section = Section::new(&self.context, Access::Overwrite, purchase, call).guarded(asked, Vec::new());
         let result = section.run().await;
         let metrics = &self.context.metrics;
         if matches!(result, Err(Failure::OutcomeUnknown(_))) {

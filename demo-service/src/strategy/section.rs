@@ -1,5 +1,7 @@
 //! The critical section that the locks guard: read, decide, do business, write, commit.
 
+mod open;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +9,11 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
+use self::open::Open;
 use super::access::{Access, Exclusion};
 use super::{Call, ClientGone, Context};
+use crate::clock::Moment;
 use crate::error::{Failure, Progress};
-use crate::history::Visit;
 use crate::purchase::{Line, LockOrder, Purchase};
 use crate::stock::store::{NewOrder, SaleTransaction, TransactionId, WaitTag, WrittenOrder};
 use crate::stock::{Decision, GoodsNo, Level, Order, OrderLine, Outcome, Token, decide};
@@ -51,6 +54,8 @@ pub struct Section<'a> {
     call: Call<'a>,
     access: Access,
     exclusion: Exclusion,
+    /// When the lock around it was asked for, if there is one.
+    asked: Option<Moment>,
     tokens: Vec<(GoodsNo, Token)>,
     /// By which its wait for a lock of the database can be ended.
     wait_tag: WaitTag,
@@ -61,10 +66,9 @@ pub struct Section<'a> {
 
 /// A section that is done but for the commit.
 pub struct Prepared<'a> {
-    transaction: SaleTransaction,
+    open: Open<'a>,
     written: WrittenOrder,
     order: Order,
-    visit: Option<Visit<'a>>,
 }
 
 /// The pause before a transaction is asked after again.
@@ -73,13 +77,13 @@ const SETTLE_POLL: Duration = Duration::from_millis(20);
 impl<'a> Section<'a> {
     /// A section without a lock around it.
     pub fn new(context: &'a Context, access: Access, purchase: &'a Purchase, call: Call<'a>) -> Self {
-        let (tokens, wait_tag, committing) = (Vec::new(), WaitTag::new(), Mutex::default());
-        Self { context, purchase, call, access, exclusion: access.exclusion(), tokens, wait_tag, committing }
+        let (asked, tokens, wait_tag, committing) = (None, Vec::new(), WaitTag::new(), Mutex::default());
+        Self { context, purchase, call, access, exclusion: access.exclusion(), asked, tokens, wait_tag, committing }
     }
 
-    /// A section with a lock around it, which has these tokens.
-    pub fn guarded(self, tokens: Vec<(GoodsNo, Token)>) -> Self {
-        Self { exclusion: Exclusion::Whole, tokens, ..self }
+    /// A section with a lock around it, which was asked for then and has these tokens.
+    pub fn guarded(self, asked: Moment, tokens: Vec<(GoodsNo, Token)>) -> Self {
+        Self { exclusion: Exclusion::Whole, asked: Some(asked), tokens, ..self }
     }
 
     /// Deducts, in one transaction. Where the outcome is unknown, a lock around it must be kept until it is
@@ -116,46 +120,37 @@ impl<'a> Section<'a> {
     pub async fn prepare(&self) -> Result<Prepared<'a>, Stop> {
         // In the same order everywhere: rows are locked one after the other.
         let lines = self.purchase.cart.in_order(LockOrder::Canonical);
-        let mut visit = (self.exclusion == Exclusion::Whole).then(|| self.visit(&lines));
-        let mut begun = None;
-        let levels = if self.access == Access::Fenced {
-            self.raise_fences(&lines).await?
-        } else {
-            let transaction = begun.insert(self.begin().await?);
-            self.read(transaction, &lines).await?
-        };
-        if self.exclusion == Exclusion::FromRead {
-            visit = Some(self.visit(&lines));
-        }
+        let mut open = Open::default();
+        let levels = self.enter(&mut open, &lines).await?;
         let mut sold = match self.decide(&lines, &levels) {
             Ok(sold) => sold,
-            Err(Outcome::SoldOut(goods_no)) => return Err(self.sold_out(begun, goods_no).await?),
+            Err(Outcome::SoldOut(goods_no)) => return Err(self.sold_out(open, goods_no).await?),
             Err(other) => return Err(Stop::Ended(other)),
         };
         self.context.hold.pass().await;
-        let mut transaction = match begun {
-            Some(transaction) => transaction,
-            None => self.begin().await?,
-        };
+        let Open { visit, begun } = &mut open;
+        let transaction = self.begun(begun).await?;
+        let asked = Moment::now();
         for (line, (level, sold)) in lines.iter().zip(levels.iter().zip(&mut sold)) {
-            match self.write(&mut transaction, line, level, sold).await? {
+            match self.inside(visit, self.write(transaction, line, level, sold)).await? {
                 Written::Done => {}
                 Written::SoldOut => {
                     // What was taken of the lines before is given back.
-                    drop(transaction);
-                    return Err(self.sold_out(None, line.goods_no).await?);
+                    open.begun = None;
+                    return Err(self.sold_out(open, line.goods_no).await?);
                 }
             }
         }
         if self.exclusion == Exclusion::FromWrite {
-            visit = Some(self.visit(&lines));
+            *visit = Some(self.visit(&lines, asked));
         }
         let (strategy, instance) = (self.context.entry.name, &*self.context.instance);
         let key = self.purchase.key.as_ref();
-        let written = transaction.insert_order(NewOrder { strategy, instance, key, lines: &sold }).await?;
+        let order = NewOrder { strategy, instance, key, lines: &sold };
+        let written = self.inside(visit, transaction.insert_order(order)).await?;
         let (strategy, instance) = (strategy.to_owned(), instance.to_owned());
         let order = Order { order_id: written.order_id, strategy, instance, lines: sold };
-        Ok(Prepared { transaction, written, order, visit })
+        Ok(Prepared { open, written, order })
     }
 
     /// Commits, having noted that from here on a failure leaves the outcome open.
@@ -166,12 +161,9 @@ impl<'a> Section<'a> {
     /// # Cancel safety
     /// Dropped, the outcome is unknown.
     pub async fn commit(&self, prepared: Prepared<'_>) -> Result<Outcome, Stop> {
-        let Prepared { transaction, written, order, visit } = prepared;
+        let Prepared { open, written, order } = prepared;
         *self.committing.lock() = Some(written.transaction);
-        // The database lets the next one in before it answers.
-        let visit = visit.filter(|_| self.exclusion == Exclusion::Whole);
-        transaction.commit().await?;
-        drop(visit);
+        self.leave(open).await?;
         Ok(Outcome::Sold(order))
     }
 
@@ -263,32 +255,23 @@ enum Written {
 }
 
 impl<'a> Section<'a> {
-    fn visit(&self, lines: &[Line]) -> Visit<'a> {
-        let places = lines.iter().map(|line| (line.goods_no, self.token(line.goods_no)));
-        self.context.history.enter(self.context.entry.name, places.collect())
-    }
-
-    fn token(&self, goods_no: GoodsNo) -> Option<Token> {
-        self.tokens.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token)
-    }
-
-    async fn begin(&self) -> Result<SaleTransaction, Stop> {
-        let wait = if self.is_guarded_by_database() {
-            // As for any other lock.
-            Some(self.context.lock_wait_left(self.call))
-        } else if self.purchase.key.is_some() || self.access == Access::Conditional {
-            Some(self.context.db_timeout.saturating_sub(self.call.began.elapsed()))
-        } else {
-            None
-        };
-        let begin = self.context.store.begin(self.access.isolation(), wait.map(|wait| (self.wait_tag, wait)));
-        let mut transaction = self.call.wait(begin).await??;
-        if let Some(key) = &self.purchase.key
-            && !self.unless_gone(transaction.remember(key, &self.purchase.cart)).await?
-        {
-            return Err(Stop::Ended(Outcome::Repeated));
+    /// Begins, and reads all lines. A section that is guarded from outside, or not at all, is entered before that, and one
+    /// that the locks of the read guard after it.
+    async fn enter(&self, open: &mut Open<'a>, lines: &[Line]) -> Result<Vec<Option<Level>>, Stop> {
+        if self.exclusion == Exclusion::Whole {
+            // Where there is no lock, nobody waits for it.
+            open.visit = Some(self.visit(lines, self.asked.unwrap_or_else(Moment::now)));
         }
-        Ok(transaction)
+        if self.access == Access::Fenced {
+            return self.raise_fences(lines).await;
+        }
+        let transaction = self.begun(&mut open.begun).await?;
+        let asked = Moment::now();
+        let levels = self.read(transaction, lines).await?;
+        if self.exclusion == Exclusion::FromRead {
+            open.visit = Some(self.visit(lines, asked));
+        }
+        Ok(levels)
     }
 
     /// Waits for a statement that waits for others, for as long as the client does. Its transaction must have the
@@ -396,14 +379,11 @@ impl<'a> Section<'a> {
 
     /// Ends a section that sells nothing, for want of stock. Under a key that is an answer like any other: who asks again
     /// gets it again.
-    async fn sold_out(&self, begun: Option<SaleTransaction>, goods_no: GoodsNo) -> Result<Stop, Stop> {
+    async fn sold_out(&self, mut open: Open<'_>, goods_no: GoodsNo) -> Result<Stop, Stop> {
         if let Some(key) = &self.purchase.key {
-            let mut transaction = match begun {
-                Some(transaction) => transaction,
-                None => self.begin().await?,
-            };
-            transaction.remember_sold_out(key, goods_no).await?;
-            transaction.commit().await?;
+            let transaction = self.begun(&mut open.begun).await?;
+            self.inside(&mut open.visit, transaction.remember_sold_out(key, goods_no)).await?;
+            self.leave(open).await?;
         }
         Ok(Stop::Ended(Outcome::SoldOut(goods_no)))
     }

@@ -11,6 +11,7 @@ use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Mutex, RwLock, Se
 use super::access::Access;
 use super::section::{Section, Stop};
 use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
+use crate::clock::Moment;
 use crate::error::Failure;
 use crate::purchase::{LockOrder, Purchase};
 use crate::sessions::SessionPool;
@@ -85,7 +86,7 @@ impl ZooKeeperLock {
     }
 
     /// Waits for the locks of a cart.
-    async fn acquire(&self, purchase: &Purchase, call: Call<'_>) -> Result<MultiGuard, Failure> {
+    async fn acquire(&self, purchase: &Purchase, call: Call<'_>) -> Result<Held<'_>, Failure> {
         let lines = purchase.cart.in_order(self.context.lock_order);
         let session = self.session(lines[0].goods_no)?;
         let lock = |goods_no| (self.plan.lock)(&session, &self.path(goods_no), self.context.permits);
@@ -98,19 +99,21 @@ impl ZooKeeperLock {
         session: &Session,
         locks: Result<MultiLock, zk_recipes::Error>,
         call: Call<'_>,
-    ) -> Result<MultiGuard, Failure> {
+    ) -> Result<Held<'_>, Failure> {
         let wait = self.context.lock_wait_left(call);
         // Boxed, as the recipes' future is large, and every wrapper around it would take as much of the stack again.
         let acquire = Box::pin(async {
             Span::current().record("session", display(format_args!("{:#x}", session.id())));
-            let held = locks?.acquire_within(wait).await?;
-            Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
+            let (locks, asked) = (locks?, Moment::now());
+            let held = locks.acquire_within(wait).await?;
+            Ok(held.inspect(|held| record_tokens(&Span::current(), held)).map(|held| (held, asked)))
         });
         let acquired = self.context.metrics.waiting(call.wait(acquire)).await;
         let acquired = acquired.map_err(|_| Failure::ClientGone)?;
         let acquired =
             acquired.map_err(|error: zk_recipes::Error| Failure::LockServiceUnavailable(error.to_string()))?;
-        acquired.ok_or_else(|| self.context.lock_timeout())
+        let (held, asked) = acquired.ok_or_else(|| self.context.lock_timeout())?;
+        Ok(Held::new(held, asked, &self.context))
     }
 
     async fn deduct_guarded<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
@@ -118,10 +121,9 @@ impl ZooKeeperLock {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
-        let held = Held::new(held, &self.context);
         record_tokens(&Span::current(), &held.held);
         let section = Section::new(&self.context, self.plan.access, purchase, call);
-        let section = section.guarded(held.tokens(purchase, self.context.lock_order));
+        let section = section.guarded(held.asked, held.tokens(purchase, self.context.lock_order));
         if self.plan.releases_early {
             return deduct_released_early(&section, held, call).await.into();
         }
@@ -159,7 +161,6 @@ impl ZooKeeperLock {
         let session = self.session(goods_no)?;
         let lock = RwLock::new(&session, &self.path(goods_no)).map(|lock| lock.read());
         let held = self.acquire_all(&session, lock.and_then(|lock| MultiLock::new([lock])), call).await?;
-        let held = Held::new(held, &self.context);
         let looked = held.held.run(self.context.look(goods_no, call)).await;
         match looked {
             Ok(looked) => {
@@ -177,6 +178,8 @@ impl ZooKeeperLock {
 /// The locks of one deduction.
 struct Held<'a> {
     held: MultiGuard,
+    /// When the first of them was asked for.
+    asked: Moment,
     granted: Instant,
     /// Whether its loss was counted: one that goes on until a commit is over is told of it again when it is released.
     is_loss_counted: AtomicBool,
@@ -191,8 +194,8 @@ fn record_tokens(span: &Span, held: &MultiGuard) {
 }
 
 impl<'a> Held<'a> {
-    fn new(held: MultiGuard, context: &'a Context) -> Self {
-        Self { held, granted: Instant::now(), is_loss_counted: AtomicBool::new(false), context }
+    fn new(held: MultiGuard, asked: Moment, context: &'a Context) -> Self {
+        Self { held, asked, granted: Instant::now(), is_loss_counted: AtomicBool::new(false), context }
     }
 
     fn count_lost(&self, reason: &zk_recipes::Error) {

@@ -13,6 +13,7 @@ mod conformance;
 mod contract;
 mod encryption;
 mod fencing;
+mod history;
 mod ledger;
 mod limits;
 mod load_tools;

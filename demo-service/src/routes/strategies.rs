@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::config::Config;
 use crate::openapi::answers::Always;
 use crate::strategy::registry::Entry;
 
@@ -17,7 +18,20 @@ pub struct Strategies {
     /// The strategy of requests that name none.
     default: &'static str,
     /// All that requests may name.
-    strategies: Vec<&'static Entry>,
+    strategies: Vec<Offered>,
+}
+
+/// A row of the table, as this instance is configured.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OfferedStrategy)]
+pub struct Offered {
+    #[serde(flatten)]
+    entry: &'static Entry,
+    /// How many sections of one SKU may be inside at once, over all instances, as long as the promise holds and no holder
+    /// outlives its ZooKeeper session: 1 where they are `exclusive`, `--permits` of this instance, which should be that of
+    /// all, where there are `permits`, null where they are `overlapping`.
+    #[schema(required, minimum = 1)]
+    permits: Option<u32>,
 }
 
 /// `GET`: every strategy that is offered, and which one is used by requests that name none.
@@ -27,9 +41,12 @@ pub struct Strategies {
     operation_id = "listStrategies",
     tag = "goods",
     summary = "List the strategies and what they promise",
-    description = "And which one is used by requests that name none; carts may have another default.",
+    description = "With how many of its sections may be inside at once as this instance is configured, and which one is used \
+                   by requests that name none; carts may have another default.",
     responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Always)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {
-    Json(Strategies { default: app.config.strategy.name, strategies: app.config.offered().collect() })
+    let Config { strategy, permits, .. } = &app.config;
+    let offered = |entry: &'static Entry| Offered { entry, permits: entry.sections.permits(*permits) };
+    Json(Strategies { default: strategy.name, strategies: app.config.offered().map(offered).collect() })
 }

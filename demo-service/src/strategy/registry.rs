@@ -63,6 +63,17 @@ pub enum Sections {
     Overlapping,
 }
 
+impl Sections {
+    /// How many of them may be inside at once, where a semaphore has so many permits. `None` for any number.
+    pub fn permits(self, configured: u32) -> Option<u32> {
+        match self {
+            Self::Exclusive => Some(1),
+            Self::Permits => Some(configured),
+            Self::Overlapping => None,
+        }
+    }
+}
+
 /// One row of the table.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Strategy)]
@@ -370,6 +381,18 @@ mod tests {
     fn only_locks_in_zookeeper_wake_anybody() {
         for entry in &STRATEGIES {
             assert_eq!(entry.guard == Guard::Zookeeper, entry.wakes != Wakes::None, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn only_a_semaphore_lets_in_as_many_as_it_is_told() {
+        for entry in &STRATEGIES {
+            let expected = match entry.name {
+                "zk-semaphore" => Some(7),
+                _ if entry.sections == Sections::Overlapping => None,
+                _ => Some(1),
+            };
+            assert_eq!(entry.sections.permits(7), expected, "{}", entry.name);
         }
     }
 

@@ -144,7 +144,7 @@ async fn only_what_is_offered_can_be_named() {
 #[tokio::test]
 async fn the_registry_is_published_in_its_order() {
     let lab = Lab::new().await;
-    let answer = lab.start(&["--strategy", "zk-naive"]).await.get("/strategies").await;
+    let answer = lab.start(&["--strategy", "zk-naive", "--permits", "7"]).await.get("/strategies").await;
     answer.assert_ok();
     assert_eq!(answer.body["default"], "zk-naive");
     let rows: Vec<_> = answer.body["strategies"].as_array().unwrap().iter().collect();
@@ -175,6 +175,14 @@ async fn the_registry_is_published_in_its_order() {
         ]
     );
     assert!(rows.iter().all(|row| !row["summary"].as_str().unwrap().is_empty()));
+    for row in &rows {
+        let permits = match row["sections"].as_str().unwrap() {
+            "exclusive" => json!(1),
+            "permits" => json!(7),
+            _ => json!(null),
+        };
+        assert_eq!(row.get("permits"), Some(&permits), "{row}");
+    }
     let carts: Vec<_> =
         rows.iter().filter(|row| row["carts"] == true).map(|row| row["name"].as_str().unwrap()).collect();
     let expected = ["unguarded", "local-mutex", "zk-multi", "pg-conditional", "pg-row-lock", "pg-optimistic"];

@@ -105,6 +105,24 @@ async fn the_document_lists_every_strategy_and_every_bound() {
 }
 
 #[tokio::test]
+async fn what_an_auditor_reads_is_documented_as_always_there() {
+    let lab = Lab::new().await;
+    let document = lab.start(&[]).await.get("/openapi.json").await.body;
+    let schemas = &document["components"]["schemas"];
+    for (schema, always) in [
+        ("CriticalSection", &["asked_ns", "entered_ns", "left_ns", "token"][..]),
+        ("OfferedStrategy", &["permits"]),
+        ("History", &["instance", "clock"]),
+    ] {
+        let parts = schemas[schema]["allOf"].as_array().cloned().unwrap_or_else(|| vec![schemas[schema].clone()]);
+        let required: Vec<_> = parts.iter().filter_map(|part| part["required"].as_array()).flatten().collect();
+        for name in always {
+            assert!(required.contains(&&json!(name)), "{name} of {schema}: {}", schemas[schema]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn administration_is_documented_where_there_is_some() {
     let lab = Lab::new().await;
     let with = lab.start(&[]).await.get("/openapi.json").await.body;

@@ -23,7 +23,7 @@ use crate::stock::{Goods, GoodsNo, Outcome};
 use crate::strategy::registry::{Entry, STRATEGIES};
 use crate::strategy::section::bounded;
 use crate::strategy::{Call, Context, DeductionStrategy, Ended, zookeeper};
-use crate::telemetry::{Levels, Metrics, warn_of_database_outage};
+use crate::telemetry::{Levels, Metrics, cpu_time, warn_of_database_outage};
 
 /// How long instances that start together wait for each other's migration.
 pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
@@ -190,6 +190,7 @@ impl App {
             connections: self.store.pool_counts(),
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
             history_dropped: self.history.dropped_total(),
+            cpu: cpu_time(),
         })
     }
 

@@ -1,9 +1,11 @@
 //! What the service says about itself: logs and metrics.
 
+mod cpu;
 mod locks;
 mod metrics;
 mod seldom;
 
+pub use cpu::cpu_time;
 pub use locks::LockMetrics;
 pub use metrics::{Levels, Metrics, Outcomes};
 

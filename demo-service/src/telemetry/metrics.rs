@@ -27,6 +27,10 @@ const BUCKETS_SECONDS: [f64; 16] =
 /// How often samples are moved into the histograms when nobody reads them.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// The processor time of the process, under the name that Prometheus has for it everywhere.
+const CPU_SECONDS: &str = "process_cpu_seconds_total";
+const CPU_SECONDS_MEANING: &str = "user and system CPU time of the process, all instances in it included";
+
 /// The outcomes that deductions are counted by.
 const OUTCOMES: [&str; 15] = [
     "sold",
@@ -97,6 +101,8 @@ pub struct Levels {
     pub in_flight: u32,
     /// How many records of the history have made room for newer ones in all.
     pub history_dropped: u64,
+    /// The time that processors spent on the process, for itself and for the system on its behalf.
+    pub cpu: Duration,
 }
 
 /// The deductions of one strategy, by outcome and by duration.
@@ -165,7 +171,7 @@ impl Metrics {
 
     /// The text for Prometheus, with these levels.
     pub fn render(&self, levels: &Levels) -> String {
-        let Levels { traffic, sessions, connections, in_flight, history_dropped } = *levels;
+        let Levels { traffic, sessions, connections, in_flight, history_dropped, cpu } = *levels;
         self.in_flight.set(f64::from(in_flight));
         self.connections_in_use.set(f64::from(connections.in_use));
         self.connections_idle.set(f64::from(connections.idle));
@@ -177,7 +183,10 @@ impl Metrics {
         self.connected.set(f64::from(sessions.connected));
         self.suspended.set(f64::from(sessions.suspended));
         self.lost.set(f64::from(sessions.lost));
-        self.prometheus.render()
+        let mut text = self.prometheus.render();
+        // Counters of the library are whole numbers, and whole seconds would say little about a load of some seconds.
+        text.push_str(&counter_text(CPU_SECONDS, CPU_SECONDS_MEANING, cpu.as_secs_f64()));
+        text
     }
 
     /// Keeps the memory of samples bounded, for ever.
@@ -214,6 +223,11 @@ impl Outcomes {
         self.counters.get(outcome_label(result)).expect("BUG: an outcome without a counter").increment(1);
         self.seconds.record(duration);
     }
+}
+
+/// One counter with a fraction, as the library writes those without.
+fn counter_text(name: &str, meaning: &str, value: f64) -> String {
+    format!("# HELP {name} {meaning}\n# TYPE {name} counter\n{name} {value}\n\n")
 }
 
 fn describe() {

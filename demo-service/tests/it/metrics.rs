@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use demo_service::strategy::registry;
 use reqwest::Method;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, wait_until};
 
 #[tokio::test]
 async fn deductions_are_counted_by_strategy_and_outcome() {
@@ -97,6 +97,23 @@ async fn every_series_is_there_from_the_start() {
 }
 
 #[tokio::test]
+async fn the_processor_time_of_the_process_grows_by_parts_of_a_second() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let mut last = 0.0;
+    let mut readings = 0;
+    // The reading of it costs some.
+    wait_until(async || {
+        let seconds = instance.metric("process_cpu_seconds_total").await.unwrap();
+        assert!(seconds >= last, "{seconds} after {last}");
+        readings += usize::from(seconds > last && seconds.fract() > 0.0);
+        last = seconds;
+        readings == 2
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn levels_are_those_of_now() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--history", "1"]).await;
@@ -130,5 +147,8 @@ async fn the_text_is_what_prometheus_reads() {
     check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let checked = check.wait_with_output().unwrap();
     assert!(checked.status.success() && checked.stderr.is_empty(), "{}", String::from_utf8_lossy(&checked.stderr));
-    assert!(text.lines().any(|line| line == "# TYPE seckill_deductions_total counter"), "{text}");
+    for counter in ["seckill_deductions_total", "process_cpu_seconds_total"] {
+        assert!(text.lines().any(|line| line == format!("# TYPE {counter} counter")), "{counter} in {text}");
+        assert!(text.contains(&format!("# HELP {counter} ")), "{counter} in {text}");
+    }
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 use gungraun::Callgrind;
 use gungraun::prelude::*;
 use loadgen::audit::{Audit, Evidence, OrderRow};
-use loadgen::stats::{TimeSummary, Times, median, paired_ratio, rate_upper_95};
+use loadgen::history::{HistoryAudit, Section};
+use loadgen::stats::times::Times;
+use loadgen::stats::{Ratio, median, paired, rate};
 use zk_recipes::internals::{Contender, Event, Leases, LeasesVerdict, Liveness, Mode, Names, Queue, Sequence, Verdict};
 
 /// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
@@ -168,7 +170,8 @@ library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 /// The orders of a sale and the numbers that the buyers were told, both in no order.
 fn sale(orders: usize) -> (Vec<OrderRow>, Vec<i64>) {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
-    let order = |order_id| OrderRow { order_id, quantity: 1, strategy: "zk-mutex".to_owned() };
+    let order =
+        |order_id| OrderRow { order_id, quantity: 1, strategy: "zk-mutex".to_owned(), remaining: Some(order_id) };
     (order_ids().map(order).collect(), order_ids().collect())
 }
 
@@ -197,12 +200,12 @@ fn times(count: usize) -> Vec<Duration> {
 #[library_benchmark]
 #[bench::of_1000(args = (1_000), setup = times)]
 #[bench::of_10000(args = (10_000), setup = times)]
-fn time_summary(times: Vec<Duration>) -> (TimeSummary, Times, Vec<Duration>) {
+fn record_times(times: Vec<Duration>) -> (Option<f64>, Times, Vec<Duration>) {
     let mut recorded = Times::new();
     for time in &times {
         recorded.record(black_box(*time));
     }
-    (recorded.summary(), recorded, times)
+    (recorded.quantile_ms(990), recorded, times)
 }
 
 /// A figure for each of so many blocks.
@@ -222,24 +225,44 @@ fn paired_figures(blocks: usize) -> Vec<Option<f64>> {
     figures(blocks).into_iter().map(Some).collect()
 }
 
+// With its interval, for which the blocks are drawn ten thousand times.
 #[library_benchmark]
 #[bench::of_10(args = (10), setup = paired_figures)]
-#[bench::of_100(args = (100), setup = paired_figures)]
-#[bench::of_1000(args = (1_000), setup = paired_figures)]
-fn ratio_of_blocks(figures: Vec<Option<f64>>) -> (Option<f64>, Vec<Option<f64>>) {
-    (paired_ratio(black_box(&figures), black_box(&figures)), figures)
+#[bench::of_30(args = (30), setup = paired_figures)]
+fn ratio_of_blocks(figures: Vec<Option<f64>>) -> (Option<Ratio>, Vec<Option<f64>>) {
+    let reference: Vec<Option<f64>> = figures.iter().rev().copied().collect();
+    (paired::ratio(black_box(&figures), black_box(&reference), 1), figures)
+}
+
+/// Critical sections one after another, in the order in which they are read from several instances: in none.
+fn sections(count: usize) -> Vec<Section> {
+    let section = |i: u64| Section {
+        goods_no: 1,
+        token: i64::try_from(i).ok().map(|token| (token, 0)),
+        asked_ns: Some(i / 3),
+        entered_ns: 10 * i,
+        left_ns: 10 * i + 5,
+    };
+    shuffled(count).filter_map(|i| u64::try_from(i).ok()).map(section).collect()
+}
+
+#[library_benchmark]
+#[bench::of_1000(args = (1_000), setup = sections)]
+#[bench::of_10000(args = (10_000), setup = sections)]
+fn audit_history(sections: Vec<Section>) -> (HistoryAudit, Vec<Section>) {
+    (HistoryAudit::of(black_box(&sections), Some(1), 0), sections)
 }
 
 #[library_benchmark]
 #[bench::none_of_10((0, 10))]
 #[bench::five_of_100((5, 100))]
 fn bound_of_rate((bad, trials): (u32, u32)) -> f64 {
-    rate_upper_95(black_box(bad), black_box(trials))
+    rate::upper_95(black_box(bad), black_box(trials))
 }
 
 library_benchmark_group!(
     name = reports,
-    benchmarks = [audit, time_summary, median_of_blocks, ratio_of_blocks, bound_of_rate]
+    benchmarks = [audit, audit_history, record_times, median_of_blocks, ratio_of_blocks, bound_of_rate]
 );
 
 main!(

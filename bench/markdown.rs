@@ -30,6 +30,7 @@ fn ratio(ratio: &Ratio) -> [String; 5] {
     let goal = match ratio.goal {
         Goal::AtMost(limit) => format!("≤ {limit}"),
         Goal::AtLeast(limit) => format!("≥ {limit}"),
+        Goal::Within(least, most) => format!("{least}..{most}"),
     };
     let is_met = ratio.spread.map(|spread| if ratio.goal.is_met(spread.median) { "yes" } else { "no" });
     let [median, range] = spread(ratio.spread);

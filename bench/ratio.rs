@@ -18,6 +18,8 @@ pub enum Goal {
     AtMost(f64),
     /// This or more.
     AtLeast(f64),
+    /// Between these.
+    Within(f64, f64),
 }
 
 /// A figure over the repetitions.
@@ -39,6 +41,7 @@ impl Goal {
         match self {
             Self::AtMost(limit) => figure <= limit,
             Self::AtLeast(limit) => figure >= limit,
+            Self::Within(least, most) => (least..=most).contains(&figure),
         }
     }
 }
@@ -78,6 +81,7 @@ mod tests {
         assert!(!Goal::AtMost(1.0).is_met(1.006));
         assert!(Goal::AtLeast(2.5).is_met(2.496));
         assert!(!Goal::AtLeast(2.5).is_met(2.49));
+        assert!(Goal::Within(0.9, 1.1).is_met(1.104) && !Goal::Within(0.9, 1.1).is_met(0.89));
     }
 
     #[test]

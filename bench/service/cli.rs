@@ -14,7 +14,8 @@ Exit codes:
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM)";
 
-/// Measures the service over HTTP beside pgbench and beside a bare handler of axum, on throwaway servers.
+/// Measures the service over HTTP beside pgbench and beside a bare handler of axum, and the load generator beside wrk, on
+/// throwaway servers.
 #[derive(Debug, Parser)]
 #[command(name = "bench-service", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -60,7 +61,17 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) lookers: Vec<u16>,
-    /// The program of the service [default: demo-service beside this program]
+    /// Numbers of users of our load generator, and of connections of wrk beside it
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "4,16,64",
+        value_parser = clap::value_parser!(u16).range(1..=1000),
+        allow_negative_numbers = true
+    )]
+    pub(crate) users: Vec<u16>,
+    /// The program of the service, with loadgen beside it [default: demo-service beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) demo_service: Option<PathBuf>,
 }

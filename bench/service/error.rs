@@ -11,9 +11,9 @@ pub(crate) enum Error {
     /// The user stopped the program.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// The service was not built.
-    #[error("{} is not there; run `cargo build --release -p demo-service`, or name another with --demo-service", .0.display())]
-    ServiceMissing(PathBuf),
+    /// The service or our load generator was not built.
+    #[error("{} is not there; run `cargo build --release`, or name another service with --demo-service", .0.display())]
+    ProgramMissing(PathBuf),
     /// A load generator was not installed.
     #[error("{program} cannot be run; {remedy}")]
     GeneratorMissing {

@@ -1,9 +1,10 @@
-//! The load generators: wrk, and pgbench.
+//! The load generators: wrk, pgbench, and ours.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use testbed::postgres_bin;
 use tokio::process::Command;
 
@@ -16,6 +17,8 @@ pub(crate) struct Counted {
     pub(crate) per_s: f64,
     /// All of them.
     pub(crate) total: i64,
+    /// How long half of them took at most, and how long 99 of 100, in milliseconds; where it was asked.
+    pub(crate) quantiles_ms: Option<[f64; 2]>,
 }
 
 /// Loads a URL over so many connections. Every answer must be a success.
@@ -28,7 +31,8 @@ pub(crate) struct Counted {
 ///
 /// Dropped, it is killed.
 pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16) -> Result<Counted, Error> {
-    let arguments = ["-t1".to_owned(), format!("-c{connections}"), format!("-d{seconds}s"), url.to_owned()];
+    let (connections, duration) = (format!("-c{connections}"), format!("-d{seconds}s"));
+    let arguments = ["-t1", "--latency", &connections, &duration, url];
     let said = output_of("wrk", Path::new("wrk"), &arguments, "install it with `make deps-bench`").await?;
     if ["Socket errors", "Non-2xx"].iter().any(|failures| said.contains(failures)) {
         return Err(Error::Generator { program: "wrk", what: "was refused", said });
@@ -39,7 +43,72 @@ pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16) -> Result<Cou
 fn counted_by_wrk(said: &str) -> Option<Counted> {
     let total = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
     let per_s = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()?;
-    Some(Counted { per_s, total })
+    let quantile = |share: &str| milliseconds(said.lines().find_map(|line| line.trim().strip_prefix(share))?.trim());
+    Some(Counted { per_s, total, quantiles_ms: quantile("50%").zip(quantile("99%")).map(Into::into) })
+}
+
+/// A time as wrk writes it.
+fn milliseconds(text: &str) -> Option<f64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[number.len()..] {
+        "us" => 1e-3,
+        "ms" => 1.0,
+        "s" => 1e3,
+        "m" => 60e3,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// Where our load generator is to buy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    /// The program.
+    pub(crate) loadgen: &'a Path,
+    /// The instance.
+    pub(crate) url: &'a str,
+    pub(crate) database_url: &'a str,
+    pub(crate) zookeeper: &'a str,
+    pub(crate) admin_token: &'a str,
+    pub(crate) goods_no: i64,
+}
+
+/// Buys by our own load generator, with these flags beside those that say where; returns its report.
+///
+/// # Errors
+///
+/// [`Error::GeneratorMissing`], [`Error::Generator`], [`Error::System`] when there is no folder for the report.
+///
+/// # Cancel safety
+///
+/// Dropped, it is killed.
+pub(crate) async fn loadgen(target: Target<'_>, flags: &[String]) -> Result<Value, Error> {
+    let folder = tempfile::tempdir().map_err(Error::system("make a folder for a report"))?;
+    let goods_no = target.goods_no.to_string();
+    let fixed = ["run", "pg-conditional", "--trials", "1", "--no-warm-up", "--quiet", "--target", target.url];
+    let mut command = Command::new(target.loadgen);
+    command.args(fixed).args(["--goods-no", &goods_no]).args(flags).arg("--report").arg(folder.path());
+    command.env("DATABASE_URL", target.database_url).env("ZOOKEEPER_CONNECT", target.zookeeper);
+    command.env("ADMIN_TOKEN", target.admin_token);
+    output_of_command("loadgen", target.loadgen, command, "run `cargo build --release`").await?;
+    let report = std::fs::read(folder.path().join("report.json")).map_err(Error::system("read a report"))?;
+    let wrong = |error: serde_json::Error| Error::Generator {
+        program: "loadgen",
+        what: "wrote a report that cannot be read",
+        said: error.to_string(),
+    };
+    serde_json::from_slice(&report).map_err(wrong)
+}
+
+/// What our load generator counted in a closed loop.
+pub(crate) fn counted_by_loadgen(report: &Value) -> Option<Counted> {
+    let trial = &report["trials"][0];
+    let total = trial["generator"]["requests"].as_i64()?;
+    let sold = &trial["latency"]["service"]["sold"];
+    let quantiles_ms = sold["p50"].as_f64().zip(sold["p99"].as_f64()).map(Into::into);
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let per_s = total as f64 / (trial["duration_ms"].as_f64()? / 1e3);
+    Some(Counted { per_s, total, quantiles_ms })
 }
 
 /// Buys one unit of a SKU after the other, over so many connections to Postgres. Every transaction must succeed.
@@ -76,7 +145,7 @@ fn counted_by_pgbench(said: &str) -> Option<Counted> {
     let per_s = after("tps = ")?.split(' ').next()?.parse().ok()?;
     // Before version 15 there is no such line: the first failure ends a client with an error.
     let failed = after("number of failed transactions: ");
-    failed.is_none_or(|failed| failed.starts_with("0 ")).then_some(Counted { per_s, total })
+    failed.is_none_or(|failed| failed.starts_with("0 ")).then_some(Counted { per_s, total, quantiles_ms: None })
 }
 
 async fn output_of(
@@ -85,7 +154,18 @@ async fn output_of(
     arguments: &[impl AsRef<OsStr>],
     remedy: &'static str,
 ) -> Result<String, Error> {
-    let output = Command::new(program).args(arguments).kill_on_drop(true).output().await;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    output_of_command(name, program, command, remedy).await
+}
+
+async fn output_of_command(
+    name: &'static str,
+    program: &Path,
+    mut command: Command,
+    remedy: &'static str,
+) -> Result<String, Error> {
+    let output = command.kill_on_drop(true).output().await;
     let output = output.map_err(|source| match source.kind() {
         ErrorKind::NotFound => Error::GeneratorMissing { program: program.to_owned(), remedy, source },
         _ => Error::System { action: "run a load generator", source },
@@ -106,8 +186,24 @@ mod tests {
     fn the_report_of_wrk_is_understood() {
         let said = "Running 1s test @ http://127.0.0.1:1/\n  1 threads and 2 connections\n  Thread Stats   Avg      Stdev\n    \
                     Latency    31.37us\n  52421 requests in 1.10s, 9.95MB read\nRequests/sec:  47668.03\nTransfer/sec:      9.05MB\n";
-        assert_eq!(counted_by_wrk(said), Some(Counted { per_s: 47_668.03, total: 52_421 }));
+        let counted = Counted { per_s: 47_668.03, total: 52_421, quantiles_ms: None };
+        assert_eq!(counted_by_wrk(said), Some(counted));
+        let detailed =
+            said.replace("  52421", "  Latency Distribution\n     50%  812.00us\n     99%    1.25s \n  52421");
+        let quantiles_ms = Some([0.812, 1250.0]);
+        assert_eq!(counted_by_wrk(&detailed), Some(Counted { quantiles_ms, ..counted }));
         assert_eq!(counted_by_wrk("unable to connect to 127.0.0.1:1 Connection refused\n"), None);
+    }
+
+    #[test]
+    fn the_report_of_our_generator_is_understood() {
+        let report = serde_json::json!({"trials": [{
+            "generator": {"requests": 3000}, "duration_ms": 1500.0,
+            "latency": {"service": {"sold": {"p50": 2.5, "p99": 9.0}}},
+        }]});
+        let expected = Counted { per_s: 2000.0, total: 3000, quantiles_ms: Some([2.5, 9.0]) };
+        assert_eq!(counted_by_loadgen(&report), Some(expected));
+        assert_eq!(counted_by_loadgen(&Value::Null), None);
     }
 
     #[test]
@@ -118,7 +214,7 @@ mod tests {
                  latency average = 0.671 ms\ntps = 1489.908039 (without initial connection time)\n"
             )
         };
-        let counted = Some(Counted { per_s: 1_489.908_039, total: 4467 });
+        let counted = Some(Counted { per_s: 1_489.908_039, total: 4467, quantiles_ms: None });
         assert_eq!(counted_by_pgbench(&said("")), counted);
         assert_eq!(counted_by_pgbench(&said("number of failed transactions: 0 (0.000%)\n")), counted);
         assert_eq!(counted_by_pgbench(&said("number of failed transactions: 1 (0.022%)\n")), None);

@@ -49,6 +49,43 @@ impl Row {
         Spread::of(&self.pairs.iter().map(|pair| pair.service.per_s / pair.floor.per_s).collect::<Vec<_>>())
     }
 
+    /// The ratio of a quantile in every repetition.
+    fn quantile_spread(&self, which: usize) -> Option<Spread> {
+        let ratio = |pair: &Pair| Some(pair.service.quantiles_ms?[which] / pair.floor.quantiles_ms?[which]);
+        Spread::of(&self.pairs.iter().filter_map(ratio).collect::<Vec<_>>())
+    }
+
+    fn quantile(&self, which: usize, of: impl Fn(&Pair) -> Counted) -> Option<f64> {
+        median(&self.pairs.iter().filter_map(|pair| Some(of(pair).quantiles_ms?[which])).collect::<Vec<_>>())
+    }
+
+    fn generator_cells(&self) -> [String; 10] {
+        let [per_s, ..] = spread(self.spread());
+        let [p50, p99] = [0, 1].map(|which| {
+            let [ratio, _] = spread(self.quantile_spread(which));
+            [figure(self.quantile(which, |pair| pair.floor)), figure(self.quantile(which, |pair| pair.service)), ratio]
+        });
+        let floor = figure(self.median(|pair| pair.floor.per_s));
+        let [[a, b, c], [d, e, f]] = [p50, p99];
+        [self.connections.to_string(), floor, figure(self.median(|pair| pair.service.per_s)), per_s, a, b, c, d, e, f]
+    }
+
+    /// What our load generator counts and times beside wrk.
+    fn generator_ratios(&self) -> Vec<Ratio> {
+        let connections = self.connections;
+        let named = |what: &str, goal, spread| Ratio {
+            name: format!("loadgen ÷ wrk, {what}, at {connections} connections"),
+            goal,
+            spread,
+        };
+        let mut ratios = vec![named("requests a second", Goal::AtLeast(0.3), self.spread())];
+        for (which, name) in ["p50", "p99"].into_iter().enumerate() {
+            let spread = self.quantile_spread(which);
+            ratios.push(named(name, Goal::Within(0.9, 1.1), spread));
+        }
+        ratios
+    }
+
     fn cells(&self) -> [String; 5] {
         let [middle, range] = spread(self.spread());
         let floor = figure(self.median(|pair| pair.floor.per_s));
@@ -63,6 +100,10 @@ pub(crate) struct Results {
     pub(crate) conditions: Vec<String>,
     pub(crate) purchases: Vec<Row>,
     pub(crate) looks: Vec<Row>,
+    /// Our load generator in the place of the service, wrk in the place of what it is compared with.
+    pub(crate) generators: Vec<Row>,
+    /// In how much time 1500 users of a burst of our load generator started, in milliseconds, one a repetition.
+    pub(crate) spreads_ms: Vec<f64>,
     pub(crate) ledgers: Vec<Ledger>,
 }
 
@@ -85,12 +126,33 @@ impl Results {
         text.push_str("\n## Looks at the stock, a second\n\n");
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
         table(&mut text, &header, 0, self.looks.iter().map(Row::cells));
+        text.push_str("\n## The load generator\n\n");
+        let header = [
+            "connections",
+            "wrk, a second",
+            "loadgen",
+            "ratio",
+            "wrk, p50 ms",
+            "loadgen",
+            "ratio",
+            "p99 ms",
+            "loadgen",
+            "ratio",
+        ];
+        table(&mut text, &header, 0, self.generators.iter().map(Row::generator_cells));
         text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
         let best = [
             best("purchases ÷ pgbench", Goal::AtLeast(0.7), &self.purchases),
             best("looks ÷ bare handler", Goal::AtLeast(0.5), &self.looks),
         ];
-        ratios(&mut text, &best);
+        let mut figures: Vec<Ratio> = best.into();
+        figures.extend(self.generators.iter().flat_map(Row::generator_ratios));
+        figures.push(Ratio {
+            name: "starts of 1500 users, ms from the first to the last".to_owned(),
+            goal: Goal::AtMost(100.0),
+            spread: Spread::of(&self.spreads_ms),
+        });
+        ratios(&mut text, &figures);
         let _ = writeln!(text, "\n{}", self.audit());
         text
     }
@@ -131,7 +193,7 @@ mod tests {
     use super::*;
 
     fn row(connections: u16, pairs: &[(f64, f64)]) -> Row {
-        let counted = |per_s| Counted { per_s, total: 1 };
+        let counted = |per_s| Counted { per_s, total: 1, quantiles_ms: Some([1000.0 / per_s, 3000.0 / per_s]) };
         let pairs = pairs.iter().map(|&(service, floor)| Pair { service: counted(service), floor: counted(floor) });
         Row { connections, pairs: pairs.collect() }
     }
@@ -144,6 +206,8 @@ mod tests {
                 row(2, &[(1500.0, 2000.0), (1400.0, 1000.0), (1600.0, 2000.0)]),
             ],
             looks: vec![row(64, &[(40.0, 100.0)])],
+            generators: vec![row(16, &[(50.0, 100.0)])],
+            spreads_ms: vec![90.0],
             ledgers: ledgers.iter().map(|&(counted, ordered, left)| Ledger { counted, ordered, left }).collect(),
         }
     }
@@ -157,6 +221,10 @@ mod tests {
             "| 2 | 2 000 | 1 500 | 0.80 | 0.75..1.40 |",
             "| purchases ÷ pgbench, at 2 connections, where the service does most | ≥ 0.7 | 0.80 | 0.75..1.40 | yes |",
             "| looks ÷ bare handler, at 64 connections, where the service does most | ≥ 0.5 | 0.40 | 0.40..0.40 | no |",
+            "| 16 | 100 | 50.0 | 0.50 | 10.0 | 20.0 | 2.00 | 30.0 | 60.0 | 2.00 |",
+            "| loadgen ÷ wrk, requests a second, at 16 connections | ≥ 0.3 | 0.50 | 0.50..0.50 | yes |",
+            "| loadgen ÷ wrk, p99, at 16 connections | 0.9..1.1 | 2.00 | 2.00..2.00 | no |",
+            "| starts of 1500 users, ms from the first to the last | ≤ 100 | 90 | 90..90 | yes |",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }

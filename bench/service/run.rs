@@ -7,12 +7,18 @@ use bench::{Exit, tell};
 
 use crate::cli::Settings;
 use crate::error::Error;
-use crate::generators::{Counted, pgbench, wrk};
+use crate::generators::{Counted, Target, counted_by_loadgen, loadgen, pgbench, wrk};
 use crate::results::{Ledger, Pair, Results, Row};
-use crate::stage::{GOODS_NO, Stage};
+use crate::stage::{ADMIN_TOKEN, GOODS_NO, Stage};
 
 /// Connections of the service to Postgres while its stock is looked at: its default.
 const DB_CONNECTIONS: u16 = 20;
+
+/// The SKU that our load generator sells, which starts a sale of it every time.
+const LOADGEN_GOODS_NO: i64 = 2;
+
+/// Users of the burst whose starts are timed.
+const BURST_USERS: u16 = 1500;
 
 /// Measures and reports.
 ///
@@ -34,7 +40,9 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
     };
     let conditions = conditions(settings, &stage.version().await?);
     let (purchases, looks) = (rows(&settings.buyers), rows(&settings.lookers));
-    let mut results = Results { conditions, purchases, looks, ledgers: Vec::new() };
+    let generators = rows(&settings.users);
+    let (spreads_ms, ledgers) = (Vec::new(), Vec::new());
+    let mut results = Results { conditions, purchases, looks, generators, spreads_ms, ledgers };
     for repetition in 0..=settings.reps {
         // Turns about, so that whatever one leaves behind meets the other as often.
         let is_service_first = repetition.is_multiple_of(2);
@@ -51,6 +59,15 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
             let pair = in_turns(is_service_first, async || load(&service.url).await, async || load(&bare.url).await);
             let pair = pair.await?;
             keep(&name, "looks", row, pair, repetition);
+        }
+        for row in &mut results.generators {
+            let pair = generators_at(&stage, &service.url, row.connections, settings.seconds, is_service_first).await?;
+            keep(&name, "purchases by loadgen and wrk", row, pair, repetition);
+        }
+        let spread_ms = spread_of_burst(&stage, &service.url).await?;
+        tell(format_args!("{name}, {BURST_USERS} users started within {spread_ms:.0} ms"));
+        if repetition > 0 {
+            results.spreads_ms.push(spread_ms);
         }
     }
     // A reader that has gone, as `head` does, is no error.
@@ -100,6 +117,31 @@ async fn purchases_at(
     let counted = pair.service.total + pair.floor.total;
     ledgers.push(Ledger { counted, ordered: stage.orders().await? - before, left: buyers.into() });
     Ok(pair)
+}
+
+fn target<'a>(stage: &'a Stage, url: &'a str) -> Target<'a> {
+    let (loadgen, database_url, zookeeper) = (&stage.loadgen, &stage.database_url, &stage.zookeeper);
+    Target { loadgen, url, database_url, zookeeper, admin_token: ADMIN_TOKEN, goods_no: LOADGEN_GOODS_NO }
+}
+
+/// Lets our load generator and wrk buy at the same place, so many users each.
+async fn generators_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
+    let ours = async || {
+        let flags = [format!("--users={users}"), format!("--duration={seconds}s"), "--stock=100000000".to_owned()];
+        let report = loadgen(target(stage, url), &flags).await?;
+        let said = report["caveats"].to_string();
+        counted_by_loadgen(&report).ok_or(Error::Generator { program: "loadgen", what: "counted nothing", said })
+    };
+    let path = format!("{url}/goods-stock/{GOODS_NO}");
+    in_turns(is_ours_first, ours, async || wrk(&path, users, seconds).await).await
+}
+
+/// In how many milliseconds the users of a burst start.
+async fn spread_of_burst(stage: &Stage, url: &str) -> Result<f64, Error> {
+    let report = loadgen(target(stage, url), &[format!("--users={BURST_USERS}")]).await?;
+    let spread_ms = report["trials"][0]["generator"]["start_spread_ms"].as_f64();
+    let said = report["caveats"].to_string();
+    spread_ms.ok_or(Error::Generator { program: "loadgen", what: "timed no starts", said })
 }
 
 fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {

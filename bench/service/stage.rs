@@ -12,6 +12,9 @@ use crate::error::Error;
 /// The SKU that is sold and looked at.
 pub(crate) const GOODS_NO: i64 = 1;
 
+/// What the service wants to hear from an administrator; it listens on this machine alone, and not for long.
+pub(crate) const ADMIN_TOKEN: &str = "bench-service";
+
 /// More than is sold in any run.
 const STOCK: i64 = 1_000_000_000;
 
@@ -21,7 +24,9 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(30);
 /// The servers, and what is asked of them.
 pub(crate) struct Stage {
     pub(crate) database_url: String,
-    zookeeper: String,
+    pub(crate) zookeeper: String,
+    /// Our load generator.
+    pub(crate) loadgen: PathBuf,
     service: PathBuf,
     database: PgConnection,
     // Kept for as long as they are used.
@@ -65,8 +70,9 @@ impl Stage {
             Some(service) => service.to_owned(),
             None => env::current_exe().map_err(Error::system("find this program"))?.with_file_name("demo-service"),
         };
-        if !service.is_file() {
-            return Err(Error::ServiceMissing(service));
+        let loadgen = service.with_file_name("loadgen");
+        if let Some(missing) = [&service, &loadgen].into_iter().find(|program| !program.is_file()) {
+            return Err(Error::ProgramMissing(missing.clone()));
         }
         let servers = tokio::try_join!(
             Postgres::start(PostgresConfig::default()),
@@ -74,7 +80,7 @@ impl Stage {
         )?;
         let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
         let database = PgConnection::connect(&database_url).await.map_err(Error::postgres("log in"))?;
-        let mut stage = Self { database_url, zookeeper, service, database, _servers: servers };
+        let mut stage = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
         // It makes the tables.
         stage.service(1).await?.stop().await?;
         sqlx::query("insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)")
@@ -99,6 +105,7 @@ impl Stage {
         let config = ProcessConfig::new(&self.service)
             .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
             .args(["--db-connections".to_owned(), db_connections.to_string()])
+            .env("ADMIN_TOKEN", ADMIN_TOKEN)
             .env("DATABASE_URL", &self.database_url)
             .env("ZOOKEEPER_CONNECT", &self.zookeeper);
         serve("the service", config).await

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// An order row of the sale under audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct OrderRow {
     pub quantity: i64,
     /// The strategy that wrote it.
     pub strategy: String,
+    /// Units left as the deduction saw it, where that was recorded.
+    pub remaining: Option<i64>,
 }
 
 /// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
@@ -40,7 +43,7 @@ pub struct Evidence<'a> {
 }
 
 /// The findings of one trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// Units sold: the sum of the quantities of the orders.
     pub sold: i64,
@@ -53,12 +56,16 @@ pub struct Audit {
     pub unsold_undecided: i64,
     /// Initial − final − sold. Negative: orders whose deduction was overwritten. Positive: stock gone without an order.
     pub lost_updates: i64,
+    /// Orders that left as many units as an order before them did: the same unit was sold twice.
+    pub double_sales: u64,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.
     pub indeterminate: u64,
     /// Orders no buyer was told of and no missing answer explains: sold behind a refusal.
     pub orders_unexplained: u64,
-    /// Buyers told "sold" with an order that is not in the database, or that another buyer was told as well.
+    /// Buyers told "sold" with an order that is not in the database.
     pub confirmations_unfounded: u64,
+    /// Buyers told "sold" with an order that another buyer was told as well.
+    pub confirmations_repeated: u64,
 }
 
 impl Audit {
@@ -68,7 +75,7 @@ impl Audit {
         let recorded: BTreeSet<i64> = evidence.orders.iter().map(|order| order.order_id).collect();
         let confirmed: BTreeSet<i64> = evidence.confirmed.iter().copied().collect();
 
-        let founded = confirmed.intersection(&recorded).count();
+        let unfounded = evidence.confirmed.iter().filter(|id| !recorded.contains(id)).count();
         let untold = count(recorded.difference(&confirmed).count());
         let indeterminate = untold.min(evidence.unanswered);
 
@@ -84,21 +91,56 @@ impl Audit {
             undersold: if enough_decided { left } else { 0 },
             unsold_undecided: if enough_decided { 0 } else { left },
             lost_updates: evidence.stock_initial - evidence.stock_final - sold,
+            double_sales: double_sales(evidence.orders),
             indeterminate,
             orders_unexplained: untold - indeterminate,
-            confirmations_unfounded: count(evidence.confirmed.len() - founded),
+            confirmations_unfounded: count(unfounded),
+            confirmations_repeated: count(evidence.confirmed.len() - confirmed.len()),
         }
+    }
+
+    /// The findings of several SKUs together.
+    pub fn sum(audits: impl IntoIterator<Item = Audit>) -> Audit {
+        audits.into_iter().fold(Audit::default(), |sum, one| Audit {
+            sold: sum.sold + one.sold,
+            oversold: sum.oversold + one.oversold,
+            undersold: sum.undersold + one.undersold,
+            unsold_undecided: sum.unsold_undecided + one.unsold_undecided,
+            // Units lost here and units gained there are two wrongs and no balance.
+            lost_updates: if sum.lost_updates.signum() * one.lost_updates.signum() < 0 {
+                if one.lost_updates.abs() > sum.lost_updates.abs() { one.lost_updates } else { sum.lost_updates }
+            } else {
+                sum.lost_updates + one.lost_updates
+            },
+            double_sales: sum.double_sales + one.double_sales,
+            indeterminate: sum.indeterminate + one.indeterminate,
+            orders_unexplained: sum.orders_unexplained + one.orders_unexplained,
+            confirmations_unfounded: sum.confirmations_unfounded + one.confirmations_unfounded,
+            confirmations_repeated: sum.confirmations_repeated + one.confirmations_repeated,
+        })
     }
 
     /// Whether the orders are exactly those that the buyers were told of, the indeterminate ones apart.
     pub fn ledger_balanced(&self) -> bool {
-        self.orders_unexplained == 0 && self.confirmations_unfounded == 0
+        self.orders_unexplained == 0 && self.confirmations_unfounded == 0 && self.confirmations_repeated == 0
     }
 
     /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
     pub fn is_clean(&self) -> bool {
-        self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.ledger_balanced()
+        let stock = self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.double_sales == 0;
+        stock && self.ledger_balanced()
     }
+}
+
+/// Orders beyond the first that left the same number of units.
+fn double_sales(orders: &[OrderRow]) -> u64 {
+    double_sales_of(orders.iter().filter_map(|order| order.remaining))
+}
+
+/// How many of these numbers were there before.
+pub(crate) fn double_sales_of(remaining: impl Iterator<Item = i64>) -> u64 {
+    let mut seen = BTreeSet::new();
+    count(remaining.filter(|left| !seen.insert(*left)).count())
 }
 
 /// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
@@ -117,7 +159,7 @@ mod tests {
     }
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        OrderRow { order_id, quantity, strategy: strategy.to_owned() }
+        OrderRow { order_id, quantity, strategy: strategy.to_owned(), remaining: None }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
@@ -222,7 +264,29 @@ mod tests {
 
     #[test]
     fn one_order_told_to_two_buyers_unbalances_the_ledger() {
-        assert_eq!(audit((5, 4), &orders([1]), &[1, 1], 0, 0).confirmations_unfounded, 1);
+        let audit = audit((5, 4), &orders([1]), &[1, 1], 0, 0);
+        assert_eq!((audit.confirmations_unfounded, audit.confirmations_repeated), (0, 1));
+        assert!(!audit.ledger_balanced());
+    }
+
+    #[test]
+    fn two_orders_that_left_as_many_units_sold_the_same_one() {
+        let left = |remaining: [i64; 4]| -> Vec<OrderRow> {
+            (1..).zip(remaining).map(|(id, left)| OrderRow { remaining: Some(left), ..order(id, 1, "s") }).collect()
+        };
+        assert_eq!(audit((4, 0), &left([3, 2, 1, 0]), &[1, 2, 3, 4], 0, 0).double_sales, 0);
+        let sold_twice = audit((4, 1), &left([3, 3, 3, 1]), &[1, 2, 3, 4], 0, 0);
+        assert_eq!(sold_twice.double_sales, 2);
+        assert!(!sold_twice.is_clean());
+    }
+
+    #[test]
+    fn a_unit_lost_here_does_not_make_up_for_one_gained_there() {
+        let (lost, gained) = (audit((5, 5), &orders([1]), &[1], 0, 0), audit((5, 2), &orders([2]), &[2], 0, 0));
+        assert_eq!((lost.lost_updates, gained.lost_updates), (-1, 2));
+        assert_eq!(Audit::sum([lost, gained]).lost_updates, 2);
+        assert_eq!(Audit::sum([lost, lost]).lost_updates, -2);
+        assert_eq!(Audit::sum([lost, gained]).sold, 2);
     }
 
     #[test]
@@ -243,6 +307,7 @@ mod tests {
             let told = confirmed.iter().filter(|id| recorded.contains(id)).count() as u64;
             prop_assert_eq!(told + audit.indeterminate + audit.orders_unexplained, recorded.len() as u64);
             prop_assert_eq!(told + audit.confirmations_unfounded, confirmed.len() as u64);
+            prop_assert_eq!(audit.confirmations_repeated, 0);
             prop_assert!(audit.oversold == 0 || audit.undersold == 0);
         }
     }

@@ -1,36 +1,32 @@
 //! The `compare` command: a plan, its trials, a report.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::path::Path;
 use std::thread;
 use std::time::SystemTime;
 
 use nix::sys::utsname::uname;
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::plan::{Plan, Subject, blocks};
 use crate::progress::{Progress, starting};
-use crate::report::{Environment, Findings, Parameters, Report, json, markdown, terminal};
+use crate::report::files::{self, Files};
+use crate::report::jtl::Jtl;
+use crate::report::{Environment, Findings, Report, terminal};
 use crate::run::{self, Conditions};
 use crate::settings::{CompareSettings, Source};
 use crate::stack::Stack;
 use crate::strategies::{Strategy, select};
 use crate::trial::Trial;
-
-/// The report for programs.
-const JSON: &str = "report.json";
-/// The report for people.
-const MARKDOWN: &str = "report.md";
+use crate::verdict::EndedEarly;
 
 /// Runs a comparison, and returns the exit code that its verdict gives.
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] when it was stopped before the first trial began; all the others when no report can be made.
+/// [`Error::Interrupted`] when it was stopped before the first trial ended; all the others when no report can be made.
 ///
 /// # Cancel safety
 ///
@@ -40,8 +36,7 @@ pub(crate) async fn compare(
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> Result<u8, Error> {
-    make_folder(&settings.report)?;
-    remove_old(&settings.report)?;
+    let files = Files::prepare(&settings.report)?;
     let mut progress = Progress::new(settings.quiet);
     if let Source::Start(service) = &settings.source {
         progress.stage(&starting(service));
@@ -51,7 +46,8 @@ pub(crate) async fn compare(
         progress.finish();
     }
     let mut stack = opened?;
-    let report = measure(settings, &stack, interrupt, &mut progress).await;
+    let mut jtl = Jtl::create(&files.path(files::JTL))?;
+    let report = measure(settings, &mut stack, interrupt, &mut progress, &mut jtl).await;
     progress.finish();
     let report = match report {
         Ok(report) => report,
@@ -62,104 +58,175 @@ pub(crate) async fn compare(
             return Err(error);
         }
     };
-    write(&settings.report, JSON, &json::render(&report)?)?;
-    write(&settings.report, MARKDOWN, &markdown::render(&report))?;
+    // The figures go to the terminal first, so that they are not lost should the disk be full.
     output.print(&terminal::render(&report));
-    output.print(&format!("report: {}\n", settings.report.join(MARKDOWN).display()));
-    stack.stop().await?;
+    if settings.jmeter_summary {
+        output.print(&jtl.summary());
+    }
+    let written = jtl.finish().and_then(|()| files.write(&report)).or_else(|error| Err(save(&report, error)));
+    let stopped = stack.stop().await;
+    written?;
+    stopped?;
+    output.print(&format!("report: {}\n", files.path(files::HTML).display()));
     Ok(report.verdict.exit_code)
 }
 
-/// Runs the trials, as many as there are until somebody interrupts.
+/// Writes a report that its folder could not take to the folder for temporary files, as it cannot be measured again in a
+/// moment; returns the error with where it is now.
+fn save(report: &Report, error: Error) -> Error {
+    let folder = std::env::temp_dir().join(format!("loadgen-report-{}", std::process::id()));
+    match Files::open(&folder).and_then(|files| files.write(report)) {
+        Ok(()) => Error::ReportElsewhere { folder, source: Box::new(error) },
+        Err(_) => error,
+    }
+}
+
+/// Runs the trials, as many as there are until somebody interrupts or something fails.
 async fn measure(
     settings: &CompareSettings,
-    stack: &Stack,
+    stack: &mut Stack,
     interrupt: &Interrupt,
     progress: &mut Progress,
+    jtl: &mut Jtl,
 ) -> Result<Report, Error> {
     let known = interrupt.or(stack.service.strategies()).await?;
     let strategies = select(&known, settings.strategies.as_deref())?;
-    let names: Vec<String> = strategies.iter().map(|strategy| strategy.name.clone()).collect();
-    let plan = Plan::randomized(&names, settings.trials, settings.seed.unwrap_or_else(rand::random));
+    let plan = interrupt.or(plan(settings, stack, &strategies)).await?;
     let conditions = Conditions {
-        users: settings.users,
+        model: settings.model,
+        seed: plan.seed,
         stock: settings.stock,
-        goods_no: settings.goods_no,
+        goods_nos: (settings.goods_no..).take(settings.goods as usize).collect(),
         lock_wait: settings.lock_wait,
         cores: cores(),
     };
     let environment = interrupt.or(environment(settings, stack)).await?;
-    let parameters = interrupt.or(parameters(settings, stack)).await?;
     progress.planned(plan.len());
-    let trials = run_all(stack, &conditions, &strategies, &plan, interrupt, progress).await?;
+    let (trials, ended_early) = run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, jtl)).await?;
     Ok(Report::of(Findings {
         generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        interrupted: trials.len() < plan.len(),
+        ended_early,
         environment,
-        parameters,
         plan,
         strategies,
+        thresholds: settings.thresholds.clone(),
         trials,
     }))
 }
 
-/// A trial that is interrupted is dropped: its buyers gave up at different moments, so it says nothing.
+/// A trial that is interrupted is dropped: its buyers gave up at different moments, so it says nothing. What was measured
+/// before it is kept, also when something fails.
 async fn run_all(
-    stack: &Stack,
+    stack: &mut Stack,
     conditions: &Conditions,
     strategies: &[Strategy],
     plan: &Plan,
     interrupt: &Interrupt,
-    progress: &mut Progress,
-) -> Result<Vec<Trial>, Error> {
+    (progress, jtl): (&mut Progress, &mut Jtl),
+) -> Result<(Vec<Trial>, Option<EndedEarly>), Error> {
     let mut trials = Vec::with_capacity(plan.len());
     for planned in plan.trials() {
-        let Some(strategy) = strategies.iter().find(|strategy| strategy.name == planned.strategy) else { continue };
+        let is_planned = |strategy: &&Strategy| strategy.name == planned.subject.strategy;
+        let Some(strategy) = strategies.iter().find(is_planned) else { continue };
         progress.trial_begins(planned);
-        match interrupt.or(run::trial(stack, conditions, strategy, planned)).await {
+        let ran = interrupt.or(run::trial(stack, conditions, strategy, planned)).await;
+        // What could not be written of the single requests must not be found out only at the end.
+        let error = match ran.and_then(|ran| jtl.add(&ran).map(|()| ran.trial)) {
             Ok(trial) => {
                 progress.trial_ended(&trial);
                 trials.push(trial);
+                continue;
             }
-            Err(Error::Interrupted) => break,
-            Err(error) => return Err(error),
+            Err(error) => error,
+        };
+        let error = stack.explain(error).await;
+        if trials.is_empty() && !matches!(error, Error::Interrupted) {
+            return Err(error);
         }
+        progress.stage(&format!("error: {}", error.chain()));
+        return Ok((trials, Some(EndedEarly { exit_code: error.exit().code(), reason: error.chain() })));
     }
-    Ok(trials)
+    Ok((trials, None))
 }
 
-async fn environment(settings: &CompareSettings, stack: &Stack) -> Result<Environment, Error> {
-    Ok(Environment {
-        loadgen_version: env!("CARGO_PKG_VERSION"),
-        os: std::env::consts::OS,
-        arch: std::env::consts::ARCH,
-        kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
-        cpu_count: cores(),
-        postgres_version: stack.database.version().await?,
-        zookeeper_version: stack.zookeeper.version().await,
-        servers_throwaway: stack.is_throwaway(),
-        generator_shares_host: shares_host(&settings.source),
-    })
-}
-
-async fn parameters(settings: &CompareSettings, stack: &Stack) -> Result<Parameters, Error> {
-    let (hold, lock_wait, zk_sessions_total) = match &settings.source {
+/// Draws the order of the trials, and notes everything that was asked for.
+async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]) -> Result<Plan, Error> {
+    let seed = settings.seed.unwrap_or_else(rand::random);
+    let subjects = subjects(settings, strategies);
+    let is_about_nobody = |threshold: &&crate::threshold::Threshold| {
+        !subjects.iter().any(|subject| threshold.is_about(&subject.strategy, subject.users))
+    };
+    if let Some(idle) = settings.thresholds.iter().find(is_about_nobody) {
+        let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name.as_str()).collect();
+        return Err(Error::Usage(format!(
+            "the threshold {:?} is about none of the strategies that are compared: {}",
+            idle.rule(),
+            names.join(", ")
+        )));
+    }
+    let (hold, lock_wait, zk_sessions_total, service_args) = match &settings.source {
         Source::Start(service) => {
             let total = u64::from(service.zk_sessions) * u64::from(service.instances);
-            (Some(service.hold.clone()), Some(service.lock_wait), Some(total))
+            (Some(service.hold.clone()), Some(service.lock_wait), Some(total), service.args.clone())
         }
-        Source::Target(_) => (None, None, stack.service.metrics().await?.get("zookeeper_sessions")),
+        Source::Target(_) => {
+            let sessions = stack.service.metrics().await?.counters.get("zookeeper_sessions");
+            (None, None, sessions, Vec::new())
+        }
     };
-    Ok(Parameters {
-        load_model: "closed burst",
-        users: settings.users,
+    let users_max = settings.users.iter().max().copied().unwrap_or(0);
+    Ok(Plan {
+        seed,
+        model: settings.model,
+        model_described: settings.model.describe(users_max),
+        users: settings.users.clone(),
         stock: settings.stock,
+        goods_no: settings.goods_no,
+        goods: settings.goods,
         trials: settings.trials,
         instances: stack.service.urls().len(),
         zk_sessions_total,
         hold,
         lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        goods_no: settings.goods_no,
+        service_args,
+        blocks: blocks(&subjects, settings.warm_up, settings.trials, seed),
+    })
+}
+
+/// Every strategy with every number of users that it is to be tried with.
+fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Vec<Subject> {
+    let tried = |strategy: &Strategy, users: u32| {
+        let limits = settings.users_max.iter().filter(|(pattern, _)| pattern.matches(&strategy.name));
+        limits.clone().all(|(_, users_max)| users <= *users_max)
+    };
+    let of = |strategy: &Strategy| {
+        let name = strategy.name.clone();
+        let levels = settings.users.iter().copied().filter(|users| tried(strategy, *users)).collect::<Vec<_>>();
+        levels.into_iter().map(move |users| Subject { strategy: name.clone(), users })
+    };
+    strategies.iter().flat_map(of).collect()
+}
+
+async fn environment(settings: &CompareSettings, stack: &Stack) -> Result<Environment, Error> {
+    let machine = System::new_with_specifics(
+        RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),
+    );
+    let machine = machine.as_ref().ok();
+    let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
+    Ok(Environment {
+        loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
+        cpu_model: cpu_model.filter(|name| !name.is_empty()),
+        cpu_count: cores(),
+        memory_bytes: machine.map(System::total_memory).filter(|bytes| *bytes > 0),
+        postgres_version: stack.database.version().await?,
+        postgres_settings: stack.database.settings().await?,
+        zookeeper_version: stack.zookeeper.version().await,
+        zookeeper_servers: stack.zookeeper.modes().await,
+        servers_throwaway: stack.is_throwaway(),
+        generator_shares_host: shares_host(&settings.source),
     })
 }
 
@@ -180,33 +247,6 @@ fn shares_host(source: &Source) -> Option<bool> {
 
 fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Made before the trials, so that two minutes of work are not lost for a folder.
-fn make_folder(folder: &Path) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))
-}
-
-/// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
-fn remove_old(folder: &Path) -> Result<(), Error> {
-    for path in [JSON, MARKDOWN].map(|name| folder.join(name)) {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::system(format!("remove the old {}", path.display()))(error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Writes a file as a whole: a reader sees the old one or the new one.
-fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
-    let path = folder.join(name);
-    let unfinished = folder.join(format!(".{name}.unfinished"));
-    let failed = || Error::system(format!("write {}", path.display()));
-    fs::write(&unfinished, text).map_err(failed())?;
-    fs::rename(&unfinished, &path).map_err(failed())
 }
 
 #[cfg(test)]

@@ -4,14 +4,21 @@ use std::io;
 use std::time::Duration;
 
 use loadgen::audit::OrderRow;
+use loadgen::ledger::{LedgerOrder, SaleRow};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgExecutor, PgPool};
 
 use crate::error::Error;
+use crate::postgres::PostgresCounters;
+use crate::report::Setting;
 use crate::service::Goods;
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// One for the questions of the trial, one for the look at who waits.
+const CONNECTIONS: u32 = 2;
+/// More transactions than this are not asked after one by one.
+const TRANSACTIONS_MAX: i64 = 2_000_000;
 /// How a transaction begins that sees one moment, whatever others commit meanwhile.
 const BEGIN_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
@@ -39,7 +46,7 @@ impl Database {
             Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
         });
         tried.map_err(|source| Error::PostgresUnreachable { address: address(&options), source })?;
-        let pool = PgPoolOptions::new().max_connections(2).acquire_timeout(CONNECT_WITHIN);
+        let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT_WITHIN);
         Ok(Database(pool.connect_lazy_with(options)))
     }
 
@@ -70,7 +77,7 @@ impl Database {
         let goods = read_goods(&mut *snapshot, goods_no).await?;
         let orders = sqlx::query_as!(
             OrderRow,
-            "select order_id, quantity, strategy from order_lines join orders using (order_id)
+            "select order_id, quantity, strategy, remaining from order_lines join orders using (order_id)
              where goods_no = $1 and sale = $2",
             goods_no,
             sale
@@ -101,6 +108,160 @@ impl Database {
         .await
         .map_err(Error::postgres("count the orders"))?;
         Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Every sale that the ledger has, or those of one SKU, or one alone; oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer, or has no such tables.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn sales(&self, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleRow>, Error> {
+        // A sale without a row in the ledger is one from before there was a ledger; only its orders tell of it.
+        sqlx::query_as!(
+            SaleRow,
+            r#"select known.goods_no as "goods_no!", known.sale as "sale!",
+                      to_char(started_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
+                      sales.stock_initial as "stock_initial?",
+                      case when goods.sale = known.sale then on_hand else on_hand_final end as stock_final,
+                      goods.sale = known.sale as "is_on!"
+               from (select goods_no, sale from sales union select goods_no, sale from order_lines) as known
+                    join goods on goods.goods_no = known.goods_no
+                    left join sales on sales.goods_no = known.goods_no and sales.sale = known.sale
+               where (known.goods_no = $1 or $1::bigint is null) and (known.sale = $2 or $2::bigint is null)
+               order by known.goods_no, known.sale"#,
+            goods_no,
+            sale
+        )
+        .fetch_all(&self.0)
+        .await
+        .map_err(Error::postgres("read the ledger"))
+    }
+
+    /// The orders of a sale, in the order in which they were written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn ledger_of(&self, goods_no: i64, sale: i64) -> Result<Vec<LedgerOrder>, Error> {
+        let rows = sqlx::query!(
+            "select strategy, quantity, remaining, token, token_handover
+             from order_lines join orders using (order_id)
+             where goods_no = $1 and sale = $2 order by order_id",
+            goods_no,
+            sale
+        )
+        .fetch_all(&self.0)
+        .await
+        .map_err(Error::postgres("read the orders"))?;
+        let order = rows.into_iter().map(|row| LedgerOrder {
+            strategy: row.strategy,
+            quantity: row.quantity,
+            remaining: row.remaining,
+            token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
+        });
+        Ok(order.collect())
+    }
+
+    /// Where the server's counters stand.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn counters(&self) -> Result<PostgresCounters, Error> {
+        sqlx::query_as!(
+            PostgresCounters,
+            r#"select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as "next_xid!",
+                      pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as "wal_bytes!""#
+        )
+        .fetch_one(&self.0)
+        .await
+        .map_err(Error::postgres("read the counters"))
+    }
+
+    /// How many of the transactions that began between two looks at the counters were committed, and how many rolled
+    /// back. Nothing when there were too many to be asked after.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn transactions(
+        &self,
+        before: &PostgresCounters,
+        after: &PostgresCounters,
+    ) -> Result<Option<(u64, u64)>, Error> {
+        if after.next_xid - before.next_xid > TRANSACTIONS_MAX {
+            return Ok(None);
+        }
+        let counted = sqlx::query!(
+            r#"select count(*) filter (where status = 'committed') as "commits!",
+                      count(*) filter (where status = 'aborted') as "rollbacks!"
+               from generate_series($1::bigint, $2::bigint - 1) as number,
+                    lateral pg_xact_status(number::text::xid8) as status"#,
+            before.next_xid,
+            after.next_xid
+        )
+        .fetch_one(&self.0)
+        .await
+        .map_err(Error::postgres("count the transactions"))?;
+        Ok(u64::try_from(counted.commits).ok().zip(u64::try_from(counted.rollbacks).ok()))
+    }
+
+    /// How many connections to this database wait for a lock now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn waiting(&self) -> Result<u64, Error> {
+        let waiting = sqlx::query_scalar!(
+            r#"select count(*) as "count!" from pg_stat_activity
+               where wait_event_type = 'Lock' and datname = current_database()"#
+        )
+        .fetch_one(&self.0)
+        .await
+        .map_err(Error::postgres("look who waits"))?;
+        Ok(u64::try_from(waiting).unwrap_or_default())
+    }
+
+    /// The settings that matter for a load of small transactions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn settings(&self) -> Result<Vec<Setting>, Error> {
+        sqlx::query_as!(
+            Setting,
+            r#"select name as "name!", current_setting(name) as "value!" from pg_settings
+               where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'max_connections', 'shared_buffers',
+                              'default_transaction_isolation', 'wal_level')
+               order by name"#
+        )
+        .fetch_all(&self.0)
+        .await
+        .map_err(Error::postgres("read the settings"))
     }
 
     /// The version of the server, such as `15.18`.
@@ -152,6 +313,47 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn transactions_that_wrote_are_counted_by_what_became_of_them() {
+        let server = TestDatabase::create().await.unwrap();
+        let database = Database::connect(server.url()).await.unwrap();
+        let execute = async |statement: &'static str| sqlx::query(statement).execute(&database.0).await.unwrap();
+        execute("create table t (n int)").await;
+        let before = database.counters().await.unwrap();
+        execute("insert into t values (1)").await;
+        execute("insert into t values (2)").await;
+        execute("select n from t").await;
+        let mut given_up = database.0.begin().await.unwrap();
+        sqlx::query("insert into t values (3)").execute(&mut *given_up).await.unwrap();
+        given_up.rollback().await.unwrap();
+        let after = database.counters().await.unwrap();
+        // Other tests may write to other databases of the same server meanwhile.
+        let (commits, rollbacks) = database.transactions(&before, &after).await.unwrap().unwrap();
+        assert!(commits >= 2 && rollbacks >= 1, "{commits} {rollbacks}");
+        assert!(after.wal_bytes > before.wal_bytes);
+        let beyond = PostgresCounters { next_xid: before.next_xid + TRANSACTIONS_MAX + 1, ..after };
+        assert_eq!(database.transactions(&before, &beyond).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_waits_for_a_lock_is_seen() {
+        let server = TestDatabase::create().await.unwrap();
+        let database = Database::connect(server.url()).await.unwrap();
+        let mut holder = server.url().parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
+        let mut waiter = server.url().parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
+        assert_eq!(database.waiting().await.unwrap(), 0);
+        sqlx::query("select pg_advisory_lock(1)").execute(&mut holder).await.unwrap();
+        let waiting =
+            tokio::spawn(
+                async move { sqlx::query("select pg_advisory_lock(1)").execute(&mut waiter).await.map(|_| ()) },
+            );
+        while database.waiting().await.unwrap() == 0 {}
+        sqlx::query("select pg_advisory_unlock(1)").execute(&mut holder).await.unwrap();
+        waiting.await.unwrap().unwrap();
+        let fsync = Setting { name: "fsync".to_owned(), value: "on".to_owned() };
+        assert!(database.settings().await.unwrap().contains(&fsync));
+    }
+
+    #[tokio::test]
     async fn the_books_of_a_sale_are_read_as_of_one_moment() {
         let server = TestDatabase::create().await.unwrap();
         let database = Database::connect(server.url()).await.unwrap();
@@ -163,7 +365,7 @@ mod tests {
 
         let (goods, orders) = database.books(1, 7).await.unwrap();
         assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8 });
-        assert_eq!(orders, [OrderRow { order_id: 1, quantity: 1, strategy: "a".to_owned() }]);
+        assert_eq!(orders, [OrderRow { order_id: 1, quantity: 1, strategy: "a".to_owned(), remaining: None }]);
 
         let mut snapshot = database.0.begin_with(BEGIN_SNAPSHOT).await.unwrap();
         assert_eq!(read_goods(&mut *snapshot, 1).await.unwrap().on_hand, 8);

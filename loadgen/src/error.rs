@@ -10,8 +10,9 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Every strategy kept its promise.
     Held = 0,
-    /// A strategy that must oversell did not: the load was too weak to prove anything.
-    LoadTooWeak = 1,
+    /// A threshold was crossed, a regression was found, or a strategy that must oversell did not: the load was too weak to
+    /// prove anything.
+    NotHeld = 1,
     /// A strategy broke its promise.
     PromiseBroken = 2,
     /// The servers, the service or the machine did not do their part, or not for enough buyers to judge a strategy.
@@ -93,6 +94,12 @@ pub(crate) enum Error {
     /// The users of a trial could not all be started.
     #[error("only {arrived} of {users} users were ready within {within_s} s; fewer --users may help")]
     Rendezvous { arrived: usize, users: usize, within_s: u64 },
+    /// A file is no report that this program can read.
+    #[error("{} is no report that can be read: {what}", path.display())]
+    NoReport { path: PathBuf, what: String },
+    /// A report could not be written where it should be.
+    #[error("{}; the report is in {}", source.chain(), folder.display())]
+    ReportElsewhere { folder: PathBuf, source: Box<Error> },
     /// The load generator's own machinery failed.
     #[error("the load generator failed: {0}")]
     Generator(String),
@@ -120,7 +127,7 @@ impl Error {
     /// What the program exits with because of this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Error::Usage(_) => Exit::Usage,
+            Error::Usage(_) | Error::NoReport { .. } => Exit::Usage,
             Error::Interrupted => Exit::Interrupted,
             _ => Exit::Setup,
         }
@@ -156,7 +163,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_documented() {
-        let exits = [Exit::Held, Exit::LoadTooWeak, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited, Exit::Usage];
+        let exits = [Exit::Held, Exit::NotHeld, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited, Exit::Usage];
         assert_eq!(exits.map(Exit::code), [0, 1, 2, 3, 4, 64]);
         assert_eq!(Error::Interrupted.exit().code(), 130);
     }

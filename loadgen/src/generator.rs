@@ -2,35 +2,58 @@
 
 use std::time::Duration;
 
-use loadgen::stats::{as_ms, median};
-use serde::Serialize;
+use loadgen::stats::{as_f64, as_ms, length, median};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;
-/// Starts this close to the release are on time whatever the response time: a scheduler needs as long to wake a task.
+/// Starts this close to when they were meant to be are on time whatever the response time: a scheduler needs as long to
+/// wake a task.
 const LAG_TOLERATED_MS: f64 = 5.0;
+/// Above this share of late starts an open model has not had the arrivals that it was asked for.
+const LATE_SHARE_MAX: f64 = 0.01;
 /// Above this share of all cores the generator leaves the machine no room, its own work included.
 const CPU_SHARE_MAX: f64 = 0.8;
 
 /// How the generator did in one trial.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Generator {
-    /// Median time from the release of the users to the moment one of them began its request.
+    /// Requests that were started.
+    pub(crate) requests: u64,
+    /// Requests that were started more than five milliseconds later than they were meant to be.
+    pub(crate) late: u64,
+    /// Arrivals of an open model that found every user busy, and were never started: the response times are those of the
+    /// others alone.
+    pub(crate) dropped: u64,
+    /// Median time from the intended start of a request to the actual one, in milliseconds.
     pub(crate) start_lag_p50_ms: Option<f64>,
-    /// From the first user's start to the last one's.
+    /// Longest time from the intended start of a request to the actual one, in milliseconds.
+    pub(crate) start_lag_max_ms: Option<f64>,
+    /// From the first user's first request to the last user's, in milliseconds.
     pub(crate) start_spread_ms: f64,
-    /// Processor time of the generator during the burst, as a share of all cores.
+    /// Processor time of the generator from the release to the last answer, as a share of all cores.
     pub(crate) cpu_share: f64,
-    /// Whether the generator was the bottleneck.
+    /// The same for each request, in microseconds.
+    pub(crate) cpu_us_per_request: Option<f64>,
+    /// Whether the generator was the bottleneck: half of the requests started later than five milliseconds after they were
+    /// meant to and later than half the median response time; or, in an open model, more than one in a hundred started
+    /// late; or the generator used more than four fifths of all cores.
     pub(crate) limited: bool,
 }
 
 /// What the judgement is based on.
 #[derive(Debug, Clone)]
-pub(crate) struct Burst {
-    /// For each user, the time from the release to the start of its request.
+pub(crate) struct Effort {
+    /// For each request, the time from its intended to its actual start.
     pub(crate) start_lags: Vec<Duration>,
-    /// Median response time over all answers, counted from the release.
+    /// For each user, when its first request started.
+    pub(crate) first_starts: Vec<Duration>,
+    /// Arrivals that were not started.
+    pub(crate) dropped: u64,
+    /// Whether the requests were to arrive at a rate.
+    pub(crate) is_open: bool,
+    /// Median response time over all answers.
     pub(crate) response_p50: Option<Duration>,
     /// From the release to the last answer.
     pub(crate) length: Duration,
@@ -41,26 +64,31 @@ pub(crate) struct Burst {
 }
 
 impl Generator {
-    /// Judges one burst.
-    ///
-    /// The generator was the bottleneck when half of the users had spent more than half of the median response time
-    /// before they even started (and more than a scheduler's delay), or when the generator alone used more than four
-    /// fifths of the machine.
-    pub(crate) fn judge(burst: &Burst) -> Generator {
-        let lags_ms: Vec<f64> = burst.start_lags.iter().copied().map(as_ms).collect();
-        let first = lags_ms.iter().copied().reduce(f64::min).unwrap_or(0.0);
-        let last = lags_ms.iter().copied().reduce(f64::max).unwrap_or(0.0);
+    /// Judges one load.
+    pub(crate) fn judge(effort: &Effort) -> Generator {
+        let lags_ms: Vec<f64> = effort.start_lags.iter().copied().map(as_ms).collect();
+        let starts_ms: Vec<f64> = effort.first_starts.iter().copied().map(as_ms).collect();
+        let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
+        let smallest = |values: &[f64]| values.iter().copied().reduce(f64::min);
+        let requests = lags_ms.len() as u64;
+        let late = lags_ms.iter().filter(|lag| **lag > LAG_TOLERATED_MS).count() as u64;
         let start_lag_p50_ms = median(&lags_ms);
-        let cpu_share = share(burst.cpu_time, burst.length, burst.cores);
-        let late = match (start_lag_p50_ms, burst.response_p50) {
+        let cpu_share = share(effort.cpu_time, effort.length, effort.cores);
+        let lag_dominates = match (start_lag_p50_ms, effort.response_p50) {
             (Some(lag), Some(response)) => lag > LAG_TOLERATED_MS && lag > LAG_SHARE_MAX * as_ms(response),
             _ => false,
         };
+        let lags_behind = effort.is_open && as_f64(late) > LATE_SHARE_MAX * as_f64(requests);
         Generator {
+            requests,
+            late,
+            dropped: effort.dropped,
             start_lag_p50_ms,
-            start_spread_ms: last - first,
+            start_lag_max_ms: largest(&lags_ms),
+            start_spread_ms: largest(&starts_ms).unwrap_or(0.0) - smallest(&starts_ms).unwrap_or(0.0),
             cpu_share,
-            limited: late || cpu_share > CPU_SHARE_MAX,
+            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / length(lags_ms.len())),
+            limited: lag_dominates || lags_behind || cpu_share > CPU_SHARE_MAX,
         }
     }
 }
@@ -75,14 +103,22 @@ fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn burst(lags_ms: &[u64], response_ms: u64, cpu_ms: u64) -> Generator {
-        Generator::judge(&Burst {
-            start_lags: lags_ms.iter().copied().map(Duration::from_millis).collect(),
+    fn effort(lags_ms: &[u64], response_ms: u64, cpu_ms: u64) -> Effort {
+        let lags: Vec<Duration> = lags_ms.iter().copied().map(Duration::from_millis).collect();
+        Effort {
+            start_lags: lags.clone(),
+            first_starts: lags,
+            dropped: 0,
+            is_open: false,
             response_p50: Some(Duration::from_millis(response_ms)),
             length: Duration::from_millis(1000),
             cpu_time: Duration::from_millis(cpu_ms),
             cores: 2,
-        })
+        }
+    }
+
+    fn burst(lags_ms: &[u64], response_ms: u64, cpu_ms: u64) -> Generator {
+        Generator::judge(&effort(lags_ms, response_ms, cpu_ms))
     }
 
     #[test]
@@ -91,6 +127,8 @@ mod tests {
         assert_eq!(generator.start_lag_p50_ms, Some(4.0));
         assert!((generator.start_spread_ms - 8.0).abs() < 1e-9);
         assert!((generator.cpu_share - 0.25).abs() < 1e-9);
+        assert_eq!((generator.requests, generator.late, generator.start_lag_max_ms), (3, 1, Some(9.0)));
+        assert!((generator.cpu_us_per_request.unwrap() - 500_000.0 / 3.0).abs() < 1e-6);
         assert!(!generator.limited);
     }
 
@@ -112,14 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn an_open_model_is_limited_by_one_late_start_in_a_hundred() {
+        let open = |late: usize| {
+            let lags: Vec<u64> = (0..1000).map(|i| if i < late { 6 } else { 1 }).collect();
+            Generator::judge(&Effort { is_open: true, ..effort(&lags, 400, 500) })
+        };
+        assert!(!open(10).limited);
+        assert!(open(11).limited);
+    }
+
+    #[test]
     fn a_burst_without_answers_is_not_judged() {
-        let generator = Generator::judge(&Burst {
-            start_lags: Vec::new(),
-            response_p50: None,
-            length: Duration::ZERO,
-            cpu_time: Duration::ZERO,
-            cores: 2,
-        });
+        let nothing = Effort { response_p50: None, length: Duration::ZERO, ..effort(&[], 0, 0) };
+        let generator = Generator::judge(&nothing);
         assert!(!generator.limited && generator.start_lag_p50_ms.is_none());
     }
 }

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 
 use loadgen::stats::as_f64;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::strategies::{Guard, Wakes};
 use crate::trial::ByOutcome;
@@ -82,17 +83,43 @@ fn whole(value: &str) -> Option<u64> {
 /// The counters of every ZooKeeper server and of every instance at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Sums over the servers; absent when a server does not answer `mntr`.
-    pub(crate) servers: Option<Counters>,
+    /// Those of each server with its address; absent when a server does not answer `mntr`.
+    pub(crate) servers: Option<Vec<(String, Counters)>>,
     /// Sums over the instances.
     pub(crate) instances: Counters,
 }
 
+impl Snapshot {
+    /// Sums over the servers.
+    fn servers_total(&self) -> Option<Counters> {
+        let servers = self.servers.as_ref()?;
+        Some(Counters::sum(servers.iter().map(|(_, counters)| counters.clone())))
+    }
+}
+
+/// Traffic on one ZooKeeper server between two snapshots. An absent figure could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ServerTraffic {
+    /// Its address.
+    pub(crate) server: String,
+    /// Watch events that it sent, by kind of event.
+    pub(crate) watches_fired: WatchesFired,
+    /// Packets it received, pings included.
+    pub(crate) packets_received: Option<u64>,
+    /// Packets it sent, answers to pings included.
+    pub(crate) packets_sent: Option<u64>,
+    /// Bytes it received.
+    pub(crate) bytes_received: Option<u64>,
+}
+
 /// Traffic between two snapshots. An absent figure could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Traffic {
-    /// Purchases that held a ZooKeeper lock and gave it back; unknown when buyers had no decision.
+    /// Purchases that held a ZooKeeper lock and gave it back: every `sold` and `sold_out` of a strategy whose guard is
+    /// ZooKeeper. Absent when buyers had no decision, as what those did is unknown.
     pub(crate) releases: Option<u64>,
+    /// Each server by itself; the figures below are the sums.
+    pub(crate) servers: Vec<ServerTraffic>,
     /// Watch events that the servers sent, by kind of event.
     pub(crate) watches_fired: WatchesFired,
     /// Most connections that one deletion woke, if this trial woke more than any before it on that server.
@@ -114,30 +141,55 @@ pub(crate) struct Traffic {
 }
 
 /// Watch events by kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct WatchesFired {
+    /// For created nodes.
     pub(crate) created: Option<u64>,
+    /// For deleted nodes.
     pub(crate) deleted: Option<u64>,
+    /// For changed data.
     pub(crate) changed: Option<u64>,
+    /// For changed lists of children.
     pub(crate) children: Option<u64>,
+}
+
+impl WatchesFired {
+    fn between(was: &Counters, now: &Counters) -> WatchesFired {
+        WatchesFired {
+            created: now.watches_fired(was, "created"),
+            deleted: now.watches_fired(was, "deleted"),
+            changed: now.watches_fired(was, "changed"),
+            children: now.watches_fired(was, "children"),
+        }
+    }
+}
+
+impl ServerTraffic {
+    fn between(before: &Snapshot, after: &Snapshot) -> Vec<ServerTraffic> {
+        let (Some(before), Some(after)) = (&before.servers, &after.servers) else { return Vec::new() };
+        let pairs = before.iter().zip(after);
+        let traffic = pairs.map(|((server, was), (_, now))| ServerTraffic {
+            server: server.clone(),
+            watches_fired: WatchesFired::between(was, now),
+            packets_received: now.grown(was, "zk_packets_received"),
+            packets_sent: now.grown(was, "zk_packets_sent"),
+            bytes_received: now.grown(was, "zk_bytes_received_count"),
+        });
+        traffic.collect()
+    }
 }
 
 impl Traffic {
     /// What happened between two snapshots, in which the lock was released so many times.
     pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
-        let nothing = Counters::default();
-        let was = before.servers.as_ref().unwrap_or(&nothing);
-        let now = after.servers.as_ref().unwrap_or(&nothing);
+        let was = &before.servers_total().unwrap_or_default();
+        let now = &after.servers_total().unwrap_or_default();
         let client = |name: &str| after.instances.grown(&before.instances, name);
         let wake_max = |counters: &Counters| counters.get("zk_max_node_deleted_watch_count");
         Traffic {
             releases,
-            watches_fired: WatchesFired {
-                created: now.watches_fired(was, "created"),
-                deleted: now.watches_fired(was, "deleted"),
-                changed: now.watches_fired(was, "changed"),
-                children: now.watches_fired(was, "children"),
-            },
+            servers: ServerTraffic::between(before, after),
+            watches_fired: WatchesFired::between(was, now),
             wake_max: wake_max(now).filter(|max| wake_max(was).is_some_and(|was| was < *max)),
             packets_received: now.grown(was, "zk_packets_received"),
             packets_sent: now.grown(was, "zk_packets_sent"),
@@ -162,15 +214,14 @@ impl Traffic {
         Some(as_f64(self.notifications()?) / as_f64(positive(self.releases?)?))
     }
 
-    /// Requests to ZooKeeper a unit sold.
-    pub(crate) fn requests_per_sale(&self, sold: u64) -> Option<f64> {
-        Some(as_f64(self.client_requests?) / as_f64(positive(sold)?))
+    /// Watch events that the instances' sessions received a release.
+    pub(crate) fn client_notifications_per_release(&self) -> Option<f64> {
+        Some(as_f64(self.client_notifications?) / as_f64(positive(self.releases?)?))
     }
 
-    /// Bytes to and from ZooKeeper a unit sold.
-    pub(crate) fn bytes_per_sale(&self, sold: u64) -> Option<f64> {
-        let bytes = self.client_bytes_sent?.checked_add(self.client_bytes_received?)?;
-        Some(as_f64(bytes) / as_f64(positive(sold)?))
+    /// Bytes to and from ZooKeeper.
+    pub(crate) fn client_bytes(&self) -> Option<u64> {
+        self.client_bytes_sent?.checked_add(self.client_bytes_received?)
     }
 }
 
@@ -216,7 +267,7 @@ impl Activity {
         let notifications = |activity: &Activity| activity.snapshot.instances.get("zookeeper_notifications_total");
         let quiet = self.orders == previous.orders && notifications(self) == notifications(previous);
         let (Some(now), Some(was), Some(base)) =
-            (&self.snapshot.servers, &previous.snapshot.servers, &baseline.servers)
+            (self.snapshot.servers_total(), previous.snapshot.servers_total(), baseline.servers_total())
         else {
             return quiet;
         };
@@ -265,7 +316,7 @@ mod tests {
             ("zookeeper_bytes_received_total", 20 * notifications),
         ];
         Snapshot {
-            servers: Some(servers(changes)),
+            servers: Some(vec![("zk-1:2181".to_owned(), servers(changes))]),
             instances: Counters(instances.map(|(name, value)| (name.to_owned(), value)).into()),
         }
     }
@@ -304,9 +355,24 @@ mod tests {
         assert_eq!(traffic.notifications(), Some(45));
         assert_eq!(traffic.notifications_per_release(), Some(4.5));
         assert_eq!((traffic.wake_max, traffic.packets_sent), (Some(9), Some(100)));
-        assert_eq!(traffic.requests_per_sale(5), Some(27.0));
-        assert_eq!(traffic.bytes_per_sale(5), Some(270.0));
-        assert_eq!(traffic.requests_per_sale(0), None);
+        assert_eq!(traffic.client_notifications_per_release(), Some(4.5));
+        assert_eq!((traffic.client_requests, traffic.client_bytes()), (Some(135), Some(1350)));
+    }
+
+    #[test]
+    fn every_server_counts_for_itself_and_the_sums_are_those_of_all() {
+        let of_two = |first: u64, second: u64| {
+            let [mut one, other] = [first, second].map(|sum| snapshot(&[("zk_sum_node_deleted_watch_count", sum)], 0));
+            let mut second = other.servers.unwrap();
+            second[0].0 = "zk-2:2181".to_owned();
+            one.servers.as_mut().unwrap().extend(second);
+            one
+        };
+        let traffic = Traffic::between(&of_two(10, 20), &of_two(13, 40), Some(23));
+        let by_server: Vec<_> =
+            traffic.servers.iter().map(|server| (server.server.as_str(), server.watches_fired.deleted)).collect();
+        assert_eq!(by_server, [("zk-1:2181", Some(3)), ("zk-2:2181", Some(20))]);
+        assert_eq!(traffic.notifications_per_release(), Some(1.0));
     }
 
     #[test]

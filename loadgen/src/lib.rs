@@ -1,5 +1,8 @@
 //! What the load generator judges by, apart from the program around it, so that the benches can count its instructions:
-//! the [`audit`] of what a trial sold, and the [`stats`] of its times. Both are pure.
+//! the [`audit`] of what a trial sold, the [`ledger`] of a sale by itself, the [`history`] of who was in the critical section,
+//! and the [`stats`] of its times. All are pure.
 
 pub mod audit;
+pub mod history;
+pub mod ledger;
 pub mod stats;

@@ -2,20 +2,26 @@
 //! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters
 //! how much traffic it made.
 //!
-//! The deciding parts are pure: [`plan`], [`answer`], [`audit`](loadgen::audit), [`herd`], [`generator`],
-//! [`stats`](loadgen::stats), [`verdict`] and [`report`] know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of it,
-//! [`scenario`] is the burst itself, and [`stack`] is what it is aimed at. `REPORT.md` documents the report.
+//! The deciding parts are pure: [`plan`], [`model`], [`answer`], [`audit`](loadgen::audit),
+//! [`history`](loadgen::history), [`herd`], [`generator`], [`stats`](loadgen::stats), [`threshold`], [`verdict`] and
+//! [`report`] know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of
+//! it, [`scenario`] is the load itself, and [`stack`] is what it is aimed at. `REPORT.md` says how to read the report.
 
 mod answer;
+mod audit_command;
 mod cli;
 mod compare;
+mod cpu;
 mod database;
+mod diff;
 mod error;
 mod generator;
 mod herd;
 mod interrupt;
+mod model;
 mod output;
 mod plan;
+mod postgres;
 mod progress;
 mod report;
 mod run;
@@ -25,20 +31,24 @@ mod service;
 mod settings;
 mod stack;
 mod strategies;
+mod threshold;
 mod trial;
 mod up;
 mod verdict;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use crate::cli::{Cli, Command, StrategiesArgs};
+use crate::cli::{Cli, Command, DiffArgs, ReportArgs, StrategiesArgs};
+use crate::diff::Diff;
 use crate::error::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::report::terminal;
+use crate::report::files::Files;
+use crate::report::{files, json, terminal};
 use crate::service::Service;
 use crate::stack::Stack;
 
@@ -67,6 +77,19 @@ fn run(cli: Cli) -> Result<u8, Error> {
     runtime.block_on(async {
         match cli.command {
             Command::Compare(args) => compare::compare(&args.resolve()?, &interrupt, &mut output).await,
+            Command::Run(args) => compare::compare(&args.resolve()?, &interrupt, &mut output).await,
+            Command::Report(args) => {
+                render_again(&args, &mut output)?;
+                Ok(Exit::Held.code())
+            }
+            Command::Diff(args) => tell_apart(&args, &mut output),
+            Command::Audit(args) => audit_command::audit(&args, &interrupt, &mut output).await,
+            Command::Completions(args) => {
+                let mut script = Vec::new();
+                clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut script);
+                output.print(&String::from_utf8_lossy(&script));
+                Ok(Exit::Held.code())
+            }
             Command::Up(args) => {
                 up::up(&args.resolve()?, &interrupt, &mut output).await?;
                 Ok(Exit::Held.code())
@@ -79,12 +102,43 @@ fn run(cli: Cli) -> Result<u8, Error> {
     })
 }
 
+/// Makes the pages of a report again, or prints the schema.
+fn render_again(args: &ReportArgs, output: &mut Output) -> Result<(), Error> {
+    let Some(file) = &args.file else {
+        output.print(&json::schema());
+        return Ok(());
+    };
+    let report = json::read(file)?;
+    let folder = args.out.as_deref().or(file.parent()).unwrap_or(Path::new("."));
+    let files = Files::open(folder)?;
+    files.write_rendered(&report)?;
+    output.print(&format!("report: {}\n", files.path(files::HTML).display()));
+    Ok(())
+}
+
+/// Compares two runs.
+fn tell_apart(args: &DiffArgs, output: &mut Output) -> Result<u8, Error> {
+    let (old, new) = (json::read(&args.old)?, json::read(&args.new)?);
+    let differences = diff::plan_differences(&old, &new);
+    if !differences.is_empty() && !args.anyway {
+        let what = differences.join("; ");
+        return Err(Error::Usage(format!(
+            "the runs were asked for different things: {what}; what that did cannot be told from a regression; compare them \
+             all the same with --anyway"
+        )));
+    }
+    let diff = Diff::of(&old, &new);
+    output.print(&terminal::diff(&diff));
+    let is_worse = diff.regressions().next().is_some() || !diff.broken.is_empty();
+    Ok(if is_worse { Exit::NotHeld } else { Exit::Held }.code())
+}
+
 /// Prints the strategies of a running service, or of one started for the question.
 async fn list_strategies(args: &StrategiesArgs, interrupt: &Interrupt, output: &mut Output) -> Result<(), Error> {
     let strategies = match &args.target {
         Some(url) => interrupt.or(Service::new(vec![url.clone()], String::new())?.strategies()).await?,
         None => {
-            let stack = interrupt.or(Stack::start(&args.service())).await?;
+            let stack = interrupt.or(Stack::start(&args.service()?)).await?;
             let strategies = interrupt.or(stack.service.strategies()).await;
             stack.stop().await?;
             strategies?

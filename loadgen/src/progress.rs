@@ -59,7 +59,8 @@ impl Progress {
     /// A trial begins.
     pub(crate) fn trial_begins(&self, planned: PlannedTrial<'_>) {
         if let Kind::Bar(bar) = &self.kind {
-            bar.set_message(format!("block {}: {}", planned.block + 1, planned.strategy));
+            let what = if planned.warm_up { "warm-up".to_owned() } else { format!("block {}", planned.block) };
+            bar.set_message(format!("{what}: {} with {} users", planned.subject.strategy, planned.subject.users));
         }
     }
 
@@ -99,9 +100,10 @@ fn line(text: &str) {
 /// What a trial brought, in a line.
 fn describe(trial: &Trial) -> String {
     let audit = &trial.audit;
+    let warm_up = if trial.warm_up { " (warm-up)" } else { "" };
     let mut text = format!(
-        "{}: sold {}, oversold {}, undersold {}, in {:.0} ms",
-        trial.strategy, audit.sold, audit.oversold, audit.undersold, trial.duration_ms
+        "{} with {} users{warm_up}: sold {}, oversold {}, undersold {}, in {:.0} ms",
+        trial.strategy, trial.users, audit.sold, audit.oversold, audit.undersold, trial.duration_ms
     );
     if let Some(per_release) = trial.zookeeper.notifications_per_release() {
         text += &format!(", {per_release:.1} notifications a release");
@@ -123,7 +125,8 @@ mod tests {
     #[test]
     fn a_line_says_what_a_trial_brought() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
-        let expected = "zk-mutex: sold 100, oversold 0, undersold 0, in 600 ms, 1.0 notifications a release";
+        let expected = "zk-mutex with 300 users (warm-up): sold 100, oversold 0, undersold 0, in 600 ms, \
+            1.0 notifications a release";
         assert_eq!(describe(&trial), expected);
         trial.answers.refused = 3;
         trial.answers.timeout = 1;

@@ -1,20 +1,28 @@
 //! One trial: open a sale and verify it, count, let everyone buy, wait until all is quiet, count again, audit.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use loadgen::audit::{Audit, Evidence, foreign_order};
-use loadgen::stats::{Times, as_ms};
+use loadgen::audit::{Audit, Evidence, OrderRow, foreign_order};
+use loadgen::history::{HistoryAudit, handovers_ns};
+use loadgen::stats::as_ms;
+use loadgen::stats::times::Times;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::cpu::{CpuTimes, ProcessCpu, of_trees};
 use crate::error::Error;
-use crate::generator::{Burst, Generator};
+use crate::generator::{Effort, Generator};
 use crate::herd::{Activity, Snapshot, Traffic, releases};
+use crate::model::LoadModel;
 use crate::plan::PlannedTrial;
-use crate::scenario::{self, Purchase};
-use crate::service::Goods;
+use crate::postgres::{LockWaits, PostgresCounters, PostgresLoad};
+use crate::report::result::GENERATOR;
+use crate::scenario::{self, Load, Purchase};
+use crate::service::{Goods, HistorySince};
 use crate::stack::{HTTP_GRACE, Stack};
 use crate::strategies::Strategy;
-use crate::trial::{ByOutcome, Outcome, Sample, Timings, Trial, problems, sold_per_second};
+use crate::trial::{
+    ByOutcome, Curve, Latency, Outcome, Sample, Trial, goodput_per_s, problems, sold_at, sold_out_after_ms,
+};
 
 /// How long all users together may take to be ready.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
@@ -25,16 +33,36 @@ const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10)
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// Two looks this far apart must be alike.
 const SETTLE_POLL: Duration = Duration::from_millis(50);
+/// How often is looked who waits for a lock of the database.
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// What all trials have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
-    pub(crate) users: u32,
+    pub(crate) model: LoadModel,
+    /// Draws the arrivals of an open model, together with the number of the block.
+    pub(crate) seed: u32,
     pub(crate) stock: u32,
-    pub(crate) goods_no: i64,
+    /// The SKUs on sale.
+    pub(crate) goods_nos: Vec<i64>,
     pub(crate) lock_wait: Duration,
     /// Cores of the machine.
     pub(crate) cores: usize,
+}
+
+/// A trial, and the single requests behind it.
+pub(crate) struct Ran {
+    pub(crate) trial: Trial,
+    pub(crate) samples: Vec<Sample>,
+    /// The wall clock at the instant from which the samples count.
+    pub(crate) released_at: SystemTime,
+}
+
+/// Everything that is counted, at one moment.
+struct Counted {
+    snapshot: Snapshot,
+    postgres: PostgresCounters,
+    cpu: CpuTimes,
 }
 
 /// Runs one trial.
@@ -52,49 +80,134 @@ pub(crate) async fn trial(
     conditions: &Conditions,
     strategy: &Strategy,
     planned: PlannedTrial<'_>,
-) -> Result<Trial, Error> {
-    let opened = open_sale(stack, conditions).await?;
-    let before = snapshot(stack).await?;
-    let burst = scenario::run(&purchase(stack, conditions, strategy)).await?;
-    let settled = settle(stack, conditions, opened.sale, &before).await?;
-    let after = snapshot(stack).await?;
-
-    let mut answers = ByOutcome::default();
-    for sample in &burst.samples {
-        *answers.get_mut(sample.outcome) += 1;
+) -> Result<Ran, Error> {
+    let mut opened = Vec::with_capacity(conditions.goods_nos.len());
+    for goods_no in &conditions.goods_nos {
+        opened.push(open_sale(stack, *goods_no, conditions.stock).await?);
     }
-    let audit = audit(stack, conditions, strategy, opened, &burst.samples, &answers).await?;
-    let timings = Timings::of(&burst.samples);
-    let length = burst.samples.iter().map(|sample| sample.response).max().unwrap_or_default();
-    Ok(Trial {
-        block: planned.block,
-        strategy: strategy.name.clone(),
-        sale: opened.sale,
-        answers,
+    let mark = stack.service.history_mark().await?;
+    let before = count(stack).await?;
+    let purchase = purchase(stack, conditions, strategy, planned);
+    let (load, lock_waits) = with_lock_waits(stack, scenario::run(&purchase)).await?;
+    let settled = settle(stack, &conditions.goods_nos, &opened, &before.snapshot).await?;
+    let after = count(stack).await?;
+    let history = stack.service.history_since(&mark, &strategy.name).await?;
+    let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
+
+    let audit = audit(stack, conditions, strategy, &opened, &load.samples).await?;
+    let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
+    let postgres = PostgresLoad {
+        commits: transactions.map(|(commits, _)| commits),
+        rollbacks: transactions.map(|(_, rollbacks)| rollbacks),
+        wal_bytes: u64::try_from(after.postgres.wal_bytes - before.postgres.wal_bytes).ok(),
+        lock_wait_ms: lock_waits.mean().map(|waiting| waiting * as_ms(length)),
+        lock_waiting_max: (lock_waits.looks > 0).then_some(lock_waits.waiting_max),
+        lock_looks: lock_waits.looks,
+    };
+    let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
+    cpu.extend(after.cpu.since(&before.cpu));
+    let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(Counts {
+        sales: opened.iter().map(|goods| goods.sale).collect(),
         audit,
-        ledger_balanced: audit.ledger_balanced(),
-        sold_per_second: sold_per_second(&burst.samples),
-        duration_ms: as_ms(length),
-        latency_ms: timings.response.map(Times::summary),
-        first_byte_ms: timings.first_byte_sold.summary(),
-        zookeeper: Traffic::between(&before, &after, releases(strategy.guard, &answers)),
+        traffic: |answers: &ByOutcome<u64>| {
+            Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.guard, answers))
+        },
+        postgres,
+        cpu,
         settled,
-        generator: Generator::judge(&Burst {
-            start_lags: burst.samples.iter().map(|sample| sample.start_lag).collect(),
-            response_p50: response_p50(&burst.samples),
-            length,
-            cpu_time: burst.cpu_time,
-            cores: conditions.cores,
-        }),
-        problems: problems(&burst.samples),
-        timings,
-    })
+    });
+    Ok(Ran { trial, samples: load.samples, released_at: load.released_at })
+}
+
+/// What the requests and the history tell.
+struct Measured<'a> {
+    conditions: &'a Conditions,
+    strategy: &'a Strategy,
+    planned: PlannedTrial<'a>,
+    load: &'a Load,
+    length: Duration,
+    history: HistorySince,
+}
+
+/// What was counted and audited.
+struct Counts<F> {
+    sales: Vec<i64>,
+    audit: Audit,
+    traffic: F,
+    postgres: PostgresLoad,
+    cpu: Vec<ProcessCpu>,
+    settled: bool,
+}
+
+impl Measured<'_> {
+    fn into_trial(self, counts: Counts<impl Fn(&ByOutcome<u64>) -> Traffic>) -> Trial {
+        let Measured { conditions, strategy, planned, load, length, history } = self;
+        let samples = &load.samples;
+        let answers = ByOutcome::count(samples);
+        let sold_at = sold_at(samples);
+        let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
+        let HistorySince { mut sections, missing, one_clock } = history;
+        sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
+        let mut handovers = Times::new();
+        if one_clock && strategy.permits == Some(1) {
+            handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
+        }
+        let asked_first = sections.iter().filter_map(|section| section.asked_ns).min().filter(|_| one_clock);
+        let entered = asked_first.map_or_else(Vec::new, |first| {
+            sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
+        });
+        Trial {
+            block: planned.block,
+            warm_up: planned.warm_up,
+            strategy: strategy.name.clone(),
+            users: planned.subject.users,
+            sales: counts.sales,
+            answers,
+            audit: counts.audit,
+            ledger_balanced: counts.audit.ledger_balanced(),
+            history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
+            handovers,
+            goodput_per_s: goodput_per_s(samples, &sold_at, stock),
+            sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
+            duration_ms: as_ms(length),
+            latency: Latency::of(samples),
+            zookeeper: (counts.traffic)(&answers),
+            postgres: counts.postgres,
+            cpu: counts.cpu,
+            settled: counts.settled,
+            generator: Generator::judge(&effort(conditions, load, length)),
+            problems: problems(samples.iter().filter_map(|sample| sample.problem.as_ref())),
+            sold_over_time: Curve::of(sold_at),
+            entered_over_time: Curve::of(entered),
+        }
+    }
+}
+
+fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
+    let samples = &load.samples;
+    let mut first_starts = std::collections::BTreeMap::new();
+    for sample in samples {
+        let first = first_starts.entry(sample.user).or_insert(sample.started);
+        *first = sample.started.min(*first);
+    }
+    let mut responses: Vec<Duration> = samples.iter().map(Sample::response).collect();
+    responses.sort_unstable();
+    Effort {
+        start_lags: samples.iter().map(Sample::start_lag).collect(),
+        first_starts: first_starts.into_values().collect(),
+        dropped: load.dropped,
+        is_open: matches!(conditions.model, LoadModel::Open { .. }),
+        response_p50: responses.get(responses.len() / 2).copied(),
+        length,
+        cpu_time: load.cpu_time,
+        cores: conditions.cores,
+    }
 }
 
 /// Opens a new sale, and makes sure that the database has it as the service says.
-async fn open_sale(stack: &Stack, conditions: &Conditions) -> Result<Goods, Error> {
-    let opened = stack.service.reset(conditions.goods_no, conditions.stock).await?;
-    let recorded = stack.database.goods(conditions.goods_no).await?;
+async fn open_sale(stack: &Stack, goods_no: i64, stock: u32) -> Result<Goods, Error> {
+    let opened = stack.service.reset(goods_no, stock).await?;
+    let recorded = stack.database.goods(goods_no).await?;
     if recorded == opened {
         Ok(opened)
     } else {
@@ -103,26 +216,64 @@ async fn open_sale(stack: &Stack, conditions: &Conditions) -> Result<Goods, Erro
     }
 }
 
-fn purchase(stack: &Stack, conditions: &Conditions, strategy: &Strategy) -> Purchase {
-    let path = format!("/goods-stock/{}?strategy={}", conditions.goods_no, strategy.name);
+fn purchase(stack: &Stack, conditions: &Conditions, strategy: &Strategy, planned: PlannedTrial<'_>) -> Purchase {
+    let urls = |goods_no: &i64| {
+        let path = format!("/goods-stock/{goods_no}?strategy={}", strategy.name);
+        stack.service.urls().iter().map(|instance| format!("{instance}{path}")).collect()
+    };
     Purchase {
-        urls: stack.service.urls().iter().map(|instance| format!("{instance}{path}")).collect(),
-        users: usize::try_from(conditions.users).unwrap_or(usize::MAX),
+        urls: conditions.goods_nos.iter().map(urls).collect(),
+        users: usize::try_from(planned.subject.users).unwrap_or(usize::MAX),
+        model: conditions.model,
+        // Every strategy of a block has the same arrivals, and every block others.
+        seed: u64::from(conditions.seed) << 32 | planned.block as u64,
         answer_within: conditions.lock_wait + ANSWER_GRACE,
         arrive_within: ARRIVE_WITHIN,
     }
 }
 
-async fn snapshot(stack: &Stack) -> Result<Snapshot, Error> {
-    let (instances, servers) = tokio::join!(stack.service.metrics(), stack.zookeeper.counters());
-    Ok(Snapshot { servers, instances: instances? })
+async fn snapshot(stack: &Stack) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
+    let (metrics, servers) = tokio::join!(stack.service.metrics(), stack.zookeeper.counters());
+    let metrics = metrics?;
+    Ok((Snapshot { servers, instances: metrics.counters }, metrics.cpu))
+}
+
+async fn count(stack: &Stack) -> Result<Counted, Error> {
+    let (snapshot, mut cpu) = snapshot(stack).await?;
+    cpu.extend(of_trees(&stack.server_processes()));
+    Ok(Counted { snapshot, postgres: stack.database.counters().await?, cpu: CpuTimes(cpu) })
+}
+
+/// Looks who waits for locks of the database while the load runs.
+async fn with_lock_waits(
+    stack: &Stack,
+    load: impl Future<Output = Result<Load, Error>>,
+) -> Result<(Load, LockWaits), Error> {
+    let mut waits = LockWaits::default();
+    let mut poll = tokio::time::interval(LOCK_POLL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(load);
+    loop {
+        let look = async {
+            poll.tick().await;
+            stack.database.waiting().await
+        };
+        tokio::select! {
+            biased;
+            ended = &mut load => return Ok((ended?, waits)),
+            waiting = look => waits.add(waiting?),
+        }
+    }
 }
 
 /// Waits until the trial has come to rest, and says whether it did in time.
-async fn settle(stack: &Stack, conditions: &Conditions, sale: i64, baseline: &Snapshot) -> Result<bool, Error> {
+async fn settle(stack: &Stack, goods_nos: &[i64], opened: &[Goods], baseline: &Snapshot) -> Result<bool, Error> {
     let look = async || {
-        let orders = stack.database.order_count(conditions.goods_no, sale).await?;
-        Ok::<_, Error>(Activity { orders, snapshot: snapshot(stack).await? })
+        let mut orders = 0;
+        for (goods_no, goods) in goods_nos.iter().zip(opened) {
+            orders += stack.database.order_count(*goods_no, goods.sale).await?;
+        }
+        Ok::<_, Error>(Activity { orders, snapshot: snapshot(stack).await?.0 })
     };
     until_alike(look, baseline).await
 }
@@ -153,50 +304,52 @@ async fn until_alike(
     }
 }
 
+/// Audits every SKU by itself, and adds the findings up.
 async fn audit(
     stack: &Stack,
     conditions: &Conditions,
     strategy: &Strategy,
-    opened: Goods,
+    opened: &[Goods],
     samples: &[Sample],
-    answers: &ByOutcome<u64>,
 ) -> Result<Audit, Error> {
-    let (closed, orders) = stack.database.books(conditions.goods_no, opened.sale).await?;
-    if closed.sale != opened.sale {
-        let advice = "nobody else may sell this SKU meanwhile";
-        return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
+    let mut audits = Vec::with_capacity(opened.len());
+    for (index, (goods_no, opened)) in conditions.goods_nos.iter().zip(opened).enumerate() {
+        let (closed, orders) = stack.database.books(*goods_no, opened.sale).await?;
+        if closed.sale != opened.sale {
+            let advice = "nobody else may sell this SKU meanwhile";
+            return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
+        }
+        ensure_own(&orders, strategy)?;
+        let of_goods: Vec<Sample> = samples.iter().filter(|sample| sample.goods == index).cloned().collect();
+        let answers = ByOutcome::count(&of_goods);
+        let confirmed = of_goods.iter().filter_map(|sample| match sample.outcome {
+            Outcome::Sold { order_id, .. } => Some(order_id),
+            _ => None,
+        });
+        audits.push(Audit::of(&Evidence {
+            stock_initial: opened.stock_initial,
+            stock_final: closed.on_hand,
+            orders: &orders,
+            confirmed: &confirmed.collect::<Vec<_>>(),
+            sold_out: answers.sold_out,
+            refused: answers.refused,
+            unanswered: answers.error + answers.timeout,
+        }));
     }
-    if let Some(order) = foreign_order(&orders, &strategy.name) {
-        return Err(Error::ForeignOrder {
+    Ok(Audit::sum(audits))
+}
+
+/// Makes sure that every order is one that the buyers of this trial asked for.
+fn ensure_own(orders: &[OrderRow], strategy: &Strategy) -> Result<(), Error> {
+    match foreign_order(orders, &strategy.name) {
+        None => Ok(()),
+        Some(order) => Err(Error::ForeignOrder {
             asked: strategy.name.clone(),
             order_id: order.order_id,
             quantity: order.quantity,
             found: order.strategy.clone(),
-        });
+        }),
     }
-    let confirmed: Vec<i64> = samples
-        .iter()
-        .filter_map(|sample| match sample.outcome {
-            Outcome::Sold { order_id, .. } => Some(order_id),
-            _ => None,
-        })
-        .collect();
-    Ok(Audit::of(&Evidence {
-        stock_initial: opened.stock_initial,
-        stock_final: closed.on_hand,
-        orders: &orders,
-        confirmed: &confirmed,
-        sold_out: answers.sold_out,
-        refused: answers.refused,
-        unanswered: answers.error + answers.timeout,
-    }))
-}
-
-/// The median response time over all buyers, whatever their answer.
-fn response_p50(samples: &[Sample]) -> Option<Duration> {
-    let mut times: Vec<Duration> = samples.iter().map(|sample| sample.response).collect();
-    times.sort_unstable();
-    times.get(times.len() / 2).copied()
 }
 
 #[cfg(test)]

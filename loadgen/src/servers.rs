@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::herd::{Counters, servers_of};
+use crate::report::ZooKeeperServer;
 
 /// A server answers at once or not at all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -21,20 +22,35 @@ impl Servers {
         Servers(servers_of(connect_string))
     }
 
-    /// The counters of all servers added up; nothing when one of them does not answer `mntr`, as with a server
+    /// The counters of each server with its address; nothing when one of them does not answer `mntr`, as with a server
     /// whose `4lw.commands.whitelist` leaves it out.
     ///
     /// # Cancel safety
     ///
     /// Cancelling loses nothing.
-    pub(crate) async fn counters(&self) -> Option<Counters> {
+    pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
             let counters = Counters::from_mntr(&ask(server, "mntr").await.ok()?);
             counters.get("zk_watch_count")?;
-            all.push(counters);
+            all.push((server.clone(), counters));
         }
-        (!all.is_empty()).then(|| Counters::sum(all))
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Every server with its part in the ensemble, where it says so.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
+        let mut servers = Vec::with_capacity(self.0.len());
+        for server in &self.0 {
+            let answer = ask(server, "srvr").await.unwrap_or_default();
+            let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned);
+            servers.push(ZooKeeperServer { server: server.clone(), mode });
+        }
+        servers
     }
 
     /// The version that the first server which says so runs, such as `3.8.0`.

@@ -5,12 +5,17 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
+use loadgen::history::Section;
+
+use crate::cpu::ProcessCpu;
 use crate::error::Error;
 use crate::herd::Counters;
 use crate::strategies::Strategy;
 
 /// Administrative requests are small and wait for nothing; longer than this, something is wrong.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Records of the history that are asked for at once, as many as the service gives.
+const HISTORY_PAGE: usize = 10_000;
 /// How much of an unexpected answer goes into an error.
 const BODY_SHOWN_CHARS: usize = 200;
 
@@ -33,6 +38,54 @@ pub(crate) struct Goods {
 #[derive(Deserialize)]
 struct StrategyList {
     strategies: Vec<Strategy>,
+}
+
+/// The metrics of all instances at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Metrics {
+    /// The counts, added up.
+    pub(crate) counters: Counters,
+    /// The processor time of each instance that tells it.
+    pub(crate) cpu: Vec<ProcessCpu>,
+}
+
+/// How far the history of each instance has come.
+#[derive(Debug, Clone)]
+pub(crate) struct HistoryMark(Vec<u64>);
+
+/// What the instances' history says since a mark.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HistorySince {
+    /// The critical sections, in no order.
+    pub(crate) sections: Vec<Section>,
+    /// Records that the instances had dropped by then.
+    pub(crate) missing: u64,
+    /// Whether all times are of one clock.
+    pub(crate) one_clock: bool,
+}
+
+/// A page of `GET /admin/history`.
+#[derive(Deserialize)]
+struct HistoryPage {
+    /// The clock that the times were taken by; those of two instances can be compared if they name the same one.
+    #[serde(default)]
+    clock: Option<String>,
+    next: u64,
+    recorded_total: u64,
+    dropped_total: u64,
+    records: Vec<HistoryRecord>,
+}
+
+#[derive(Deserialize)]
+struct HistoryRecord {
+    strategy: String,
+    goods_no: i64,
+    token: Option<i64>,
+    token_handover: Option<i64>,
+    #[serde(default)]
+    asked_ns: Option<u64>,
+    entered_ns: u64,
+    left_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -107,7 +160,7 @@ impl Service {
         Ok(opened)
     }
 
-    /// The metrics of all instances, added up.
+    /// The metrics of all instances.
     ///
     /// # Errors
     ///
@@ -116,15 +169,82 @@ impl Service {
     /// # Cancel safety
     ///
     /// Cancelling loses nothing.
-    pub(crate) async fn metrics(&self) -> Result<Counters, Error> {
-        let mut all = Vec::with_capacity(self.urls.len());
+    pub(crate) async fn metrics(&self) -> Result<Metrics, Error> {
+        let mut counters = Vec::with_capacity(self.urls.len());
+        let mut cpu = Vec::with_capacity(self.urls.len());
         for instance in &self.urls {
             let url = format!("{instance}/metrics");
             let response = answer("GET", &url, self.client.get(&url)).await?;
             let text = response.text().await.map_err(failed("GET", &url, "broke off"))?;
-            all.push(Counters::from_prometheus(&text));
+            counters.push(Counters::from_prometheus(&text));
+            let cpu_s = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")?.parse().ok());
+            cpu.extend(cpu_s.map(|cpu_s| ProcessCpu { process: instance.clone(), cpu_s }));
         }
-        Ok(Counters::sum(all))
+        Ok(Metrics { counters: Counters::sum(counters), cpu })
+    }
+
+    /// How far the history of each instance has come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when an instance does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
+        let mut marks = Vec::with_capacity(self.urls.len());
+        for instance in &self.urls {
+            marks.push(self.history_page(instance, 0, 0).await?.recorded_total);
+        }
+        Ok(HistoryMark(marks))
+    }
+
+    /// The mark from which the whole history is seen that the instances still have.
+    pub(crate) fn history_begin(&self) -> HistoryMark {
+        HistoryMark(vec![0; self.urls.len()])
+    }
+
+    /// The critical sections of a strategy since a mark, on all instances.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when an instance does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn history_since(&self, mark: &HistoryMark, strategy: &str) -> Result<HistorySince, Error> {
+        let mut since = HistorySince::default();
+        let mut clocks = Vec::with_capacity(self.urls.len());
+        for (instance, start) in self.urls.iter().zip(&mark.0) {
+            let mut from = *start;
+            loop {
+                let page = self.history_page(instance, from, HISTORY_PAGE).await?;
+                since.missing += page.dropped_total.saturating_sub(from);
+                let is_last = page.records.is_empty();
+                let of_strategy = page.records.into_iter().filter(|record| record.strategy == strategy);
+                since.sections.extend(of_strategy.map(|record| Section {
+                    goods_no: record.goods_no,
+                    token: record.token.map(|token| (token, record.token_handover.unwrap_or(0))),
+                    asked_ns: record.asked_ns,
+                    entered_ns: record.entered_ns,
+                    left_ns: record.left_ns,
+                }));
+                from = page.next;
+                if is_last {
+                    clocks.push(page.clock);
+                    break;
+                }
+            }
+        }
+        since.one_clock = clocks.len() == 1 || clocks.windows(2).all(|two| two[0].is_some() && two[0] == two[1]);
+        Ok(since)
+    }
+
+    async fn history_page(&self, instance: &str, from: u64, limit: usize) -> Result<HistoryPage, Error> {
+        let url = format!("{instance}/admin/history?from={from}&limit={limit}");
+        json("GET", &url, self.client.get(&url).bearer_auth(&self.admin_token)).await
     }
 
     /// Whether an instance says that it can serve.

@@ -77,6 +77,8 @@ struct OwnServer {
     address: String,
     /// Whether the whole server was started for this stack.
     is_throwaway: bool,
+    /// The process of a server that was.
+    pid: Option<i32>,
     /// Stops the server, or removes the namespace, when it is dropped.
     _guard: Box<dyn Send + Sync>,
 }
@@ -167,6 +169,14 @@ impl Stack {
         self.servers.as_ref().is_some_and(|own| own.postgres.is_throwaway && own.zookeeper.is_throwaway)
     }
 
+    /// The servers that were started for this stack, by name and process.
+    pub(crate) fn server_processes(&self) -> Vec<(&'static str, i32)> {
+        let own = self.servers.as_ref();
+        let pid = |server: fn(&OwnServers) -> &OwnServer| own.and_then(|own| server(own).pid);
+        let named = [("postgres", pid(|own| &own.postgres)), ("zookeeper", pid(|own| &own.zookeeper))];
+        named.into_iter().filter_map(|(name, pid)| Some((name, pid?))).collect()
+    }
+
     /// The error, or rather what is behind it when an instance that did not answer has died.
     ///
     /// # Cancel safety
@@ -240,10 +250,12 @@ impl Environment {
             ("--db-connections", DB_CONNECTIONS.to_string()),
             ("--concurrency-max", settings.buyers_max.to_string()),
             ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),
+            ("--history", settings.history.to_string()),
             ("--instance", format!("lab-{}", number + 1)),
         ];
         let mut config = ProcessConfig::new(&self.program)
             .args(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]))
+            .args(&settings.args)
             .env("ZOOKEEPER_CONNECT", &self.zookeeper_connect)
             // Secrets, the URL's password among them, are no flags: everyone may read a command line.
             .env("DATABASE_URL", &self.database_url)
@@ -307,7 +319,12 @@ impl Instance {
 async fn own_postgres(connections_max: u32) -> Result<OwnServer, Error> {
     if is_set("DATABASE_URL") {
         let database = TestDatabase::create().await?;
-        return Ok(OwnServer { address: database.url().to_owned(), is_throwaway: false, _guard: Box::new(database) });
+        return Ok(OwnServer {
+            address: database.url().to_owned(),
+            is_throwaway: false,
+            pid: None,
+            _guard: Box::new(database),
+        });
     }
     let server = Postgres::start(PostgresConfig { connections_max, ..PostgresConfig::default() }).await?;
     let create = async {
@@ -317,7 +334,8 @@ async fn own_postgres(connections_max: u32) -> Result<OwnServer, Error> {
         connection.close().await
     };
     create.await.map_err(Error::postgres("create the database"))?;
-    Ok(OwnServer { address: server.url("seckill"), is_throwaway: true, _guard: Box::new(server) })
+    let (address, pid) = (server.url("seckill"), Some(server.pid()));
+    Ok(OwnServer { address, is_throwaway: true, pid, _guard: Box::new(server) })
 }
 
 /// A chroot of its own on the servers of `ZOOKEEPER_CONNECT`, or else a server of its own.
@@ -325,10 +343,11 @@ async fn own_zookeeper() -> Result<OwnServer, Error> {
     if is_set("ZOOKEEPER_CONNECT") {
         let chroot = TestChroot::create().await?;
         let address = chroot.connect_string().to_owned();
-        return Ok(OwnServer { address, is_throwaway: false, _guard: Box::new(chroot) });
+        return Ok(OwnServer { address, is_throwaway: false, pid: None, _guard: Box::new(chroot) });
     }
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await?;
-    Ok(OwnServer { address: server.connect_string(), is_throwaway: true, _guard: Box::new(server) })
+    let (address, pid) = (server.connect_string(), server.pid());
+    Ok(OwnServer { address, is_throwaway: true, pid, _guard: Box::new(server) })
 }
 
 fn is_set(variable: &str) -> bool {

@@ -1,19 +1,141 @@
-//! Statistics of the comparison: quantiles that the sample can carry, medians of trials, and the exact
-//! bound on how often a trial may still go wrong.
+//! Statistics of the comparison. They are pure: what is random comes from a seed that is an argument.
 //!
-//! One definition everywhere: a quantile is the smallest recorded value at or below which the share `q`
-//! of the sample lies (nearest rank, as an HDR histogram reports it).
+//! The unit of replication is the trial and never the request: the requests of a burst are correlated through the lock.
+//! So intervals are drawn over blocks ([`resample`]), ratios are paired within blocks ([`paired`]) or, between two
+//! runs, taken between two sets of blocks ([`unpaired`]), and how often a strategy may still go wrong is bounded by the
+//! number of trials ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]).
+
+pub mod paired;
+mod ranks;
+pub mod rate;
+pub mod resample;
+pub mod times;
+pub mod unpaired;
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Longest time a histogram holds, in microseconds; longer ones are recorded as this.
-const TIME_MAX_US: u64 = 3_600_000_000;
+/// Fewest blocks from which an interval is drawn: of fewer, the extremes of the sample do not reach as far as a 95 %
+/// interval of their median must.
+pub const BLOCKS_MIN: usize = 6;
 
-/// A quantile is printed only when at least this many values are expected above it.
-const VALUES_ABOVE_MIN: u64 = 10;
+/// A ratio this close to one is no difference that anybody should act upon, however certain it is.
+pub const EQUIVALENT: f64 = 0.05;
+
+/// The significance below which a difference is called one.
+pub const SIGNIFICANCE: f64 = 0.05;
+
+/// A figure with its 95 % bootstrap interval over the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The figure, from all blocks.
+    pub value: f64,
+    /// Lower end of the interval; absent when there are fewer than six blocks.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+}
+
+/// What a ratio to the reference, or between two runs, amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Difference {
+    /// Smaller, with an interval that lies below one and a test that holds after Holm's correction.
+    Smaller,
+    /// Larger, likewise.
+    Larger,
+    /// Not to be told apart by this run: written `~`.
+    Indistinguishable,
+    /// There are fewer than six blocks, or too few for any difference to hold after the correction: written `?`.
+    TooFewBlocks,
+}
+
+/// A ratio of two medians with what is known about it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// Hodges-Lehmann estimate of the ratio.
+    pub estimate: f64,
+    /// Lower end of its 95 % bootstrap interval; absent when there are fewer than six blocks.
+    pub low: Option<f64>,
+    /// Upper end of its 95 % bootstrap interval.
+    pub high: Option<f64>,
+    /// Two-sided p of an exact rank test (Wilcoxon's signed ranks within a run, the rank sum between two runs).
+    pub p: f64,
+    /// The same after Holm's correction for the number of ratios with as many users.
+    pub p_holm: f64,
+    /// The smallest p that so many blocks can give.
+    pub p_min: f64,
+    /// Blocks that have both figures; between two runs, those of the smaller one.
+    pub blocks: usize,
+    /// The conclusion.
+    pub difference: Difference,
+}
+
+impl Ratio {
+    /// A ratio of which the correction is not known yet.
+    fn new(log_estimate: f64, log_interval: Option<(f64, f64)>, [p, p_min]: [f64; 2], blocks: usize) -> Ratio {
+        let (low, high) = log_interval.map(|(low, high)| (low.exp(), high.exp())).unzip();
+        let mut ratio = Ratio {
+            estimate: log_estimate.exp(),
+            low,
+            high,
+            p,
+            p_holm: p,
+            p_min,
+            blocks,
+            difference: Difference::TooFewBlocks,
+        };
+        ratio.conclude(1);
+        ratio
+    }
+
+    /// Draws the conclusion about a ratio that is one of a family of so many.
+    fn conclude(&mut self, family: usize) {
+        let can_be_told = self.p_min * length(family) < SIGNIFICANCE;
+        self.difference = match (self.low, self.high) {
+            (Some(low), Some(high)) if can_be_told => {
+                let equivalent = low > 1.0 - EQUIVALENT && high < 1.0 + EQUIVALENT;
+                if self.p_holm >= SIGNIFICANCE || equivalent {
+                    Difference::Indistinguishable
+                } else if high < 1.0 {
+                    Difference::Smaller
+                } else if low > 1.0 {
+                    Difference::Larger
+                } else {
+                    Difference::Indistinguishable
+                }
+            }
+            _ => Difference::TooFewBlocks,
+        };
+    }
+}
+
+/// Corrects a family of ratios for their number by Holm's method, and draws the conclusions anew.
+pub fn correct<'a>(ratios: impl Iterator<Item = &'a mut Ratio>) {
+    let mut ratios: Vec<&mut Ratio> = ratios.collect();
+    let corrected = holm(&ratios.iter().map(|ratio| ratio.p).collect::<Vec<_>>());
+    let family = ratios.len();
+    for (ratio, p_holm) in ratios.iter_mut().zip(corrected) {
+        ratio.p_holm = p_holm;
+        ratio.conclude(family);
+    }
+}
+
+/// Holm's step-down correction: each p times the number of hypotheses not yet rejected, never smaller than the one
+/// before it.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut corrected = vec![0.0; p.len()];
+    let mut largest = 0.0_f64;
+    for (rejected, index) in order.into_iter().enumerate() {
+        largest = largest.max((p[index] * length(p.len() - rejected)).min(1.0));
+        corrected[index] = largest;
+    }
+    corrected
+}
 
 /// Converts a count for arithmetic; counts here stay far below 2^53, where an `f64` is still exact.
 #[allow(clippy::cast_precision_loss)]
@@ -27,145 +149,37 @@ pub fn as_f64_signed(count: i64) -> f64 {
     count as f64
 }
 
+/// [`as_f64`] for a length.
+#[allow(clippy::cast_precision_loss)]
+pub fn length(length: usize) -> f64 {
+    length as f64
+}
+
 /// A duration in milliseconds, exact to the microsecond.
 pub fn as_ms(duration: Duration) -> f64 {
     as_f64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)) / 1e3
 }
 
-/// Times in microseconds with three significant digits; histograms of several trials can be merged.
-#[derive(Debug, Clone)]
-pub struct Times(Histogram<u64>);
-
-impl Default for Times {
-    fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, TIME_MAX_US, 3);
-        Times(histogram.expect("BUG: the bounds of the histogram are constants and in order"))
-    }
-}
-
-impl Times {
-    /// No times yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds one time, in whole microseconds and at least one.
-    pub fn record(&mut self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US);
-        self.0.saturating_record(us.clamp(1, TIME_MAX_US));
-    }
-
-    /// Adds all times of another histogram.
-    ///
-    /// # Panics
-    ///
-    /// Never: all of these histograms have the same bounds.
-    pub fn merge(&mut self, other: &Times) {
-        let merged = self.0.add(&other.0);
-        merged.expect("BUG: histograms of equal bounds can always be added");
-    }
-
-    /// How many times there are.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// The quantile in milliseconds, or nothing when the sample is too small for it.
-    pub fn quantile_ms(&self, permille: u16) -> Option<f64> {
-        quantile_is_carried(self.count(), permille)
-            .then(|| as_f64(self.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3)
-    }
-
-    /// What the report shows of these times.
-    pub fn summary(&self) -> TimeSummary {
-        TimeSummary {
-            n: self.count(),
-            p50: self.quantile_ms(500),
-            p90: self.quantile_ms(900),
-            p99: self.quantile_ms(990),
-            max: (self.count() > 0).then(|| as_f64(self.0.max()) / 1e3),
-        }
-    }
-}
-
-/// Quantiles in milliseconds; absent ones could not be carried by the `n` values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct TimeSummary {
-    /// The median.
-    pub p50: Option<f64>,
-    /// What nine of ten took at most.
-    pub p90: Option<f64>,
-    /// What 99 of 100 took at most.
-    pub p99: Option<f64>,
-    /// The longest.
-    pub max: Option<f64>,
-    /// How many there were.
-    pub n: u64,
-}
-
-/// Whether `n` values say anything about a quantile: n(1 − q) must be at least ten.
-pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
-    n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
-}
-
 /// The middle value, or the mean of the middle two; nothing of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    let mut values = values.to_vec();
+    let (count, middle) = (values.len(), values.len() / 2);
+    if count == 0 {
+        return None;
     }
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp);
+    Some(lower.filter(|_| count % 2 == 0).map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
-/// The median, over the blocks that have both figures, of one strategy's figure divided by the reference's.
-///
-/// Dividing within a block cancels what the machine did to the whole block.
-pub fn paired_ratio(figures: &[Option<f64>], reference: &[Option<f64>]) -> Option<f64> {
-    let ratios: Vec<f64> = figures
-        .iter()
-        .zip(reference)
-        .filter_map(|pair| match pair {
-            (Some(figure), Some(reference)) if *reference > 0.0 => Some(figure / reference),
-            _ => None,
-        })
-        .collect();
-    median(&ratios)
-}
-
-/// Upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
-///
-/// It is the rate at which seeing `bad` or fewer would have a probability of 5 %; with none bad it is
-/// 1 − 0.05^(1/trials). Without a trial nothing is known, and the bound is 1.
-pub fn rate_upper_95(bad: u32, trials: u32) -> f64 {
-    if bad >= trials {
-        return 1.0;
-    }
-    let (mut low, mut high) = (0.0_f64, 1.0_f64);
-    // Sixty halvings take the interval below the resolution of an f64 in [0, 1].
-    for _ in 0..60 {
-        let rate = f64::midpoint(low, high);
-        if binomial_cdf(bad, trials, rate) > 0.05 {
-            low = rate;
-        } else {
-            high = rate;
-        }
-    }
-    high
-}
-
-/// P(X ≤ k) of a binomial with `n` trials, for 0 < rate < 1, summed from logarithms so that no term overflows.
-fn binomial_cdf(k: u32, n: u32, rate: f64) -> f64 {
-    let (ln_hit, ln_miss) = (rate.ln(), (-rate).ln_1p());
-    let mut ln_choose = 0.0;
-    let mut sum = 0.0;
-    for i in 0..=k {
-        sum += (ln_choose + f64::from(i) * ln_hit + f64::from(n - i) * ln_miss).exp();
-        ln_choose += f64::from(n - i).ln() - f64::from(i + 1).ln();
-    }
-    sum
+/// The median of a figure that every block has, with its interval.
+pub fn median_estimate(figures: &[f64], seed: u64) -> Option<Estimate> {
+    let value = median(figures)?;
+    let interval = resample::interval(figures.len(), seed, |blocks| {
+        median(&blocks.iter().map(|block| figures[*block]).collect::<Vec<_>>())
+    });
+    let (low, high) = interval.unzip();
+    Some(Estimate { value, low, high })
 }
 
 #[cfg(test)]
@@ -173,51 +187,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn times(values_ms: impl IntoIterator<Item = u64>) -> Times {
-        let mut times = Times::new();
-        for value in values_ms {
-            times.record(Duration::from_millis(value));
-        }
-        times
-    }
-
-    #[test]
-    fn a_quantile_needs_ten_values_above_it() {
-        assert!(!quantile_is_carried(19, 500));
-        assert!(quantile_is_carried(20, 500));
-        assert!(!quantile_is_carried(99, 900));
-        assert!(quantile_is_carried(100, 900));
-        assert!(!quantile_is_carried(999, 990));
-        assert!(quantile_is_carried(1000, 990));
-    }
-
-    #[test]
-    fn a_small_sample_has_a_maximum_but_no_quantiles() {
-        let summary = times([5, 7, 9]).summary();
-        assert_eq!((summary.p50, summary.p99, summary.n), (None, None, 3));
-        assert!((summary.max.unwrap() - 9.0).abs() < 0.01);
-        assert_eq!(times([]).summary().max, None);
-    }
-
-    #[test]
-    fn merged_times_have_the_quantiles_of_the_whole_and_not_their_mean() {
-        let mut merged = times(1..=100);
-        merged.merge(&times(901..=1000));
-        let summary = merged.summary();
-        assert_eq!(summary.n, 200);
-        assert!((summary.p50.unwrap() - 100.0).abs() < 0.2);
-        assert!((summary.p90.unwrap() - 980.0).abs() < 1.0);
-        assert_eq!(summary.p99, None);
-    }
-
-    #[test]
-    fn a_time_beyond_the_bounds_is_kept_at_the_bound() {
-        let mut times = Times::new();
-        times.record(Duration::ZERO);
-        times.record(Duration::from_secs(u64::MAX));
-        assert_eq!(times.count(), 2);
-    }
 
     #[test]
     fn medians() {
@@ -228,46 +197,60 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_pairs_the_figures_of_each_block() {
-        let ours = [Some(10.0), Some(40.0), None, Some(9.0)];
-        let reference = [Some(5.0), Some(10.0), Some(1.0), None];
-        assert_eq!(paired_ratio(&ours, &reference), Some(3.0));
-        assert_eq!(paired_ratio(&[None], &[Some(1.0)]), None);
+    fn a_median_of_few_blocks_has_no_interval() {
+        let estimate = median_estimate(&[1.0, 2.0, 3.0], 1).unwrap();
+        assert_eq!(estimate, Estimate { value: 2.0, low: None, high: None });
+        let estimate = median_estimate(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1).unwrap();
+        assert!(estimate.low.unwrap() < 3.5 && estimate.high.unwrap() > 3.5, "{estimate:?}");
     }
 
     #[test]
-    fn the_bound_without_a_bad_trial_has_a_closed_form() {
-        for trials in [1, 3, 10, 30, 1000] {
-            let expected = 1.0 - 0.05_f64.powf(1.0 / f64::from(trials));
-            assert!((rate_upper_95(0, trials) - expected).abs() < 1e-12, "{trials}");
-        }
-        assert!(rate_upper_95(0, 10) < 0.26);
-        assert!(rate_upper_95(0, 30) < 0.096);
+    fn a_certain_but_tiny_difference_is_none() {
+        let ratio = Ratio::new(0.01, Some((0.005, 0.015)), [0.001; 2], 12);
+        assert_eq!(ratio.difference, Difference::Indistinguishable);
+        assert_eq!(Ratio::new(0.3, Some((0.2, 0.4)), [0.001; 2], 12).difference, Difference::Larger);
+        assert_eq!(Ratio::new(-0.3, Some((-0.4, -0.2)), [0.001; 2], 12).difference, Difference::Smaller);
     }
 
     #[test]
-    fn bounds_agree_with_published_tables() {
-        // One-sided 95 % upper limits: 1/10, 2/20 and 5/10.
-        assert!((rate_upper_95(1, 10) - 0.3942).abs() < 1e-4);
-        assert!((rate_upper_95(2, 20) - 0.2826).abs() < 1e-4);
-        assert!((rate_upper_95(5, 10) - 0.7776).abs() < 1e-4);
-        assert!((rate_upper_95(3, 3) - 1.0).abs() < f64::EPSILON);
-        assert!((rate_upper_95(0, 0) - 1.0).abs() < f64::EPSILON);
+    fn a_correction_can_take_a_difference_back() {
+        let p_min = 0.0005;
+        let mut ratios = [
+            Ratio::new(0.3, Some((0.2, 0.4)), [0.03, p_min], 12),
+            Ratio::new(0.0, Some((-0.1, 0.1)), [0.9, p_min], 12),
+        ];
+        assert_eq!(ratios[0].difference, Difference::Larger);
+        correct(ratios.iter_mut());
+        assert_eq!((ratios[0].p_holm, ratios[0].difference), (0.06, Difference::Indistinguishable));
+    }
+
+    #[test]
+    fn blocks_too_few_for_any_difference_to_hold_tell_none() {
+        // Six blocks give 2/64 at best, which holds alone, but not as one of two.
+        let twice = || Ratio::new(0.7, Some((0.6, 0.8)), [2.0 / 64.0; 2], 6);
+        assert_eq!(twice().difference, Difference::Larger);
+        let mut two = [twice(), twice()];
+        correct(two.iter_mut());
+        assert_eq!(two.map(|ratio| ratio.difference), [Difference::TooFewBlocks; 2]);
     }
 
     proptest! {
-        #[test]
-        fn the_bound_lies_above_the_observed_rate(trials in 1_u32..400, bad in 0_u32..400) {
-            let bad = bad.min(trials);
-            let bound = rate_upper_95(bad, trials);
-            prop_assert!(bound <= 1.0 && bound >= f64::from(bad) / f64::from(trials));
-        }
-
         #[test]
         fn the_median_lies_within_the_sample(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
             let median = median(&values).unwrap();
             prop_assert!(values.iter().any(|value| *value <= median));
             prop_assert!(values.iter().any(|value| *value >= median));
+        }
+
+        #[test]
+        fn a_correction_never_makes_a_p_smaller_and_keeps_their_order(p in prop::collection::vec(0.0_f64..=1.0, 0..12)) {
+            let corrected = holm(&p);
+            for (i, was) in p.iter().enumerate() {
+                prop_assert!(corrected[i] >= *was && corrected[i] <= 1.0);
+                for (j, other) in p.iter().enumerate() {
+                    prop_assert!(was >= other || corrected[i] <= corrected[j]);
+                }
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The strategies as the service lists them, and which of them are to be compared.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -12,6 +13,9 @@ pub(crate) struct Strategy {
     pub(crate) guard: Guard,
     pub(crate) wakes: Wakes,
     pub(crate) summary: String,
+    /// How many critical sections of one SKU may be inside at once; any number if absent.
+    #[serde(default)]
+    pub(crate) permits: Option<u32>,
     /// Whether it is compared when none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
@@ -21,7 +25,7 @@ pub(crate) struct Strategy {
 pub(crate) const ALL: &str = "all";
 
 /// What a strategy promises about the stock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Promise {
     /// Is expected to oversell: the control, which shows that the load can expose a broken strategy.
@@ -56,21 +60,28 @@ impl Promise {
 }
 
 /// What guards the deduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Guard {
+    /// Nothing.
     None,
+    /// A mutex in the memory of one instance.
     Process,
+    /// A lock in ZooKeeper.
     Zookeeper,
+    /// The database itself.
     Postgres,
 }
 
 /// How many waiters one release wakes through ZooKeeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wakes {
+    /// Nobody waits in ZooKeeper.
     None,
+    /// The next in line.
     One,
+    /// All who wait: the herd.
     All,
 }
 
@@ -100,7 +111,9 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn strategy(name: &str, promise: Promise, guard: Guard, wakes: Wakes) -> Strategy {
-        Strategy { name: name.to_owned(), promise, guard, wakes, summary: format!("what {name} does"), headline: false }
+        let permits = (guard == Guard::Zookeeper).then_some(1);
+        let (name, summary) = (name.to_owned(), format!("what {name} does"));
+        Strategy { name, promise, guard, wakes, summary, permits, headline: false }
     }
 
     fn known() -> Vec<Strategy> {
@@ -115,7 +128,7 @@ pub(crate) mod tests {
     fn a_row_is_read_as_the_service_writes_it() {
         let json = concat!(
             r#"{"name":"zk-naive","promise":"safe-while-session-lives","#,
-            r#""guard":"zookeeper","wakes":"all","summary":"s"}"#
+            r#""guard":"zookeeper","wakes":"all","summary":"s","permits":1}"#
         );
         let row: Strategy = serde_json::from_str(json).unwrap();
         assert_eq!((row.promise, row.guard, row.wakes), (Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::All));

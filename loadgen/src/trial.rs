@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use loadgen::audit::Audit;
-use loadgen::stats::{TimeSummary, Times, as_f64};
-use serde::Serialize;
+use loadgen::history::HistoryAudit;
+use loadgen::stats::times::Times;
+use loadgen::stats::{as_f64, as_ms};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::cpu::ProcessCpu;
 use crate::generator::Generator;
 use crate::herd::Traffic;
+use crate::postgres::PostgresLoad;
 
-/// What became of one buyer's request.
+/// What became of one request to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 200: a unit was bought.
@@ -24,30 +29,60 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// One buyer's request, timed by the generator itself.
-///
-/// All times count from the release of the rendezvous, the instant at which every buyer wanted to buy; a wait for the
-/// generator, the network or the lock is part of them.
+/// One request to buy, timed by the generator itself. All instants count from the release.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
+    /// Number of the user, from zero.
+    pub(crate) user: usize,
+    /// Which of the SKUs on sale, from zero.
+    pub(crate) goods: usize,
     pub(crate) outcome: Outcome,
-    /// From the release to the start of the request.
-    pub(crate) start_lag: Duration,
-    /// From the release to the answer's headers; absent when none came.
+    /// When the request was meant to start.
+    pub(crate) intended: Duration,
+    /// When it did start.
+    pub(crate) started: Duration,
+    /// When the answer's headers were there; absent when none came.
     pub(crate) first_byte: Option<Duration>,
-    /// From the release to the last byte of the answer, or to the failure.
-    pub(crate) response: Duration,
+    /// When the last byte of the answer was there, or the request failed.
+    pub(crate) ended: Duration,
+    /// The status of the answer, if there was one.
+    pub(crate) status: Option<u16>,
+    /// Size of the answer, headers included.
+    pub(crate) received_bytes: u64,
     /// What went wrong, for a refusal or an error.
     pub(crate) problem: Option<String>,
 }
 
-/// One value for each outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+impl Sample {
+    /// From the intended start: what the buyer waited.
+    pub(crate) fn response(&self) -> Duration {
+        self.ended.saturating_sub(self.intended)
+    }
+
+    /// From the start of the request: what the service took.
+    pub(crate) fn service(&self) -> Duration {
+        self.ended.saturating_sub(self.started)
+    }
+
+    /// How much later than intended the request was started.
+    pub(crate) fn start_lag(&self) -> Duration {
+        self.started.saturating_sub(self.intended)
+    }
+}
+
+/// One value for each outcome: `sold` (200), `sold_out` (409), `refused` (a 503 that promises that nothing was written),
+/// `error` (any other answer or failure) and `timeout` (no answer in time).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ByOutcome<T> {
+    /// Told that a unit was bought.
     pub(crate) sold: T,
+    /// Told that nothing was left.
     pub(crate) sold_out: T,
+    /// Refused, with the promise that nothing was written.
     pub(crate) refused: T,
+    /// Any other answer, or a failed connection: the unit may have been sold.
     pub(crate) error: T,
+    /// No answer in time: the unit may have been sold.
     pub(crate) timeout: T,
 }
 
@@ -56,14 +91,23 @@ impl ByOutcome<u64> {
     pub(crate) fn undecided(&self) -> u64 {
         self.refused + self.error + self.timeout
     }
+
+    /// How many samples there are of each outcome.
+    pub(crate) fn count(samples: &[Sample]) -> Self {
+        let mut answers = ByOutcome::default();
+        for sample in samples {
+            *answers.get_mut(sample.outcome) += 1;
+        }
+        answers
+    }
+
+    /// All of them.
+    pub(crate) fn total(&self) -> u64 {
+        self.sold + self.sold_out + self.undecided()
+    }
 }
 
 impl<T> ByOutcome<T> {
-    /// A value made for each outcome.
-    pub(crate) fn from_fn(mut make: impl FnMut() -> T) -> Self {
-        ByOutcome { sold: make(), sold_out: make(), refused: make(), error: make(), timeout: make() }
-    }
-
     /// The value of one outcome.
     pub(crate) fn get_mut(&mut self, outcome: Outcome) -> &mut T {
         match outcome {
@@ -75,85 +119,133 @@ impl<T> ByOutcome<T> {
         }
     }
 
-    /// What a function makes of each value.
-    pub(crate) fn map<U>(&self, mut function: impl FnMut(&T) -> U) -> ByOutcome<U> {
+    /// A value for each outcome, made of those of several.
+    pub(crate) fn fold<'a, S: 'a>(
+        all: &[&'a ByOutcome<S>],
+        combine: impl Fn(&mut dyn Iterator<Item = &'a S>) -> T,
+    ) -> ByOutcome<T> {
+        let of = |field: fn(&ByOutcome<S>) -> &S| combine(&mut all.iter().map(|one| field(one)));
         ByOutcome {
-            sold: function(&self.sold),
-            sold_out: function(&self.sold_out),
-            refused: function(&self.refused),
-            error: function(&self.error),
-            timeout: function(&self.timeout),
+            sold: of(|one| &one.sold),
+            sold_out: of(|one| &one.sold_out),
+            refused: of(|one| &one.refused),
+            error: of(|one| &one.error),
+            timeout: of(|one| &one.timeout),
         }
     }
 }
 
-/// Response times of one trial, or of several merged.
-#[derive(Debug, Clone)]
-pub(crate) struct Timings {
-    /// To the last byte, by outcome.
+/// Latencies of one trial, or of several merged. In milliseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Latency {
+    /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator, the
+    /// network or the lock is part of them: they are corrected for coordinated omission.
     pub(crate) response: ByOutcome<Times>,
-    /// To the headers, of the answers that sold.
+    /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that know no other.
+    pub(crate) service: ByOutcome<Times>,
+    /// From the intended start to the headers of the answers that sold.
     pub(crate) first_byte_sold: Times,
 }
 
-impl Timings {
-    pub(crate) fn new() -> Self {
-        Timings { response: ByOutcome::from_fn(Times::new), first_byte_sold: Times::new() }
-    }
-
-    /// The times of the samples.
+impl Latency {
+    /// The latencies of the samples.
     pub(crate) fn of(samples: &[Sample]) -> Self {
-        let mut timings = Timings::new();
+        let mut latency = Latency::default();
         for sample in samples {
-            timings.response.get_mut(sample.outcome).record(sample.response);
+            latency.response.get_mut(sample.outcome).record(sample.response());
+            latency.service.get_mut(sample.outcome).record(sample.service());
             if let (Outcome::Sold { .. }, Some(first_byte)) = (sample.outcome, sample.first_byte) {
-                timings.first_byte_sold.record(first_byte);
+                latency.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
             }
         }
-        timings
+        latency
     }
 
-    /// Adds the times of another trial.
-    pub(crate) fn merge(&mut self, other: &Timings) {
-        self.response.sold.merge(&other.response.sold);
-        self.response.sold_out.merge(&other.response.sold_out);
-        self.response.refused.merge(&other.response.refused);
-        self.response.error.merge(&other.response.error);
-        self.response.timeout.merge(&other.response.timeout);
-        self.first_byte_sold.merge(&other.first_byte_sold);
+    /// The latencies of several trials together.
+    pub(crate) fn merged(all: &[&Latency]) -> Self {
+        let merge = |of: fn(&Latency) -> &ByOutcome<Times>| {
+            ByOutcome::fold(&all.iter().map(|latency| of(latency)).collect::<Vec<_>>(), |times| Times::merged(times))
+        };
+        Latency {
+            response: merge(|latency| &latency.response),
+            service: merge(|latency| &latency.service),
+            first_byte_sold: Times::merged(all.iter().map(|latency| &latency.first_byte_sold)),
+        }
     }
 }
 
-/// The raw figures of one trial.
-#[derive(Debug, Clone, Serialize)]
+/// How a count grew: `count[i]` at `at_ms[i]`, at most a hundred steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Curve {
+    /// Instants in milliseconds, in order.
+    pub(crate) at_ms: Vec<f64>,
+    /// The count at each of them.
+    pub(crate) count: Vec<u64>,
+}
+
+/// Steps of a [`Curve`].
+const CURVE_STEPS: usize = 100;
+
+impl Curve {
+    /// How the events accumulate.
+    pub(crate) fn of(mut events: Vec<Duration>) -> Curve {
+        events.sort_unstable();
+        let steps = events.len().min(CURVE_STEPS);
+        // Of each hundredth of the events the last one, so that the curve ends with the last of all.
+        let chosen = (1..=steps).map(|step| step * events.len() / steps);
+        let (at_ms, count) = chosen.map(|count| (as_ms(events[count - 1]), count as u64)).unzip();
+        Curve { at_ms, count }
+    }
+}
+
+/// One trial.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Trial {
-    /// Number of the block, from zero.
+    /// Number of its block, from zero.
     pub(crate) block: usize,
+    /// Whether it only warmed up: audited like the others, its figures count for nothing.
+    pub(crate) warm_up: bool,
+    /// Its strategy.
     pub(crate) strategy: String,
-    /// The sale that the service opened for it; its orders stay in the database.
-    pub(crate) sale: i64,
-    /// Buyers by outcome.
+    /// How many users it had.
+    pub(crate) users: u32,
+    /// The sale that the service opened for each SKU; their orders stay in the database.
+    pub(crate) sales: Vec<i64>,
+    /// Requests to buy by outcome.
     pub(crate) answers: ByOutcome<u64>,
+    /// What was really sold.
     pub(crate) audit: Audit,
+    /// Whether the orders are exactly those that buyers were told of, indeterminate ones apart.
     pub(crate) ledger_balanced: bool,
-    /// Units sold a second, from the first start to the last sale; absent when nothing was sold.
-    pub(crate) sold_per_second: Option<f64>,
-    /// From the release to the last answer.
+    /// What the instances' history says about the lock; absent when their times cannot be compared.
+    pub(crate) history: Option<HistoryAudit>,
+    /// From each release of the lock to the next entry of one who waited, in milliseconds, where the history tells.
+    pub(crate) handovers: Times,
+    /// Units sold a second, from the first start to the last sale, those beyond the stock not counted; absent when nothing
+    /// was sold.
+    pub(crate) goodput_per_s: Option<f64>,
+    /// From the release until the last unit of the stock was sold, in milliseconds; absent when units were left.
+    pub(crate) sold_out_after_ms: Option<f64>,
+    /// From the release to the last answer, in milliseconds.
     pub(crate) duration_ms: f64,
-    /// Response times by outcome.
-    pub(crate) latency_ms: ByOutcome<TimeSummary>,
-    /// Times to the first byte of the answers that sold.
-    pub(crate) first_byte_ms: TimeSummary,
-    /// Traffic on ZooKeeper.
+    /// Latencies.
+    pub(crate) latency: Latency,
+    /// Traffic on ZooKeeper, from before the release until all was quiet again.
     pub(crate) zookeeper: Traffic,
-    /// Whether everything had come to rest before the counters were read and the books were balanced.
+    /// What it cost Postgres.
+    pub(crate) postgres: PostgresLoad,
+    /// Processor time of each process, as far as it can be known.
+    pub(crate) cpu: Vec<ProcessCpu>,
+    /// Whether everything had come to rest, within ten seconds, before the counters were read and the books were balanced.
     pub(crate) settled: bool,
+    /// How the load generator did.
     pub(crate) generator: Generator,
-    /// A few of the problems behind refusals and errors, each once.
+    /// Up to five different problems behind refusals and errors.
     pub(crate) problems: Vec<String>,
-    /// The times themselves, to be merged.
-    #[serde(skip)]
-    pub(crate) timings: Timings,
+    /// Units sold over time, as the buyers learnt of it, from the release on.
+    pub(crate) sold_over_time: Curve,
+    /// Critical sections entered over time, from the first that was asked for on, where the history tells.
+    pub(crate) entered_over_time: Curve,
 }
 
 impl Trial {
@@ -162,7 +254,12 @@ impl Trial {
     pub(crate) fn is_bad(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
-        audit.oversold > 0 || !audit.ledger_balanced() || at_rest
+        audit.oversold > 0 || audit.double_sales > 0 || !audit.ledger_balanced() || at_rest
+    }
+
+    /// Whether the history shows that the lock did not exclude.
+    pub(crate) fn is_excluding_violated(&self) -> bool {
+        self.history.as_ref().is_some_and(HistoryAudit::is_violated)
     }
 
     /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not
@@ -170,28 +267,45 @@ impl Trial {
     pub(crate) fn is_inconclusive(&self) -> bool {
         !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
     }
+
+    /// Units sold, as a divisor: nothing when there are none.
+    pub(crate) fn units_sold(&self) -> Option<f64> {
+        u64::try_from(self.audit.sold).ok().filter(|sold| *sold > 0).map(as_f64)
+    }
 }
 
-/// Units sold a second between the first start and the last sale.
-pub(crate) fn sold_per_second(samples: &[Sample]) -> Option<f64> {
+/// When each unit was sold, as the buyers learnt of it.
+pub(crate) fn sold_at(samples: &[Sample]) -> Vec<Duration> {
     let sales = samples.iter().filter_map(|sample| match sample.outcome {
-        Outcome::Sold { quantity, .. } => Some((quantity, sample.response)),
+        Outcome::Sold { quantity, .. } => Some(vec![sample.ended; usize::try_from(quantity).unwrap_or(0)]),
         _ => None,
     });
-    let (units, end) = sales.fold((0, Duration::ZERO), |(units, end), (quantity, at)| (units + quantity, end.max(at)));
-    let start = samples.iter().map(|sample| sample.start_lag).min()?;
-    let seconds = end.checked_sub(start)?.as_secs_f64();
-    let units = u64::try_from(units).ok().filter(|units| *units > 0)?;
-    (seconds > 0.0).then(|| as_f64(units) / seconds)
+    let mut sold: Vec<Duration> = sales.flatten().collect();
+    sold.sort_unstable();
+    sold
+}
+
+/// Units of the stock sold a second between the first start and the last of these sales.
+pub(crate) fn goodput_per_s(samples: &[Sample], sold_at: &[Duration], stock: usize) -> Option<f64> {
+    let units = sold_at.len().min(stock);
+    let last = units.checked_sub(1).and_then(|last| sold_at.get(last))?;
+    let start = samples.iter().map(|sample| sample.started).min()?;
+    let seconds = last.checked_sub(start)?.as_secs_f64();
+    (seconds > 0.0).then(|| loadgen::stats::length(units) / seconds)
+}
+
+/// When the last unit of the stock was sold.
+pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f64> {
+    stock.checked_sub(1).and_then(|last| sold_at.get(last)).map(|at| as_ms(*at))
 }
 
 /// How many different problems are kept for the report.
 pub(crate) const PROBLEMS_MAX: usize = 5;
 
 /// The first few different problems.
-pub(crate) fn problems(samples: &[Sample]) -> Vec<String> {
+pub(crate) fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
-    for problem in samples.iter().filter_map(|sample| sample.problem.as_ref()) {
+    for problem in all {
         if seen.len() < PROBLEMS_MAX && !seen.contains(problem) {
             seen.push(problem.clone());
         }
@@ -203,12 +317,17 @@ pub(crate) fn problems(samples: &[Sample]) -> Vec<String> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn sample(outcome: Outcome, start_ms: u64, response_ms: u64) -> Sample {
+    pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
         Sample {
+            user: 0,
+            goods: 0,
             outcome,
-            start_lag: Duration::from_millis(start_ms),
-            first_byte: Some(Duration::from_millis(response_ms)),
-            response: Duration::from_millis(response_ms),
+            intended: Duration::ZERO,
+            started: Duration::from_millis(started_ms),
+            first_byte: Some(Duration::from_millis(ended_ms)),
+            ended: Duration::from_millis(ended_ms),
+            status: Some(200),
+            received_bytes: 100,
             problem: None,
         }
     }
@@ -216,26 +335,40 @@ pub(crate) mod tests {
     const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
 
     #[test]
-    fn throughput_runs_from_the_first_start_to_the_last_sale() {
+    fn goodput_runs_from_the_first_start_to_the_last_sale() {
         let samples = [sample(SOLD, 100, 300), sample(SOLD, 150, 600), sample(Outcome::SoldOut, 120, 5000)];
-        assert_eq!(sold_per_second(&samples), Some(4.0));
-        assert_eq!(sold_per_second(&samples[2..]), None);
-        assert_eq!(sold_per_second(&[]), None);
+        let sold = sold_at(&samples);
+        assert_eq!(goodput_per_s(&samples, &sold, 10), Some(4.0));
+        assert_eq!(goodput_per_s(&samples, &sold, 1), Some(5.0), "a unit too many is no good");
+        assert_eq!(goodput_per_s(&samples[2..], &sold_at(&samples[2..]), 10), None);
+        assert_eq!(goodput_per_s(&[], &[], 10), None);
+        assert_eq!((sold_out_after_ms(&sold, 2), sold_out_after_ms(&sold, 3)), (Some(600.0), None));
     }
 
     #[test]
-    fn times_are_kept_apart_by_outcome() {
-        let timings = Timings::of(&[sample(SOLD, 0, 10), sample(Outcome::SoldOut, 0, 1), sample(SOLD, 0, 20)]);
-        let counts = timings.response.map(Times::count);
-        assert_eq!(counts, ByOutcome { sold: 2, sold_out: 1, ..ByOutcome::default() });
-        assert_eq!(timings.first_byte_sold.count(), 2);
+    fn times_are_kept_apart_by_outcome_and_by_where_they_begin() {
+        let late = Sample { intended: Duration::from_millis(5), ..sample(SOLD, 10, 30) };
+        let latency = Latency::of(&[late, sample(Outcome::SoldOut, 0, 1)]);
+        assert_eq!((latency.response.sold.count(), latency.response.sold_out.count()), (1, 1));
+        assert_eq!(latency.first_byte_sold.count(), 1);
+        let ms = |times: &Times| times.max_ms().unwrap().round();
+        assert_eq!((ms(&latency.response.sold), ms(&latency.service.sold)), (25.0, 20.0));
+        assert_eq!(Latency::merged(&[&latency, &latency]).response.sold.count(), 2);
+    }
+
+    #[test]
+    fn a_curve_of_many_events_has_a_hundred_steps_and_ends_with_the_last() {
+        let curve = Curve::of((0..1500).map(Duration::from_millis).collect());
+        assert_eq!((curve.at_ms.len(), curve.count[0], curve.at_ms[0]), (100, 15, 14.0));
+        assert_eq!((curve.count.last(), curve.at_ms.last()), (Some(&1500), Some(&1499.0)));
+        let few = Curve::of([3, 1, 2].map(Duration::from_millis).to_vec());
+        assert_eq!(few, Curve { at_ms: vec![1.0, 2.0, 3.0], count: vec![1, 2, 3] });
+        assert_eq!(Curve::of(Vec::new()), Curve::default());
     }
 
     #[test]
     fn problems_are_named_once_and_only_a_few() {
-        let samples: Vec<Sample> = (0..20)
-            .map(|i| Sample { problem: Some(format!("problem {}", i / 2)), ..sample(Outcome::Error, 0, 1) })
-            .collect();
-        assert_eq!(problems(&samples), ["problem 0", "problem 1", "problem 2", "problem 3", "problem 4"]);
+        let all: Vec<String> = (0..20).map(|i| format!("problem {}", i / 2)).collect();
+        assert_eq!(problems(&all), ["problem 0", "problem 1", "problem 2", "problem 3", "problem 4"]);
     }
 }

@@ -101,6 +101,8 @@ mod tests {
                 hold: "2ms".to_owned(),
                 lock_wait: Duration::from_secs(5),
                 buyers_max: 2048,
+                history: 65_536,
+                args: Vec::new(),
                 demo_service: None,
                 port: Some(8080),
             },

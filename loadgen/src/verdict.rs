@@ -1,18 +1,21 @@
 //! What the comparison concludes, and the exit code that says it.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Exit;
 use crate::strategies::Promise;
+use crate::threshold::ThresholdResult;
 use crate::trial::Trial;
 
 /// Whether a strategy did what it promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Finding {
     /// It kept its promise in every trial.
     Kept,
-    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies.
+    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies; or its lock
+    /// did not exclude.
     Broken,
     /// Nothing is known: buyers who were refused or failed left units, or the books of a trial that had not come to
     /// rest did not balance.
@@ -32,8 +35,11 @@ impl Finding {
     pub(crate) fn of(promise: Promise, instances: usize, trials: &[&Trial]) -> Finding {
         let expects_oversell = promise.expects_oversell(instances);
         let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));
-        let wrong: fn(&Trial) -> bool =
-            if expects_oversell { |trial| !trial.audit.ledger_balanced() } else { Trial::is_bad };
+        let wrong: fn(&Trial) -> bool = if expects_oversell {
+            |trial| !trial.audit.ledger_balanced()
+        } else {
+            |trial| trial.is_bad() || trial.is_excluding_violated()
+        };
         if trials.is_empty() {
             Finding::NotRun
         } else if any(wrong) {
@@ -51,18 +57,31 @@ impl Finding {
 }
 
 /// The conclusion of the whole comparison.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Verdict {
     /// What the program exits with.
     pub(crate) exit_code: u8,
-    /// The conclusion, one sentence for each reason.
+    /// The whole comparison in one sentence, or a few.
+    pub(crate) sentence: String,
+    /// Why it exits so, the gravest reason first.
     pub(crate) reasons: Vec<String>,
+}
+
+/// Why a comparison ended before every trial was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct EndedEarly {
+    /// What the program exits with because of it.
+    pub(crate) exit_code: u8,
+    /// What happened.
+    pub(crate) reason: String,
 }
 
 /// What is known of one strategy when the conclusion is drawn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conclusion<'a> {
     pub(crate) strategy: &'a str,
+    /// How many users, where there are several numbers of them.
+    pub(crate) users: Option<u32>,
     pub(crate) finding: Finding,
     /// Buyers over all trials who were told neither "sold" nor "sold out".
     pub(crate) undecided: u64,
@@ -73,37 +92,56 @@ pub(crate) struct Conclusion<'a> {
 }
 
 impl Verdict {
-    /// Draws the conclusion. The gravest reason gives the exit code: interrupted, then a broken promise, then
-    /// buyers without a decision, then a load that proved nothing, then a generator that could not keep up (which
-    /// spoils the times, but not the audit).
-    pub(crate) fn of(strategies: &[Conclusion<'_>], interrupted: bool) -> Verdict {
+    /// Draws the conclusion. The gravest reason gives the exit code: an early end, then a broken promise, then
+    /// buyers without a decision, then a load that proved nothing or a threshold that was crossed, then a generator that
+    /// could not keep up (which spoils the times, but not the audit).
+    pub(crate) fn of(
+        sentence: String,
+        strategies: &[Conclusion<'_>],
+        thresholds: &[ThresholdResult],
+        ended_early: Option<&EndedEarly>,
+    ) -> Verdict {
         let named = |finding: Finding| names(strategies.iter().filter(|s| s.finding == finding));
         let (broken, weak) = (named(Finding::Broken), named(Finding::LoadTooWeak));
         let limited = names(strategies.iter().filter(|strategy| strategy.client_limited));
         let mut exits = Vec::new();
-        if interrupted {
-            exits.push((Exit::Interrupted, "interrupted before every trial was run".to_owned()));
+        if let Some(ended) = ended_early {
+            exits.push((ended.exit_code, format!("ended before every trial was run: {}", ended.reason)));
         }
         if let Some(names) = broken {
-            exits.push((Exit::PromiseBroken, format!("promise broken by {names}")));
+            exits.push((Exit::PromiseBroken.code(), format!("promise broken by {names}")));
         }
         if let Some(details) = inconclusive(strategies) {
             let advice = "raise --lock-wait, or look at the service's log";
-            exits.push((Exit::Setup, format!("nothing can be said of {details}; {advice}")));
+            exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
         }
         if let Some(names) = weak {
             let advice = "the load was too weak to prove anything; raise --users or --hold";
-            exits.push((Exit::LoadTooWeak, format!("expected to oversell, but did not: {names}; {advice}")));
+            let reason = format!("expected to oversell, but did not: {names}; {advice}");
+            exits.push((Exit::NotHeld.code(), reason));
+        }
+        for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
+            exits.push((Exit::NotHeld.code(), format!("threshold crossed: {}", crossed.describe())));
         }
         if let Some(names) = limited {
             let advice = "their times say more about the generator than about them";
-            exits.push((Exit::ClientLimited, format!("the load generator was the bottleneck for {names}: {advice}")));
+            let reason = format!("the load generator was the bottleneck for {names}: {advice}");
+            exits.push((Exit::ClientLimited.code(), reason));
         }
         if exits.is_empty() {
-            exits.push((Exit::Held, "every strategy kept its promise".to_owned()));
+            let kept = "every strategy kept its promise";
+            let held = if thresholds.is_empty() { "" } else { ", and every threshold held" };
+            exits.push((Exit::Held.code(), format!("{kept}{held}")));
         }
-        let exit_code = exits[0].0.code();
-        Verdict { exit_code, reasons: exits.into_iter().map(|(_, reason)| reason).collect() }
+        let exit_code = exits[0].0;
+        Verdict { exit_code, sentence, reasons: exits.into_iter().map(|(_, reason)| reason).collect() }
+    }
+}
+
+impl Conclusion<'_> {
+    /// The strategy, and the number of users where that tells it from others.
+    fn name(&self) -> String {
+        self.users.map_or_else(|| self.strategy.to_owned(), |users| format!("{} with {users} users", self.strategy))
     }
 }
 
@@ -117,7 +155,7 @@ fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
         if strategy.unsettled_trials > 0 {
             causes.push(format!("{} trials did not come to rest", strategy.unsettled_trials));
         }
-        format!("{} ({})", strategy.strategy, causes.join(", "))
+        format!("{} ({})", strategy.name(), causes.join(", "))
     };
     let of_nothing = strategies.iter().filter(|strategy| strategy.finding == Finding::Inconclusive);
     let details: Vec<String> = of_nothing.map(detail).collect();
@@ -125,7 +163,7 @@ fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
 }
 
 fn names<'a>(strategies: impl Iterator<Item = &'a Conclusion<'a>>) -> Option<String> {
-    let names: Vec<&str> = strategies.map(|strategy| strategy.strategy).collect();
+    let names: Vec<String> = strategies.map(Conclusion::name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
@@ -179,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_did_not_exclude_breaks_the_promise_of_a_safe_strategy_that_sold_right() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
+        trial.history.as_mut().unwrap().overlaps = Some(1);
+        assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &[&trial]), Finding::Broken);
+        trial.history.as_mut().unwrap().overlaps = None;
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+    }
+
+    #[test]
     fn units_that_undecided_buyers_left_prove_nothing_either_way() {
         let (sold, undecided) = (fixture::trial("s", 0, 100, 100), mostly_refused());
         for promise in [Promise::NeverOversells, Promise::Oversells] {
@@ -207,12 +254,13 @@ mod tests {
     fn a_verdict_of_nothing_says_why_and_what_to_do() {
         let unknown = Conclusion {
             strategy: "zk-mutex",
+            users: None,
             finding: Finding::Inconclusive,
             undecided: 280,
             unsettled_trials: 1,
             client_limited: false,
         };
-        let verdict = Verdict::of(&[unknown], false);
+        let verdict = Verdict::of(String::new(), &[unknown], &[], None);
         let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trials did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
@@ -222,6 +270,7 @@ mod tests {
     fn the_gravest_reason_gives_the_exit_code() {
         let conclusion = |strategy, finding, client_limited| Conclusion {
             strategy,
+            users: None,
             finding,
             undecided: 0,
             unsettled_trials: 0,
@@ -232,13 +281,19 @@ mod tests {
         let weak = conclusion("c", Finding::LoadTooWeak, false);
         let unknown = conclusion("u", Finding::Inconclusive, false);
         let broken = conclusion("d", Finding::Broken, false);
-        let code = |strategies: &[Conclusion<'_>], interrupted| Verdict::of(strategies, interrupted).exit_code;
+        let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
+        let verdict = |strategies: &[Conclusion<'_>], interrupted: bool| {
+            Verdict::of(String::new(), strategies, &[], interrupted.then_some(&interruption))
+        };
+        let code = |strategies: &[Conclusion<'_>], interrupted| verdict(strategies, interrupted).exit_code;
         assert_eq!(code(&[fine], false), 0);
         assert_eq!(code(&[fine, limited], false), 4);
         assert_eq!(code(&[fine, limited, weak], false), 1);
         assert_eq!(code(&[fine, limited, weak, unknown], false), 3);
         assert_eq!(code(&[fine, limited, weak, unknown, broken], false), 2);
         assert_eq!(code(&[fine, limited, weak, unknown, broken], true), 130);
-        assert_eq!(Verdict::of(&[limited, weak, broken], false).reasons.len(), 3);
+        assert_eq!(verdict(&[limited, weak, broken], false).reasons.len(), 3);
+        let of_many = Conclusion { users: Some(1500), ..broken };
+        assert_eq!(verdict(&[of_many], false).reasons, ["promise broken by d with 1500 users"]);
     }
 }

@@ -51,7 +51,7 @@ impl Default for PostgresConfig {
 #[derive(Debug)]
 pub struct Postgres {
     // Dropped first: the port is reserved until the server has ended.
-    _guard: Guard,
+    guard: Guard,
     port: Port,
 }
 
@@ -101,13 +101,19 @@ impl Postgres {
         let data = dir.join("data");
         let serves = async || data_directory(port.number()).await.is_ok_and(|found| found == data);
         until_ready("postgres", &mut guard, serves).await?;
-        Ok(Self { _guard: guard, port })
+        Ok(Self { guard, port })
     }
 
     /// Where `database` is, for any Postgres client. The databases of a new server are `postgres` and the templates.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port.number())
+    }
+
+    /// The process id of the server, whose children serve its connections.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.guard.pid().as_raw()
     }
 }
 

@@ -105,6 +105,12 @@ impl ZooKeeper {
         self.server.address()
     }
 
+    /// The process id of the server; `None` while it is stopped.
+    #[must_use]
+    pub fn pid(&self) -> Option<i32> {
+        self.server.pid()
+    }
+
     /// Where the server speaks TLS, as `127.0.0.1:PORT`; `None` when it does not. It stays there when it is started again.
     #[must_use]
     pub fn tls_connect_string(&self) -> Option<String> {

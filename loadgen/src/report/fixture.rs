@@ -1,20 +1,28 @@
 //! Comparisons with fixed figures, for the tests of everything that reads them.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use loadgen::audit::{Audit, Evidence, OrderRow};
-use loadgen::stats::Times;
+use loadgen::history::{HistoryAudit, Section, handovers_ns};
+use loadgen::stats::times::Times;
 
-use crate::generator::{Burst, Generator};
-use crate::herd::{Traffic, WatchesFired};
-use crate::plan::Plan;
-use crate::report::{Environment, Findings, Parameters, Report};
+use crate::cpu::ProcessCpu;
+use crate::generator::{Effort, Generator};
+use crate::herd::{ServerTraffic, Traffic, WatchesFired};
+use crate::model::LoadModel;
+use crate::plan::{Plan, Subject, blocks};
+use crate::postgres::PostgresLoad;
+use crate::report::{Environment, Findings, Report, Setting, ZooKeeperServer};
 use crate::strategies::tests::strategy;
 use crate::strategies::{Guard, Promise, Strategy, Wakes};
 use crate::trial::tests::sample;
-use crate::trial::{ByOutcome, Outcome, Timings, Trial, sold_per_second};
+use crate::trial::{ByOutcome, Curve, Latency, Outcome, Sample, Trial, goodput_per_s, sold_at, sold_out_after_ms};
+use crate::verdict::EndedEarly;
 
-const USERS: i64 = 300;
+const USERS: u32 = 300;
+/// Blocks of the plan, the warm-up apart: as many as can tell a difference.
+const TRIALS: u32 = 8;
 
 pub(crate) fn strategies() -> Vec<Strategy> {
     vec![
@@ -27,51 +35,104 @@ pub(crate) fn strategies() -> Vec<Strategy> {
 
 /// A trial that sold so many units, the first after one step, each of the others a step later.
 pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Trial {
-    timed_trial(strategy, block, stock, sold, 2)
+    timed_trial(strategy, block, stock, sold, 2.0)
 }
 
-fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: u64) -> Trial {
-    let orders: Vec<OrderRow> =
-        (1..=sold).map(|order_id| OrderRow { order_id, quantity: 1, strategy: strategy.to_owned() }).collect();
-    let confirmed: Vec<i64> = (1..=sold).collect();
-    let outcome = |number: i64| {
-        if number <= sold { Outcome::Sold { order_id: number, quantity: 1 } } else { Outcome::SoldOut }
+fn samples(sold: i64, step_ms: f64) -> Vec<Sample> {
+    let of = |number: u32| {
+        let outcome = if i64::from(number) <= sold {
+            Outcome::Sold { order_id: i64::from(number), quantity: 1 }
+        } else {
+            Outcome::SoldOut
+        };
+        let ended = Duration::from_secs_f64(step_ms * f64::from(number) / 1e3);
+        Sample { user: number as usize - 1, ended, first_byte: Some(ended), ..sample(outcome, 1, 0) }
     };
-    let samples: Vec<_> =
-        (1..=USERS).map(|number| sample(outcome(number), 1, step_ms * number.unsigned_abs())).collect();
-    let sold_out = (USERS - sold).unsigned_abs();
+    (1..=USERS).map(of).collect()
+}
+
+/// The critical sections, one after another, each half a step long.
+fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds in nanoseconds")]
+    let step_ns = (step_ms * 1e6) as u64;
+    let of = |number: u64| Section {
+        goods_no: 1,
+        token: Some((number.cast_signed(), 0)),
+        // The herd lets in whom it likes.
+        asked_ns: Some(if strategy == "zk-naive" { number * 7 % 300 } else { number }),
+        entered_ns: number * step_ns,
+        left_ns: number * step_ns + step_ns / 2,
+    };
+    (1..=u64::from(USERS)).map(of).collect()
+}
+
+fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
+    let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);
+    let orders: Vec<OrderRow> = (1..=sold)
+        .map(|order_id| {
+            let (strategy, remaining) = (strategy.to_owned(), remaining(order_id));
+            OrderRow { order_id, quantity: 1, strategy, remaining }
+        })
+        .collect();
+    let confirmed: Vec<i64> = (1..=sold).collect();
+    let samples = samples(sold, step_ms);
+    let answers = ByOutcome::count(&samples);
     let audit = Audit::of(&Evidence {
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
         orders: &orders,
         confirmed: &confirmed,
-        sold_out,
+        sold_out: answers.sold_out,
         refused: 0,
         unanswered: 0,
     });
-    let timings = Timings::of(&samples);
+    let is_lock = strategy.starts_with("zk-");
+    let sections = if is_lock { sections(strategy, step_ms) } else { Vec::new() };
+    let mut handovers = Times::new();
+    handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
+    let (sold_at, stock) = (sold_at(&samples), usize::try_from(stock).unwrap());
+    let length = samples.iter().map(|sample| sample.ended).max().unwrap();
     Trial {
         block,
+        warm_up: block == 0,
         strategy: strategy.to_owned(),
-        sale: 7,
-        answers: ByOutcome { sold: sold.unsigned_abs(), sold_out, ..ByOutcome::default() },
+        users: USERS,
+        sales: vec![7],
+        answers,
         audit,
         ledger_balanced: audit.ledger_balanced(),
-        sold_per_second: sold_per_second(&samples),
-        duration_ms: 600.0,
-        latency_ms: timings.response.map(Times::summary),
-        first_byte_ms: timings.first_byte_sold.summary(),
+        history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
+        handovers,
+        goodput_per_s: goodput_per_s(&samples, &sold_at, stock),
+        sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
+        duration_ms: length.as_secs_f64() * 1e3,
+        latency: Latency::of(&samples),
         zookeeper: traffic(strategy),
+        postgres: PostgresLoad {
+            commits: Some(sold.unsigned_abs()),
+            rollbacks: Some(0),
+            wal_bytes: Some(700 * sold.unsigned_abs()),
+            lock_wait_ms: Some(if is_lock { 0.0 } else { 120.0 }),
+            lock_waiting_max: Some(if is_lock { 0 } else { 17 }),
+            lock_looks: 30,
+        },
+        cpu: [("generator", 0.3), ("http://127.0.0.1:8080", 0.4), ("postgres", 0.2), ("zookeeper", 0.1)]
+            .map(|(process, cpu_s)| ProcessCpu { process: process.to_owned(), cpu_s })
+            .to_vec(),
         settled: true,
-        generator: Generator::judge(&Burst {
+        generator: Generator::judge(&Effort {
             start_lags: vec![Duration::from_millis(1); 300],
-            response_p50: Some(Duration::from_millis(300)),
-            length: Duration::from_millis(600),
-            cpu_time: Duration::from_millis(300),
+            first_starts: vec![Duration::from_millis(1); 300],
+            dropped: 0,
+            is_open: false,
+            response_p50: Some(length / 2),
+            length,
+            cpu_time: length / 2,
             cores: 2,
         }),
         problems: Vec::new(),
-        timings,
+        sold_over_time: Curve::of(sold_at),
+        entered_over_time: Curve::of(sections.iter().map(|section| Duration::from_nanos(section.entered_ns)).collect()),
     }
 }
 
@@ -81,9 +142,17 @@ fn traffic(strategy: &str) -> Traffic {
         "zk-mutex" => (300, 299),
         _ => (0, 0),
     };
+    let fired = WatchesFired { created: Some(0), deleted: Some(deleted), changed: Some(0), children: Some(0) };
     Traffic {
         releases: Some(releases),
-        watches_fired: WatchesFired { created: Some(0), deleted: Some(deleted), changed: Some(0), children: Some(0) },
+        servers: vec![ServerTraffic {
+            server: "127.0.0.1:2181".to_owned(),
+            watches_fired: fired.clone(),
+            packets_received: Some(3 * deleted),
+            packets_sent: Some(4 * deleted),
+            bytes_received: Some(100 * deleted),
+        }],
+        watches_fired: fired,
         wake_max: (strategy == "zk-naive").then_some(297),
         packets_received: Some(3 * deleted),
         packets_sent: Some(4 * deleted),
@@ -95,53 +164,79 @@ fn traffic(strategy: &str) -> Traffic {
     }
 }
 
-pub(crate) fn findings(interrupted: bool, trials: Vec<Trial>) -> Findings {
-    let names: Vec<String> = strategies().into_iter().map(|strategy| strategy.name).collect();
+pub(crate) fn plan() -> Plan {
+    let subject = |strategy: Strategy| Subject { strategy: strategy.name, users: USERS };
+    let subjects: Vec<Subject> = strategies().into_iter().map(subject).collect();
+    Plan {
+        seed: 42,
+        model: LoadModel::Burst,
+        model_described: LoadModel::Burst.describe(USERS),
+        users: vec![USERS],
+        stock: 100,
+        goods_no: 1,
+        goods: 1,
+        trials: TRIALS,
+        instances: 3,
+        zk_sessions_total: Some(300),
+        hold: Some("2ms".to_owned()),
+        lock_wait_ms: Some(60_000),
+        service_args: Vec::new(),
+        blocks: blocks(&subjects, true, TRIALS, 42),
+    }
+}
+
+pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> Findings {
     Findings {
         generated_at: "2026-01-02T03:04:05Z".to_owned(),
-        interrupted,
+        ended_early,
         environment: Environment {
-            loadgen_version: "0.1.0",
-            os: "linux",
-            arch: "x86_64",
+            loadgen_version: "0.1.0".to_owned(),
+            os: "linux".to_owned(),
+            arch: "x86_64".to_owned(),
             kernel: Some("6.1.0".to_owned()),
+            cpu_model: Some("Example CPU".to_owned()),
             cpu_count: 2,
+            memory_bytes: Some(8 << 30),
             postgres_version: "15.18".to_owned(),
+            postgres_settings: vec![Setting { name: "fsync".to_owned(), value: "on".to_owned() }],
             zookeeper_version: Some("3.8.0".to_owned()),
+            zookeeper_servers: vec![ZooKeeperServer {
+                server: "127.0.0.1:2181".to_owned(),
+                mode: Some("standalone".to_owned()),
+            }],
             servers_throwaway: true,
             generator_shares_host: Some(true),
         },
-        parameters: Parameters {
-            load_model: "closed burst",
-            users: 300,
-            stock: 100,
-            trials: 2,
-            instances: 3,
-            zk_sessions_total: Some(300),
-            hold: Some("2ms".to_owned()),
-            lock_wait_ms: Some(60_000),
-            goods_no: 1,
-        },
-        plan: Plan { seed: 42, blocks: vec![names.clone(), names] },
+        plan: plan(),
         strategies: strategies(),
+        thresholds: Vec::new(),
         trials,
     }
 }
 
-/// Two blocks of four strategies, all as they should be.
+/// A warm-up and eight blocks of four strategies, all as they should be.
 pub(crate) fn report() -> Report {
-    let block = |number| {
+    // Its intervals take a while to draw in a build that is not optimized.
+    static REPORT: LazyLock<Report> = LazyLock::new(draw);
+    REPORT.clone()
+}
+
+fn draw() -> Report {
+    let block = |number: usize| {
+        // Every block has a pace of its own.
+        let pace = 1.0 + 0.02 * f64::from(u32::try_from(number).unwrap());
         [
-            timed_trial("unguarded", number, 100, 280, 1),
-            timed_trial("zk-naive", number, 100, 100, 9),
-            timed_trial("zk-mutex", number, 100, 100, 4),
-            timed_trial("pg-conditional", number, 100, 100, 2),
+            timed_trial("unguarded", number, 100, 280, pace),
+            timed_trial("zk-naive", number, 100, 100, 9.0 * pace),
+            timed_trial("zk-mutex", number, 100, 100, 4.0 * pace),
+            timed_trial("pg-conditional", number, 100, 100, 2.0 * pace),
         ]
     };
-    Report::of(findings(false, (0..2).flat_map(block).collect()))
+    Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()))
 }
 
 /// Stopped after its first trial.
 pub(crate) fn interrupted() -> Report {
-    Report::of(findings(true, vec![trial("zk-mutex", 0, 100, 100)]))
+    let ended = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
+    Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]))
 }

@@ -1,7 +1,13 @@
-//! The comparison as JSON, for programs.
+//! The comparison as JSON, for programs, and back.
+
+use std::fs;
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use serde::Deserialize;
 
 use crate::error::Error;
-use crate::report::Report;
+use crate::report::{Report, SCHEMA};
 
 /// The whole file.
 ///
@@ -14,64 +20,101 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
         .map_err(|error| Error::Generator(format!("the report cannot be written as JSON: {error}")))
 }
 
+/// Reads a report that an earlier comparison wrote.
+///
+/// # Errors
+///
+/// [`Error::System`] when the file cannot be read, [`Error::NoReport`] when it is no report of this version.
+pub(crate) fn read(path: &Path) -> Result<Report, Error> {
+    let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
+    parse(&text).map_err(|what| Error::NoReport { path: path.to_owned(), what })
+}
+
+fn parse(text: &str) -> Result<Report, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: Option<String>,
+    }
+    let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
+    match schema.as_deref() {
+        Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Some(other) => {
+            Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again"))
+        }
+        None => Err("it names no schema".to_owned()),
+    }
+}
+
+/// The JSON Schema of `report.json`.
+pub(crate) fn schema() -> String {
+    // What is written always has every field; the schema is of what is written.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<Report>();
+    format!("{:#}\n", schema.to_value())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use serde_json::Value;
 
     use super::*;
     use crate::report::fixture;
 
-    const DOCUMENTATION: &str = include_str!("../../REPORT.md");
+    const PUBLISHED: &str = include_str!("../../report.schema.json");
 
-    fn json() -> Value {
-        serde_json::from_str(&render(&fixture::report()).unwrap()).unwrap()
+    #[test]
+    fn the_published_schema_is_that_of_the_types() {
+        assert_eq!(PUBLISHED, schema(), "write it anew: loadgen report --schema >loadgen/report.schema.json");
     }
 
-    /// Every field with its path; the items of a list share one path.
-    fn paths(value: &Value, at: &str, found: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(fields) => {
-                for (name, field) in fields {
-                    let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-                    found.insert(path.clone());
-                    paths(field, &path, found);
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| paths(item, &format!("{at}[]"), found)),
-            _ => {}
+    #[test]
+    fn a_report_is_valid_by_its_schema() {
+        let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED).unwrap()).unwrap();
+        for report in [fixture::report(), fixture::interrupted()] {
+            let json: Value = serde_json::from_str(&render(&report).unwrap()).unwrap();
+            let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+            assert_eq!(errors, Vec::<String>::new());
+            let mut wrong = json;
+            wrong["results"][0]["oversold_max"] = "many".into();
+            assert!(!validator.is_valid(&wrong));
         }
     }
 
-    /// The first column of the tables of the documentation.
-    fn documented() -> BTreeSet<String> {
-        let rows = DOCUMENTATION.lines().filter_map(|line| line.strip_prefix("| `"));
-        rows.filter_map(|row| row.split_once('`')).map(|(field, _)| field.to_owned()).collect()
+    #[test]
+    fn every_field_of_the_schema_says_what_it_means() {
+        fn undescribed(schema: &Value, at: &str, found: &mut Vec<String>) {
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                // The tag of an enum has its meaning from the variants.
+                if property["description"].is_null() && property["const"].is_null() {
+                    found.push(format!("{at}.{name}"));
+                }
+            }
+            for part in ["oneOf", "anyOf"] {
+                schema[part].as_array().into_iter().flatten().for_each(|schema| undescribed(schema, at, found));
+            }
+        }
+        let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
+        let mut found = Vec::new();
+        undescribed(&schema, "report", &mut found);
+        for (name, definition) in schema["$defs"].as_object().unwrap() {
+            undescribed(definition, name, &mut found);
+        }
+        assert_eq!(found, Vec::<String>::new());
     }
 
     #[test]
-    fn a_comparison() {
-        insta::assert_snapshot!(render(&fixture::report()).unwrap());
+    fn what_is_written_is_read_back() {
+        let written = render(&fixture::report()).unwrap();
+        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/2\","));
+        assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
     }
 
     #[test]
-    fn every_field_is_documented_and_every_documented_field_exists() {
-        let mut found = BTreeSet::new();
-        paths(&json(), "", &mut found);
-        // The fields of a summary of times are documented once.
-        let is_summary =
-            |path: &str| ["p50", "p90", "p99", "max", "n"].contains(&path.rsplit('.').next().unwrap_or(""));
-        let is_outcome = |path: &str| {
-            ["sold", "sold_out", "refused", "error", "timeout"].contains(&path.rsplit('.').next().unwrap_or(""))
-                && !path.contains("audit")
-        };
-        found.retain(|path| !is_summary(path) && !is_outcome(path));
-        assert_eq!(found, documented());
-    }
-
-    #[test]
-    fn the_schema_is_named_first() {
-        assert!(render(&fixture::report()).unwrap().starts_with("{\n  \"schema\": \"seckill-report/1\","));
+    fn what_is_no_report_is_refused_with_the_reason() {
+        let refused = |text: &str| parse(text).map(|_| ()).unwrap_err();
+        assert!(refused("<html>").starts_with("it is no JSON object"));
+        assert_eq!(refused("{}"), "it names no schema");
+        assert!(refused(r#"{"schema":"seckill-report/1"}"#).ends_with("run the comparison again"));
+        assert!(refused(r#"{"schema":"seckill-report/2"}"#).contains("missing field"));
     }
 }

@@ -8,15 +8,17 @@ const HOW_TO_READ: &str = "\
 - **kept**: whether the strategy did what it promises. A control is expected to oversell: if it does not, the load \
 was too weak to prove anything. \"Refused or failed\": so many buyers got no decision that units were left, or the \
 books of a trial that had not come to rest do not balance, which proves nothing either way.
-- **bad trials**: trials that sold a unit too many or too few, lost an update, or told a buyer something that the \
-database denies. In brackets the exact one-sided 95 % upper bound of their rate among the trials that prove anything: \
-a few good trials prove little.
+- **bad trials**: trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer \
+something that the database denies; the warm-up is judged, too. In brackets the exact one-sided 95 % upper bound of \
+their rate among the trials that prove anything: a few good trials prove little.
 - **oversold**, **undersold**: units, in the worst trial. Undersold are units that buyers wanted and did not get, \
 although enough of them were told \"sold\" or \"sold out\" to take them all.
-- **times**: of the buyers who got a unit, all trials merged, from the instant at which everyone wanted to buy to the \
-last byte of the answer. This is a closed burst: every user sends one request. A quantile that the sample cannot carry \
-(fewer than ten values above it) is left out.
-- **ratio**: median over the blocks of this strategy's median time divided by the reference's in the same block. \
+- **overlaps**: critical sections that were entered while as many others were inside as the lock permits, by the \
+instances' own clocks; – where sections may overlap.
+- **times**: of the buyers who got a unit, all trials merged, from the instant at which the request was meant to start \
+to the last byte of the answer. A quantile that the sample cannot carry (fewer than ten values above it) is left out.
+- **ratio**: of the median times, paired within blocks, with its 95 % bootstrap interval over the blocks. ~ : the \
+difference does not hold an exact signed-rank test after Holm's correction, or is within 5 %. ? : fewer than six trials. \
 Strategies that sold wrongly, or that were not decided, are shown, and never ranked or related to the reference.
 - **notifications/release**: watch events that ZooKeeper sent for each lock release, and in brackets what is to be \
 expected when all users wait at once. Left out when buyers got no decision, as nobody knows what they released.
@@ -25,14 +27,14 @@ expected when all users wait at once. Left out when buyers got no decision, as n
 
 /// The whole file.
 pub(crate) fn render(report: &Report) -> String {
-    let mut text = String::from("# Flash-sale comparison\n\n");
+    let mut text = format!("# Flash-sale comparison\n\n{}\n\n", report.verdict.sentence);
     let _ = writeln!(text, "{}.\n", table::conditions(report));
     for reason in &report.verdict.reasons {
         let _ = writeln!(text, "**Verdict: {reason}.**\n");
     }
     table_lines(&mut text, report);
     text.push('\n');
-    for line in table::generator(report).iter().chain(&report.warnings) {
+    for line in table::generator(report).iter().chain(&report.caveats) {
         let _ = writeln!(text, "- {line}");
     }
     let _ = writeln!(text, "\n## How to read it\n\n{HOW_TO_READ}");
@@ -59,7 +61,7 @@ fn environment(text: &mut String, report: &Report) {
          | | |\n|---|---|\n\
          | ended | {} |\n\
          | loadgen | {} |\n\
-         | system | {} {}, kernel {}, {} cores |\n\
+         | system | {} {}, kernel {}, {} × {} |\n\
          | Postgres | {} |\n\
          | ZooKeeper | {} |\n\
          | servers | {} |\n\
@@ -70,10 +72,11 @@ fn environment(text: &mut String, report: &Report) {
         environment.arch,
         environment.kernel.clone().unwrap_or_else(unknown),
         environment.cpu_count,
+        environment.cpu_model.as_deref().unwrap_or("core"),
         environment.postgres_version,
         environment.zookeeper_version.clone().unwrap_or_else(unknown),
         if environment.servers_throwaway { "started for this comparison" } else { "given" },
-        report.parameters.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
+        report.plan.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
     );
 }
 
@@ -93,6 +96,6 @@ mod tests {
         let table =
             text.lines().skip_while(|line| !line.starts_with("| strategy")).take_while(|line| line.starts_with('|'));
         let widths: Vec<usize> = table.map(|line| line.matches(" | ").count()).collect();
-        assert_eq!(widths, [13; 6]);
+        assert_eq!(widths, [14; 6]);
     }
 }

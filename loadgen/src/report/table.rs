@@ -1,6 +1,9 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
-use crate::report::{Parameters, Report, StrategyResult};
+use loadgen::stats::Difference;
+
+use crate::plan::Plan;
+use crate::report::{Report, StrategyResult};
 use crate::verdict::Finding;
 
 /// What stands for a figure that there is none of, or that the sample cannot carry.
@@ -8,14 +11,15 @@ const ABSENT: &str = "–";
 
 /// Titles of the columns; a line break where a narrow heading may have one.
 pub(crate) fn header(report: &Report) -> Vec<String> {
-    let ratio = report.reference.as_ref().map_or_else(|| "ratio".to_owned(), |reference| format!("×\n{reference}"));
-    [
+    let ratio = reference(report).map_or_else(|| "ratio".to_owned(), |reference| format!("×\n{reference}"));
+    let titles = [
         "strategy",
         "promise",
         "kept",
         "bad trials\n(≤ 95 %)",
         "oversold",
         "undersold",
+        "overlaps",
         "sold\n/s",
         "p50\nms",
         "p90\nms",
@@ -24,9 +28,15 @@ pub(crate) fn header(report: &Report) -> Vec<String> {
         &ratio,
         "notifications\n/release",
         "requests\n/sale",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ];
+    titles.map(str::to_owned).to_vec()
+}
+
+/// The strategy that all ratios refer to, if it is one and the same.
+fn reference(report: &Report) -> Option<&String> {
+    let mut references = report.results.iter().filter_map(|result| result.reference.as_ref());
+    let first = references.next()?;
+    references.all(|reference| reference == first).then_some(first)
 }
 
 /// The column that is left out where room is short: the promise is the same in every comparison.
@@ -35,29 +45,51 @@ pub(crate) const PROMISE_COLUMN: usize = 1;
 /// Columns that hold text; all others hold figures.
 pub(crate) const TEXT_COLUMNS: usize = 3;
 
-/// One row a strategy, in the service's order.
+/// One row for each strategy and number of users, in the service's order.
 pub(crate) fn rows(report: &Report) -> Vec<Vec<String>> {
-    report.results.iter().map(row).collect()
+    let tell_users = report.plan.users.len() > 1;
+    report.results.iter().map(|result| row(result, tell_users)).collect()
 }
 
-fn row(result: &StrategyResult) -> Vec<String> {
-    let latency = &result.latency_ms;
+fn row(result: &StrategyResult, tell_users: bool) -> Vec<String> {
+    let sold = &result.latency.response.sold;
+    let users = if tell_users { format!(" @{}", result.users) } else { String::new() };
     vec![
-        result.strategy.clone(),
+        format!("{}{users}", result.strategy),
         result.promise.as_str().to_owned(),
         kept(result.finding).to_owned(),
         bad_trials(result),
         ran(result, result.oversold_max.to_string()),
         ran(result, result.undersold_max.to_string()),
-        figure(result.sold_per_second),
-        figure(latency.p50),
-        figure(latency.p90),
-        figure(latency.p99),
-        figure(latency.max),
-        result.ratio_to_reference.map_or_else(|| ABSENT.to_owned(), |ratio| format!("{ratio:.2}")),
+        result.overlaps.map_or_else(|| ABSENT.to_owned(), |overlaps| overlaps.to_string()),
+        figure(result.goodput_per_s.map(|estimate| estimate.value)),
+        figure(sold.quantile_ms(500)),
+        figure(sold.quantile_ms(900)),
+        figure(sold.quantile_ms(990)),
+        figure(sold.max_ms()),
+        ratio(result),
         notifications(result),
-        figure(result.requests_per_sale),
+        figure(result.requests_per_sale.map(|estimate| estimate.value)),
     ]
+}
+
+/// The ratio with its interval, and whether it is to be told from one.
+fn ratio(result: &StrategyResult) -> String {
+    match &result.ratio_to_reference {
+        Some(ratio) => match (ratio.low, ratio.high) {
+            (Some(low), Some(high)) => {
+                let sign = match ratio.difference {
+                    Difference::Smaller | Difference::Larger => "",
+                    Difference::Indistinguishable => " ~",
+                    Difference::TooFewBlocks => " ?",
+                };
+                format!("{:.2} [{low:.2}, {high:.2}]{sign}", ratio.estimate)
+            }
+            _ => format!("{:.2} ?", ratio.estimate),
+        },
+        None if result.reference.as_ref() == Some(&result.strategy) => "1".to_owned(),
+        None => ABSENT.to_owned(),
+    }
 }
 
 fn kept(finding: Finding) -> &'static str {
@@ -76,7 +108,8 @@ fn bad_trials(result: &StrategyResult) -> String {
 }
 
 fn notifications(result: &StrategyResult) -> String {
-    match (result.notifications_per_release, result.notifications_per_release_expected) {
+    let measured = result.notifications_per_release.map(|estimate| estimate.value);
+    match (measured, result.notifications_per_release_expected) {
         (None, _) => ABSENT.to_owned(),
         (measured, None) => figure(measured),
         (measured, expected) => format!("{} (of {})", figure(measured), figure(expected)),
@@ -89,7 +122,7 @@ fn ran(result: &StrategyResult, cell: String) -> String {
 }
 
 /// Three significant digits are all that a histogram has; below ten one decimal, above none.
-fn figure(value: Option<f64>) -> String {
+pub(crate) fn figure(value: Option<f64>) -> String {
     match value {
         None => ABSENT.to_owned(),
         Some(value) if value < 10.0 => format!("{value:.1}"),
@@ -99,14 +132,16 @@ fn figure(value: Option<f64>) -> String {
 
 /// The conditions in one line.
 pub(crate) fn conditions(report: &Report) -> String {
-    let parameters = &report.parameters;
-    let sessions = parameters.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
-    let hold = parameters.hold.as_ref().map_or(String::new(), |hold| format!(", hold {hold}"));
-    let Parameters { users, stock, instances, trials, .. } = parameters;
-    let seed = report.plan.seed;
+    let Plan { model_described, stock, goods, instances, trials, seed, .. } = &report.plan;
+    let sessions = report.plan.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
+    let hold = report.plan.hold.as_ref().map_or(String::new(), |hold| format!(", hold {hold}"));
+    let each = if *goods > 1 { format!(" of each of {goods} SKUs") } else { String::new() };
+    let warm_up = if report.plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
+    let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
+    let levels = if levels.len() > 1 { format!(" (and with {} users)", levels.join(", ")) } else { String::new() };
     format!(
-        "users {users}, all at the same instant; stock {stock}; instances {instances}{sessions}{hold}; \
-         trials of each strategy {trials}, seed {seed}"
+        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{hold}; \
+         trials of each strategy {trials}{warm_up}, seed {seed}"
     )
 }
 
@@ -118,10 +153,11 @@ pub(crate) fn generator(report: &Report) -> Option<String> {
     let lag = worst(|generator| generator.start_lag_p50_ms.unwrap_or(0.0))?;
     let spread = worst(|generator| generator.start_spread_ms)?;
     let cpu = worst(|generator| generator.cpu_share)? * 100.0;
+    let each = worst(|generator| generator.cpu_us_per_request.unwrap_or(0.0))?;
     let limited = report.trials.iter().filter(|trial| trial.generator.limited).count();
     Some(format!(
-        "generator, worst trial: median start {lag:.1} ms after the release, starts spread over {spread:.1} ms, \
-         {cpu:.0} % of all cores; client-limited in {limited} of {} trials",
+        "generator, worst trial: median start {lag:.1} ms later than meant, first starts spread over {spread:.1} ms, \
+         {cpu:.0} % of all cores, {each:.0} µs of processor time a request; client-limited in {limited} of {} trials",
         report.trials.len()
     ))
 }

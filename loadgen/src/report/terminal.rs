@@ -3,6 +3,10 @@
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
 
+use loadgen::ledger::SaleAudit;
+
+use crate::audit_command::{Findings, StrategyHistory};
+use crate::diff::{Diff, Row};
 use crate::report::{Report, table};
 use crate::strategies::Strategy;
 
@@ -20,12 +24,14 @@ pub(crate) fn render(report: &Report) -> String {
     let table = framed(&narrow(table::header(report)), rows, table::TEXT_COLUMNS - 1);
     let mut text = format!("{}\n{table}\n", table::conditions(report));
     text.push_str(
-        "response times of the sold, from the release to the last byte; – where the sample cannot carry it\n",
+        "response times of the sold, from the intended start to the last byte; – where the sample cannot carry it\n\
+         ratio of the medians with its 95 % interval; ~ not to be told from 1, ? too few trials to tell\n",
     );
-    for line in table::generator(report).iter().chain(&report.warnings) {
+    for line in table::generator(report).iter().chain(&report.caveats) {
         text.push_str(line);
         text.push('\n');
     }
+    text += &format!("{}\n", report.verdict.sentence);
     for reason in &report.verdict.reasons {
         text += &format!("verdict: {reason}\n");
     }
@@ -41,6 +47,110 @@ pub(crate) fn strategies(strategies: &[Strategy]) -> String {
     let mut table = framed(&header, strategies.iter().map(row).collect(), header.len());
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(PROSE_WIDTH);
     format!("{table}\n")
+}
+
+/// What came of comparing two runs.
+pub(crate) fn diff(diff: &Diff) -> String {
+    let header = ["strategy", "figure", "old", "new", "new/old [95 %]", "p (Holm)", ""].map(str::to_owned);
+    let row = |row: &Row| {
+        let interval = match (row.ratio.low, row.ratio.high) {
+            (Some(low), Some(high)) => format!("{:.2} [{low:.2}, {high:.2}]", row.ratio.estimate),
+            _ => format!("{:.2}", row.ratio.estimate),
+        };
+        vec![
+            format!("{} @{}", row.strategy, row.users),
+            row.figure.to_owned(),
+            table::figure(Some(row.old)),
+            table::figure(Some(row.new)),
+            interval,
+            format!("{:.3}", row.ratio.p_holm),
+            row.verdict().to_owned(),
+        ]
+    };
+    let mut text = format!("{}\n", framed(&header, diff.rows.iter().map(row).collect(), 2));
+    text.push_str("medians over the trials; ~ not to be told apart, ? too few trials to tell\n");
+    for line in &diff.caveats {
+        text += &format!("{line}\n");
+    }
+    let worse: Vec<String> =
+        diff.regressions().map(|row| format!("{} of {} with {} users", row.figure, row.strategy, row.users)).collect();
+    for broken in &diff.broken {
+        text += &format!("verdict: {broken}\n");
+    }
+    if !worse.is_empty() {
+        text += &format!("verdict: worse: {}\n", worse.join(", "));
+    }
+    if worse.is_empty() && diff.broken.is_empty() {
+        text.push_str("verdict: no regression that these trials could show\n");
+    }
+    text
+}
+
+/// What a database says of its sales.
+pub(crate) fn audit(findings: &Findings) -> String {
+    let header = [
+        "SKU",
+        "sale",
+        "started",
+        "strategies",
+        "stock",
+        "left",
+        "orders",
+        "sold",
+        "oversold",
+        "lost\nupdates",
+        "sold\ntwice",
+        "tokens out\nof order",
+    ];
+    let known = |figure: Option<i64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
+    let row = |sale: &SaleAudit| {
+        vec![
+            sale.goods_no.to_string(),
+            sale.sale.to_string(),
+            sale.started_at.clone().unwrap_or_else(|| "–".to_owned()),
+            sale.strategies.join(", "),
+            known(sale.stock_initial),
+            known(sale.stock_final),
+            sale.orders.to_string(),
+            sale.sold.to_string(),
+            known(sale.oversold),
+            known(sale.lost_updates),
+            sale.double_sales.to_string(),
+            sale.tokens_out_of_order.to_string(),
+        ]
+    };
+    let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
+    let mut text = format!("{table}\n");
+    for StrategyHistory { strategy, audit } in &findings.histories {
+        let count = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
+        text += &format!(
+            "history of {strategy}: {} sections, overlaps {}, at most {} inside, token regressions {}, dropped {}\n",
+            audit.sections,
+            count(audit.overlaps),
+            audit.inside_max,
+            count(audit.token_regressions),
+            audit.missing
+        );
+    }
+    let wrong: Vec<String> = findings
+        .sales
+        .iter()
+        .filter(|sale| sale.is_wrong())
+        .map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no))
+        .chain(
+            findings
+                .histories
+                .iter()
+                .filter(|history| history.audit.is_violated())
+                .map(|history| format!("the history of {}", history.strategy)),
+        )
+        .collect();
+    let verdict = match (wrong.is_empty(), findings.sales.len()) {
+        (true, 0) => "there is no sale to audit".to_owned(),
+        (true, sales) => format!("nothing wrong in {sales} sales"),
+        (false, _) => format!("wrong: {}", wrong.join(", ")),
+    };
+    text + &format!("verdict: {verdict}\n")
 }
 
 /// A table without lines between its rows, of which the first columns hold text and the others figures.

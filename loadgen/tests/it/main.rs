@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 mod compare;
+mod provoked;
 mod setup;
 mod stop;
 mod support;

@@ -1,5 +1,6 @@
 //! A running `loadgen`, and what it may leave behind.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -180,6 +181,12 @@ fn until(stream: &Receiver<String>, beginning: &str) -> Vec<String> {
             return seen;
         }
     }
+}
+
+/// The variables that `up` tells a shell to export.
+pub(crate) fn exports(lines: &[String]) -> BTreeMap<String, String> {
+    let assignments = lines.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
 }
 
 /// A port that was free a moment ago.

@@ -1,17 +1,10 @@
 //! `up`, and what one may do with a service that is up.
 
-use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Lab, Running, demo_service, finish, free_port};
-
-/// The variables that `up` tells a shell to export.
-fn exports(lines: &[String]) -> BTreeMap<String, String> {
-    let assignments = lines.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
-    assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
-}
+use crate::support::{Lab, Running, demo_service, exports, finish, free_port};
 
 #[test]
 fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
@@ -34,10 +27,20 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let report = client.report();
     assert_eq!(report["environment"]["servers_throwaway"], false);
     assert_eq!(report["environment"]["generator_shares_host"], true);
-    assert!(report["parameters"]["lock_wait_ms"].is_null(), "the service's own is unknown");
+    assert!(report["plan"]["lock_wait_ms"].is_null(), "the service's own is unknown");
     // `up` opens as many sessions as a handful of waiters needs; the service itself says how many.
-    assert_eq!(report["parameters"]["zk_sessions_total"], 32);
+    assert_eq!(report["plan"]["zk_sessions_total"], 32);
     assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");
+
+    let audited = finish(client.loadgen(["audit", "--target", &url]).envs(&variables));
+    assert_eq!(audited.code, Some(0), "{}{}", audited.stdout, audited.stderr);
+    // The first sale, of `up` itself, and those of two strategies with a warm-up each.
+    assert!(audited.stdout.contains("verdict: nothing wrong in 5 sales"), "{}", audited.stdout);
+    assert!(
+        audited.stdout.contains("history of zk-mutex: 40 sections, overlaps 0, at most 1 inside"),
+        "{}",
+        audited.stdout
+    );
 
     let wrong = variables.iter().map(|(name, value)| (name, if name == "ADMIN_TOKEN" { "guess" } else { value }));
     let refused = finish(client.loadgen(args).args(["--target", &url]).envs(wrong));

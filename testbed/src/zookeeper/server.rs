@@ -120,6 +120,11 @@ impl Server {
         until_ready(&self.name, guard, async || four_letter::ask(&address, "conf").await.is_ok()).await
     }
 
+    /// The process id, while it runs.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.running.as_ref().map(|guard| guard.pid().as_raw())
+    }
+
     /// Asks the process to stop, without waiting for it.
     pub(crate) fn request_stop(&self) {
         if let Some(guard) = &self.running {

@@ -1,0 +1,46 @@
+//! How values of the command line are read.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
+}
+
+pub(super) fn parse_positive_time(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if time.is_zero() { Err("the time must be longer than zero".to_owned()) } else { Ok(time) }
+}
+
+/// Checks a time or a range of times, and leaves it as the service reads it.
+pub(super) fn parse_hold(text: &str) -> Result<String, String> {
+    match text.split_once("..") {
+        None => parse_time(text).map(|_| ())?,
+        Some((shortest, longest)) if parse_time(shortest)? > parse_time(longest)? => {
+            return Err("the range ends before it begins".to_owned());
+        }
+        Some(_) => {}
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "write a number of requests a second".to_owned())?;
+    if rate > 0.0 && rate <= 1e6 { Ok(rate) } else { Err("the rate must be above 0 and at most 1000000".to_owned()) }
+}
+
+/// A file that is there; a folder is taken for the report in it.
+#[expect(clippy::unnecessary_wraps, reason = "it is a value parser")]
+pub(super) fn parse_existing_report(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    Ok(if path.is_dir() { path.join(crate::report::files::JSON) } else { path })
+}
+
+/// Checks a base URL, and takes the slash off its end.
+pub(super) fn parse_url(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).map_err(|error| format!("{error}; write http://HOST:PORT"))?;
+    if url.scheme() != "http" || url.host().is_none() || url.query().is_some() {
+        return Err("not a base URL; write http://HOST:PORT".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}

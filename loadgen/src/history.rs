@@ -1,0 +1,328 @@
+//! Whether the locks excluded, judged from when each holder entered and left its critical section.
+//!
+//! A *definite hold* is the time from the answer of acquire to the call of release. A lock that was never held by more
+//! than it permits in any order of its operations that agrees with these times (a linearizable one) has no more definite
+//! holds at any instant than permits, and the other way round: so counting them is an exact check, in O(n log n).
+//! All times of one history must be of one clock.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One visit of a critical section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// The SKU whose section it was.
+    pub goods_no: i64,
+    /// The fencing token of the hold and its second part, where there was one.
+    pub token: Option<(i64, i64)>,
+    /// When the visitor began to ask for the lock; unknown of a service that does not say.
+    pub asked_ns: Option<u64>,
+    /// When acquire had been answered.
+    pub entered_ns: u64,
+    /// When release was about to be called.
+    pub left_ns: u64,
+}
+
+/// What a history says about the lock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryAudit {
+    /// Critical sections that were checked.
+    pub sections: u64,
+    /// Records that the instances had dropped before they were read: nothing is known of these sections.
+    pub missing: u64,
+    /// Most visitors of one SKU's section at one instant.
+    pub inside_max: u64,
+    /// Sections that were entered while as many others were inside as the lock permits. Absent for a strategy whose
+    /// sections may overlap.
+    pub overlaps: Option<u64>,
+    /// Sections with a fencing token that is not above that of every section which had been left before. Absent without
+    /// tokens.
+    pub token_regressions: Option<u64>,
+    /// Pairs of visitors of which the one that asked later entered earlier. Absent when the service does not say when
+    /// they asked.
+    pub fifo_inversions: Option<u64>,
+    /// Pairs of visitors that there were.
+    pub pairs: u64,
+}
+
+impl HistoryAudit {
+    /// Checks a history against the number of permits, if there is one.
+    pub fn of(sections: &[Section], permits: Option<u32>, missing: u64) -> HistoryAudit {
+        let mut audit = HistoryAudit {
+            sections: count(sections.len()),
+            missing,
+            overlaps: permits.map(|_| 0),
+            token_regressions: sections.iter().any(|section| section.token.is_some()).then_some(0),
+            fifo_inversions: sections.iter().all(|section| section.asked_ns.is_some()).then_some(0),
+            ..HistoryAudit::default()
+        };
+        let mut sorted = sections.to_vec();
+        sorted.sort_unstable_by_key(|section| (section.goods_no, section.entered_ns, section.left_ns));
+        for of_one_sku in sorted.chunk_by(|a, b| a.goods_no == b.goods_no) {
+            audit.sweep(of_one_sku, permits);
+            let n = count(of_one_sku.len());
+            audit.pairs += n * (n - 1) / 2;
+            if let Some(inversions) = &mut audit.fifo_inversions {
+                *inversions += count_inversions(of_one_sku.iter().filter_map(|section| section.asked_ns).collect());
+            }
+        }
+        audit
+    }
+
+    /// Whether the lock is shown not to have excluded.
+    pub fn is_violated(&self) -> bool {
+        self.overlaps.unwrap_or(0) > 0 || self.token_regressions.unwrap_or(0) > 0
+    }
+
+    /// The share of pairs that were served in another order than they asked in: 0 for a queue, about a half for a lock
+    /// that lets in whom it likes.
+    pub fn inversion_share(&self) -> Option<f64> {
+        let inversions = self.fifo_inversions.filter(|_| self.pairs > 0)?;
+        Some(crate::stats::as_f64(inversions) / crate::stats::as_f64(self.pairs))
+    }
+
+    /// Goes through the sections of one SKU in the order in which they were entered.
+    fn sweep(&mut self, sections: &[Section], permits: Option<u32>) {
+        // Those inside, the next to leave first.
+        let mut inside: BinaryHeap<Reverse<(u64, Option<(i64, i64)>)>> = BinaryHeap::new();
+        let mut token_left = None;
+        for section in sections {
+            // Who leaves at the instant at which another enters has left before.
+            while inside.peek().is_some_and(|Reverse((left_ns, _))| *left_ns <= section.entered_ns) {
+                let token = inside.pop().and_then(|Reverse((_, token))| token);
+                token_left = token_left.max(token);
+            }
+            if let (Some(overlaps), Some(permits)) = (&mut self.overlaps, permits) {
+                *overlaps += u64::from(count(inside.len()) >= u64::from(permits));
+            }
+            if let (Some(regressions), Some(token)) = (&mut self.token_regressions, section.token) {
+                *regressions += u64::from(token_left.is_some_and(|left| token <= left));
+            }
+            inside.push(Reverse((section.left_ns, section.token)));
+            self.inside_max = self.inside_max.max(count(inside.len()));
+        }
+    }
+}
+
+/// From each release to the next entry of one who had been waiting by then, in nanoseconds: the hand-overs of a lock that
+/// admits one at a time.
+pub fn handovers_ns(sections: &[Section]) -> Vec<u64> {
+    let mut sorted = sections.to_vec();
+    sorted.sort_unstable_by_key(|section| (section.goods_no, section.entered_ns));
+    let handover = |pair: &[Section]| {
+        let [before, after] = pair else { return None };
+        let waited = after.asked_ns.is_some_and(|asked_ns| asked_ns <= before.left_ns);
+        (before.goods_no == after.goods_no && waited).then(|| after.entered_ns.checked_sub(before.left_ns))?
+    };
+    sorted.windows(2).filter_map(handover).collect()
+}
+
+/// How many pairs stand in falling order, by a merge sort.
+fn count_inversions(mut values: Vec<u64>) -> u64 {
+    let mut merged = values.clone();
+    let (mut inversions, mut width) = (0, 1);
+    while width < values.len() {
+        for (from, to) in values.chunks(2 * width).zip(merged.chunks_mut(2 * width)) {
+            let (mut left, mut right) = from.split_at(width.min(from.len()));
+            for place in to {
+                let takes_right = right.first().is_some_and(|right| left.first().is_none_or(|left| right < left));
+                if takes_right {
+                    inversions += count(left.len());
+                }
+                let side = if takes_right { &mut right } else { &mut left };
+                if let Some((first, rest)) = side.split_first() {
+                    *place = *first;
+                    *side = rest;
+                }
+            }
+        }
+        std::mem::swap(&mut values, &mut merged);
+        width *= 2;
+    }
+    inversions
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+
+    use super::*;
+
+    fn section(entered_ns: u64, left_ns: u64) -> Section {
+        Section { goods_no: 1, token: None, asked_ns: Some(0), entered_ns, left_ns }
+    }
+
+    fn with_token(entered_ns: u64, left_ns: u64, token: (i64, i64)) -> Section {
+        Section { token: Some(token), ..section(entered_ns, left_ns) }
+    }
+
+    fn overlaps(sections: &[Section], permits: u32) -> Option<u64> {
+        HistoryAudit::of(sections, Some(permits), 0).overlaps
+    }
+
+    #[test]
+    fn one_after_the_other_excludes_even_without_a_pause() {
+        let sections = [section(30, 40), section(10, 20), section(20, 30)];
+        let audit = HistoryAudit::of(&sections, Some(1), 0);
+        assert_eq!((audit.overlaps, audit.inside_max, audit.sections), (Some(0), 1, 3));
+        assert!(!audit.is_violated());
+    }
+
+    #[test]
+    fn a_section_that_begins_within_another_overlaps() {
+        let sections = [section(10, 40), section(20, 30), section(35, 50), section(60, 70)];
+        assert_eq!(overlaps(&sections, 1), Some(2));
+        assert_eq!(overlaps(&sections, 2), Some(0));
+        assert!(HistoryAudit::of(&sections, Some(1), 0).is_violated());
+    }
+
+    #[test]
+    fn sections_of_different_goods_do_not_overlap() {
+        assert_eq!(overlaps(&[section(10, 40), Section { goods_no: 2, ..section(20, 30) }], 1), Some(0));
+    }
+
+    #[test]
+    fn a_strategy_whose_sections_may_overlap_is_only_watched() {
+        let audit = HistoryAudit::of(&[section(10, 40), section(20, 30)], None, 0);
+        assert_eq!((audit.overlaps, audit.inside_max), (None, 2));
+        assert!(!audit.is_violated());
+    }
+
+    #[test]
+    fn a_token_that_does_not_grow_from_hold_to_hold_is_a_regression() {
+        let tokens = |tokens: [(i64, i64); 3]| {
+            let sections = [(0, tokens[0]), (1, tokens[1]), (2, tokens[2])]
+                .map(|(i, token)| with_token(10 * i, 10 * i + 5, token));
+            HistoryAudit::of(&sections, Some(1), 0).token_regressions
+        };
+        assert_eq!(tokens([(7, 0), (7, 1), (9, 0)]), Some(0));
+        assert_eq!(tokens([(7, 0), (9, 0), (8, 0)]), Some(1));
+        assert_eq!(tokens([(7, 0), (7, 0), (7, 0)]), Some(2), "a token that is used twice");
+    }
+
+    #[test]
+    fn tokens_of_holders_that_were_inside_together_may_come_in_any_order() {
+        let sections = [with_token(0, 50, (9, 0)), with_token(10, 40, (8, 0)), with_token(45, 60, (10, 0))];
+        assert_eq!(HistoryAudit::of(&sections, Some(2), 0).token_regressions, Some(0));
+    }
+
+    #[test]
+    fn who_asked_later_and_entered_earlier_is_an_inversion() {
+        let asked = |asked: [u64; 3]| {
+            let sections: Vec<Section> = (10..)
+                .step_by(10)
+                .zip(asked)
+                .map(|(entered, asked_ns)| Section { asked_ns: Some(asked_ns), ..section(entered, entered + 5) })
+                .collect();
+            HistoryAudit::of(&sections, Some(1), 0)
+        };
+        assert_eq!((asked([1, 2, 3]).fifo_inversions, asked([1, 2, 3]).inversion_share()), (Some(0), Some(0.0)));
+        assert_eq!((asked([3, 2, 1]).fifo_inversions, asked([3, 2, 1]).inversion_share()), (Some(3), Some(1.0)));
+        assert_eq!(asked([2, 2, 1]).fifo_inversions, Some(2), "who asks at the same instant is in any order");
+    }
+
+    #[test]
+    fn without_the_time_of_asking_there_are_no_inversions_to_count() {
+        let audit = HistoryAudit::of(&[Section { asked_ns: None, ..section(0, 1) }], Some(1), 0);
+        assert_eq!((audit.fifo_inversions, audit.inversion_share()), (None, None));
+    }
+
+    #[test]
+    fn a_hand_over_runs_from_the_release_to_the_entry_of_one_who_waited() {
+        let waited = Section { asked_ns: Some(5), ..section(23, 30) };
+        let came_later = Section { asked_ns: Some(31), ..section(36, 40) };
+        assert_eq!(handovers_ns(&[section(10, 20), waited, came_later]), [3]);
+    }
+
+    /// A lock with permits, one operation at a time.
+    #[derive(Clone, Debug)]
+    struct Lock {
+        permits: u32,
+        held: u32,
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    enum Op {
+        Acquire,
+        Release,
+    }
+
+    impl SequentialSpec for Lock {
+        type Op = Op;
+        type Ret = ();
+
+        fn invoke(&mut self, op: &Op) {
+            match op {
+                Op::Acquire => self.held += 1,
+                Op::Release => self.held -= 1,
+            }
+        }
+
+        fn is_valid_step(&mut self, op: &Op, (): &()) -> bool {
+            self.invoke(op);
+            self.held <= self.permits
+        }
+    }
+
+    /// The times of one hold: asked, entered, left, and when the release was answered.
+    type Hold = [u64; 4];
+
+    fn is_linearizable(holds: &[Hold], permits: u32) -> bool {
+        // At one instant, what ends comes before what begins.
+        let mut events: Vec<(u64, usize, usize)> = Vec::new();
+        for (thread, [asked, entered, left, released]) in holds.iter().enumerate() {
+            events.extend([(*entered, 0, thread), (*released, 1, thread), (*left, 2, thread), (*asked, 3, thread)]);
+        }
+        events.sort_unstable();
+        let mut tester = LinearizabilityTester::new(Lock { permits, held: 0 });
+        for (_, kind, thread) in events {
+            match kind {
+                0 | 1 => tester.on_return(thread, ()).map(|_| ()).unwrap(),
+                2 => tester.on_invoke(thread, Op::Release).map(|_| ()).unwrap(),
+                _ => tester.on_invoke(thread, Op::Acquire).map(|_| ()).unwrap(),
+            }
+        }
+        tester.is_consistent()
+    }
+
+    fn holds() -> impl Strategy<Value = Vec<Hold>> {
+        // Four instants of one hold, each after the one before; all instants of a history differ, as those of a clock
+        // in nanoseconds do.
+        let order = prop::collection::vec(0_usize..1000, 0..5 * 4);
+        order.prop_map(|keys| {
+            let count = keys.len() / 4;
+            let mut instants: Vec<(usize, usize)> = keys[..count * 4].iter().copied().zip(0..).collect();
+            instants.sort_unstable();
+            let mut of_holds = vec![Vec::new(); count];
+            for (instant, (_, index)) in (1_u64..).zip(instants) {
+                of_holds[index / 4].push(instant);
+            }
+            of_holds.into_iter().map(|instants| instants.try_into().unwrap()).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_history_is_linearizable_exactly_if_no_definite_holds_overlap(holds in holds(), permits in 1_u32..3) {
+            let sections: Vec<Section> =
+                holds.iter().map(|[_, entered, left, _]| section(*entered, *left)).collect();
+            prop_assert_eq!(overlaps(&sections, permits) == Some(0), is_linearizable(&holds, permits));
+        }
+
+        #[test]
+        fn inversions_are_the_pairs_in_falling_order(values in prop::collection::vec(0_u64..20, 0..60)) {
+            let pairs = values.iter().enumerate().map(|(i, a)| values[i..].iter().filter(|b| *b < a).count() as u64);
+            prop_assert_eq!(count_inversions(values.clone()), pairs.sum::<u64>());
+        }
+    }
+}

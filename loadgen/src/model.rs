@@ -1,0 +1,200 @@
+//! The load models: when each request is meant to start.
+//!
+//! A model is closed when a user starts the next request only after the answer to the last one, and open when requests
+//! arrive whatever became of those before. Every request has an intended start, and its response time counts from there:
+//! what delays the start is the load generator's or the service's, and never the buyer's wish.
+
+use std::time::Duration;
+
+use loadgen::stats::as_f64;
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the load comes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum LoadModel {
+    /// Closed burst: every user sends one request, all at the same instant.
+    Burst,
+    /// Closed ramp: every user sends one request, the users evenly spread over a time.
+    Ramp {
+        /// From the start of the first user to that of the last, in milliseconds.
+        ramp_up_ms: u64,
+    },
+    /// Closed loop: every user sends one request after another.
+    Loop {
+        /// For how long requests are started, in milliseconds.
+        duration_ms: u64,
+        /// From the start of the first user to that of the last, in milliseconds.
+        ramp_up_ms: u64,
+    },
+    /// Open: requests arrive at a rate, whatever became of those before. One that finds no free user is dropped.
+    Open {
+        /// Arrivals a second.
+        rate_per_s: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+        /// For how long requests are started, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+/// How arrivals are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Arrivals {
+    /// Independently of each other, as buyers do: the gaps are exponential
+    Poisson,
+    /// Evenly
+    Constant,
+}
+
+impl LoadModel {
+    /// The model in words, for every output.
+    pub(crate) fn describe(&self, users: u32) -> String {
+        match self {
+            LoadModel::Burst => format!("closed burst, {users} users at the same instant, one request each"),
+            LoadModel::Ramp { ramp_up_ms } => {
+                format!("closed ramp, {users} users within {}, one request each", time(*ramp_up_ms))
+            }
+            LoadModel::Loop { duration_ms, ramp_up_ms: 0 } => {
+                format!("closed loop, {users} users for {}", time(*duration_ms))
+            }
+            LoadModel::Loop { duration_ms, ramp_up_ms } => {
+                format!("closed loop, {users} users for {}, started within {}", time(*duration_ms), time(*ramp_up_ms))
+            }
+            LoadModel::Open { rate_per_s, arrivals, duration_ms } => {
+                let arrivals = match arrivals {
+                    Arrivals::Poisson => "Poisson arrivals",
+                    Arrivals::Constant => "evenly spaced arrivals",
+                };
+                let time = time(*duration_ms);
+                format!("open, {rate_per_s} {arrivals} a second for {time}, at most {users} requests in flight")
+            }
+        }
+    }
+
+    /// Whether every user sends exactly one request.
+    pub(crate) fn is_one_shot(&self) -> bool {
+        matches!(self, LoadModel::Burst | LoadModel::Ramp { .. })
+    }
+
+    /// Whether all users wait at the same time, so that the herd of a release can be foretold.
+    pub(crate) fn is_burst(&self) -> bool {
+        matches!(self, LoadModel::Burst)
+    }
+
+    /// Until when requests are started, counted from the release.
+    pub(crate) fn duration(&self) -> Duration {
+        match self {
+            LoadModel::Burst => Duration::ZERO,
+            LoadModel::Ramp { ramp_up_ms } => Duration::from_millis(*ramp_up_ms),
+            LoadModel::Loop { duration_ms, .. } | LoadModel::Open { duration_ms, .. } => {
+                Duration::from_millis(*duration_ms)
+            }
+        }
+    }
+
+    /// When user `number` of `users` is meant to send its first request, counted from the release; closed models only.
+    pub(crate) fn first_start(&self, number: usize, users: usize) -> Duration {
+        let ramp_up_ms = match self {
+            LoadModel::Ramp { ramp_up_ms } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
+            LoadModel::Burst | LoadModel::Open { .. } => 0,
+        };
+        let (number, last) = (number as u128, users.saturating_sub(1).max(1) as u128);
+        let nanos = u128::from(ramp_up_ms) * 1_000_000 * number / last;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// When the requests of an open model are meant to start, counted from the release, in order; nothing for the
+    /// closed models, whose users decide. The same seed draws the same arrivals.
+    pub(crate) fn arrivals(&self, seed: u64) -> Vec<Duration> {
+        let LoadModel::Open { rate_per_s, arrivals, .. } = self else { return Vec::new() };
+        let (mut random, end) = (ChaCha8Rng::seed_from_u64(seed), self.duration().as_secs_f64());
+        let mut at = 0.0_f64;
+        let starts = (1_u64..).map(|number| {
+            let start = at;
+            at = match arrivals {
+                // Not the sum of the gaps, whose last digits add up.
+                Arrivals::Constant => as_f64(number) / rate_per_s,
+                // 1 − u, as u may be zero and never is one.
+                Arrivals::Poisson => at - (1.0 - random.random::<f64>()).ln() / rate_per_s,
+            };
+            start
+        });
+        starts.take_while(|start| *start < end).map(Duration::from_secs_f64).collect()
+    }
+}
+
+fn time(ms: u64) -> String {
+    humantime::format_duration(Duration::from_millis(ms)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn open(rate_per_s: f64, arrivals: Arrivals, duration_ms: u64) -> LoadModel {
+        LoadModel::Open { rate_per_s, arrivals, duration_ms }
+    }
+
+    #[test]
+    fn every_model_says_what_it_is() {
+        let described = |model: LoadModel| model.describe(50);
+        assert_eq!(described(LoadModel::Burst), "closed burst, 50 users at the same instant, one request each");
+        let ramp = LoadModel::Ramp { ramp_up_ms: 1500 };
+        assert_eq!(described(ramp), "closed ramp, 50 users within 1s 500ms, one request each");
+        let lasting = |ramp_up_ms| LoadModel::Loop { duration_ms: 10_000, ramp_up_ms };
+        assert_eq!(described(lasting(0)), "closed loop, 50 users for 10s");
+        assert_eq!(described(lasting(2000)), "closed loop, 50 users for 10s, started within 2s");
+        assert_eq!(
+            described(open(250.0, Arrivals::Poisson, 10_000)),
+            "open, 250 Poisson arrivals a second for 10s, at most 50 requests in flight"
+        );
+    }
+
+    #[test]
+    fn a_ramp_spreads_its_users_evenly_from_its_beginning_to_its_end() {
+        let ramp = LoadModel::Ramp { ramp_up_ms: 900 };
+        let starts: Vec<u128> = (0..4).map(|number| ramp.first_start(number, 4).as_millis()).collect();
+        assert_eq!(starts, [0, 300, 600, 900]);
+        assert_eq!(ramp.first_start(0, 1), Duration::ZERO);
+        assert_eq!(LoadModel::Burst.first_start(3, 4), Duration::ZERO);
+    }
+
+    #[test]
+    fn constant_arrivals_are_evenly_spaced() {
+        let starts = open(4.0, Arrivals::Constant, 1000).arrivals(1);
+        let ms: Vec<u128> = starts.iter().map(Duration::as_millis).collect();
+        assert_eq!(ms, [0, 250, 500, 750]);
+        assert_eq!(open(300.0, Arrivals::Constant, 1000).arrivals(1).len(), 300);
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_their_distribution() {
+        let starts = open(1000.0, Arrivals::Poisson, 20_000).arrivals(42);
+        // Twenty thousand are expected, with a standard deviation of 141.
+        assert!((19_400..20_600).contains(&starts.len()), "{}", starts.len());
+        let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        let count = loadgen::stats::length(gaps.len());
+        let mean = gaps.iter().sum::<f64>() / count;
+        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count).sqrt();
+        assert!((deviation / mean - 1.0).abs() < 0.05, "the gaps of a Poisson process vary as much as they last");
+    }
+
+    proptest! {
+        #[test]
+        fn arrivals_are_in_order_within_the_duration_and_repeat_with_their_seed(
+            rate in 0.5_f64..2000.0, duration_ms in 1_u64..2000, seed: u64,
+        ) {
+            let model = open(rate, Arrivals::Poisson, duration_ms);
+            let starts = model.arrivals(seed);
+            prop_assert!(starts.is_sorted() && starts.iter().all(|start| *start < model.duration()));
+            prop_assert_eq!(starts, model.arrivals(seed));
+        }
+    }
+}

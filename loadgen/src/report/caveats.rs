@@ -1,0 +1,95 @@
+//! What to bear in mind when reading the figures.
+
+use loadgen::stats::BLOCKS_MIN;
+
+use crate::plan::Plan;
+use crate::report::{Environment, StrategyResult};
+use crate::trial::{ByOutcome, Trial, problems};
+
+/// Everything that the conditions and the trials give cause to.
+pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if environment.generator_shares_host == Some(true) {
+        caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
+    }
+    if usize::try_from(plan.trials).is_ok_and(|trials| trials < BLOCKS_MIN) {
+        caveats.push(format!(
+            "{} trials of each strategy are too few for intervals and for calling a difference one; take {BLOCKS_MIN} or \
+             more, better 10",
+            plan.trials
+        ));
+    }
+    let users_max = plan.users.iter().max().copied().unwrap_or(0);
+    if plan.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
+        caveats.push(
+            "fewer ZooKeeper sessions than users: a server notifies a session once, so part of the herd does not show"
+                .to_owned(),
+        );
+    }
+    if !plan.model.is_one_shot() && !matches!(plan.model, crate::model::LoadModel::Open { .. }) {
+        caveats.push(
+            "closed loop: a slow answer delays the user's next request, so the latencies are those of this many users and \
+             of no arrival rate"
+                .to_owned(),
+        );
+    }
+    let dropped: u64 = results.iter().map(|result| result.dropped).sum();
+    if dropped > 0 {
+        caveats.push(format!(
+            "{dropped} arrivals found every user busy and were never started: the latencies are those of the others; raise \
+             --users or lower --rate"
+        ));
+    }
+    caveats.extend(of_trials(trials));
+    caveats
+}
+
+fn of_trials(trials: &[Trial]) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
+    let unsettled = count(|trial| !trial.settled);
+    if unsettled > 0 {
+        caveats.push(format!("{unsettled} trials had not come to rest when they were audited"));
+    }
+    caveats.extend(undecided(trials));
+    if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
+        caveats.push("ZooKeeper did not answer `mntr`; notifications are those that the instances received".to_owned());
+    }
+    if trials.iter().any(|trial| trial.history.is_none() && trial.zookeeper.releases != Some(0)) {
+        caveats.push(
+            "the instances' clocks cannot be compared, or their history was not to be had: overlaps were not looked for"
+                .to_owned(),
+        );
+    }
+    let missing =
+        trials.iter().filter_map(|trial| trial.history.as_ref()).filter(|history| history.missing > 0).count();
+    if missing > 0 {
+        caveats
+            .push(format!("in {missing} trials the instances kept too little of their history; raise their --history"));
+    }
+    caveats
+}
+
+/// What became of the buyers without a decision, and what that costs.
+fn undecided(trials: &[Trial]) -> Vec<String> {
+    let answers: Vec<&ByOutcome<u64>> = trials.iter().map(|trial| &trial.answers).collect();
+    let ByOutcome { refused, error, timeout, .. } = ByOutcome::fold(&answers, |counts| counts.sum::<u64>());
+    let mut caveats = Vec::new();
+    if refused + error + timeout > 0 {
+        caveats.push(format!(
+            "buyers without a decision: {refused} refused, {error} errors, {timeout} timeouts; a longer --lock-wait lets \
+             everyone be served, and the service's log says more"
+        ));
+    }
+    let problems = problems(trials.iter().flat_map(|trial| &trial.problems));
+    if !problems.is_empty() {
+        caveats.push(format!("problems that buyers met: {}", problems.join("; ")));
+    }
+    let uncounted = trials.iter().filter(|trial| trial.zookeeper.releases.is_none()).count();
+    if uncounted > 0 {
+        caveats.push(format!(
+            "{uncounted} trials have no notifications per release: a buyer that gives up wakes others without a release"
+        ));
+    }
+    caveats
+}

@@ -1,0 +1,118 @@
+//! The folder of a report, and the files in it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::report::{Report, html, json, markdown};
+
+/// The report for programs.
+pub(crate) const JSON: &str = "report.json";
+/// The report for people.
+pub(crate) const HTML: &str = "report.html";
+/// The report for a pull request.
+pub(crate) const MARKDOWN: &str = "report.md";
+/// Every single request, as JMeter writes it.
+pub(crate) const JTL: &str = "results.jtl";
+/// The folder of the distributions, one file a strategy, for HdrHistogram's plotters; their names end like it.
+const HGRM: &str = "hgrm";
+
+/// The folder of a report.
+#[derive(Debug, Clone)]
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    /// Makes the folder, and removes from it the report of an earlier comparison, which must not pass for the result of this
+    /// one should it fail. Done before the trials, so that minutes of work are not lost for a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the folder cannot be made or the old files cannot be removed.
+    pub(crate) fn prepare(folder: &Path) -> Result<Files, Error> {
+        let files = Files::open(folder)?;
+        for path in [JSON, HTML, MARKDOWN, JTL].map(|name| files.path(name)).into_iter().chain(files.distributions()?) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::system(format!("remove the old {}", path.display()))(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(files)
+    }
+
+    /// Makes the folder if it is not there, and leaves what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when it cannot be made.
+    pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
+        fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
+        Ok(Files(folder.to_owned()))
+    }
+
+    /// Where a file of that name is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The distributions that an earlier comparison has left.
+    fn distributions(&self) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.path(HGRM);
+        let failed = || Error::system(format!("list the folder {}", folder.display()));
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed()(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed())?.path();
+            if path.extension().is_some_and(|extension| extension == HGRM) {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes everything that is made of a report, the one for programs first: of it all others can be made again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when a file cannot be written; those before it are there.
+    pub(crate) fn write(&self, report: &Report) -> Result<(), Error> {
+        self.write_file(JSON, &json::render(report)?)?;
+        self.write_rendered(report)
+    }
+
+    /// Writes everything but the report for programs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when a file cannot be written.
+    pub(crate) fn write_rendered(&self, report: &Report) -> Result<(), Error> {
+        self.write_file(MARKDOWN, &markdown::render(report))?;
+        self.write_file(HTML, &html::render(report)?)?;
+        let folder = self.path(HGRM);
+        fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
+        for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
+            let users = if report.plan.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
+            let name = format!("{HGRM}/{}{users}.{HGRM}", result.strategy);
+            self.write_file(&name, &result.latency.response.sold.hgrm())?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file as a whole: a reader sees the old one or the new one.
+    fn write_file(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.path(name);
+        let unfinished = path.with_added_extension("unfinished");
+        let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
+        written.map_err(|error| {
+            // A half of it is of no use to anybody, and may be what fills the disk.
+            let _ = fs::remove_file(&unfinished);
+            Error::system(format!("write {}", path.display()))(error)
+        })
+    }
+}

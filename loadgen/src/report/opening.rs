@@ -1,0 +1,174 @@
+//! The sentence that a report opens with.
+
+use std::fmt::Write as _;
+
+use loadgen::stats::{Difference, Ratio};
+
+use crate::plan::Plan;
+use crate::report::StrategyResult;
+use crate::strategies::Wakes;
+use crate::verdict::Finding;
+
+/// What came out, in a sentence or a few: who sold wrongly, who was fastest and slowest, and the herd. Of several numbers
+/// of users it tells the largest.
+pub(crate) fn sentence(plan: &Plan, results: &[StrategyResult]) -> String {
+    let Some(users) = plan.users.iter().max() else { return "Nothing was compared.".to_owned() };
+    let level: Vec<&StrategyResult> =
+        results.iter().filter(|result| result.users == *users && result.trials > 0).collect();
+    if level.is_empty() {
+        return "No trial was run to its end.".to_owned();
+    }
+    let mut text = sold_right(plan, *users, &level);
+    sold_wrong(&mut text, &level);
+    speed(&mut text, &level);
+    herd(&mut text, &level);
+    text
+}
+
+fn sold_right(plan: &Plan, users: u32, level: &[&StrategyResult]) -> String {
+    let right: Vec<&StrategyResult> = level.iter().copied().filter(|result| result.is_comparable()).collect();
+    let Some(fewest) = right.iter().map(|result| result.trials).min() else {
+        return format!("With {users} users no strategy sold exactly what there was in every trial");
+    };
+    let who = match right.as_slice() {
+        [one] => one.strategy.clone(),
+        [one, other] => format!("{} and {}", one.strategy, other.strategy),
+        many => format!("{} strategies", many.len()),
+    };
+    let each = if plan.goods > 1 { " of each SKU" } else { "" };
+    let bound = right.iter().map(|result| result.bad_trial_rate_upper_95).fold(0.0, f64::max) * 100.0;
+    let trials = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
+    let stock = plan.stock;
+    format!(
+        "With {users} users {who} sold exactly the {stock} units{each} in {trials} (a trial goes wrong less often than \
+         {bound:.0} % of the time, with 95 % confidence)"
+    )
+}
+
+fn sold_wrong(text: &mut String, level: &[&StrategyResult]) {
+    let wrong: Vec<String> = level.iter().filter(|result| result.bad_trials > 0).map(|result| wrong(result)).collect();
+    if !wrong.is_empty() {
+        let _ = write!(text, "; {}", wrong.join(", "));
+    }
+    text.push('.');
+}
+
+/// How one strategy sold wrongly, and whether it had to.
+fn wrong(result: &StrategyResult) -> String {
+    let how = if result.oversold_max > 0 {
+        format!("oversold by up to {} units ({:.0} %)", result.oversold_max, result.oversell_rate_max * 100.0)
+    } else if result.undersold_max > 0 {
+        format!("left up to {} units that buyers wanted", result.undersold_max)
+    } else if result.ledger_balanced {
+        format!("lost up to {} updates", result.lost_updates_max.abs())
+    } else {
+        "told buyers what the database denies".to_owned()
+    };
+    let expected = if result.finding == Finding::Broken { ", which it must not" } else { ", as was to be expected" };
+    format!("{} {how} in {} of {}{expected}", result.strategy, result.bad_trials, result.trials)
+}
+
+fn speed(text: &mut String, level: &[&StrategyResult]) {
+    let mut ranked: Vec<&StrategyResult> = level.iter().copied().filter(|result| result.rank.is_some()).collect();
+    ranked.sort_by_key(|result| result.rank);
+    let (Some(fastest), Some(slowest)) = (ranked.first(), ranked.last()) else { return };
+    if ranked.len() < 2 {
+        return;
+    }
+    let _ = write!(text, " Fastest was {}, slowest {}.", place(fastest), place(slowest));
+}
+
+/// A strategy with its median and what that is to the reference.
+fn place(result: &StrategyResult) -> String {
+    let median = result.p50_ms.map_or_else(String::new, |p50| time(p50.value));
+    match (&result.ratio_to_reference, &result.reference) {
+        (Some(ratio), Some(reference)) => {
+            format!("{} (median {median}, {} that of {reference})", result.strategy, factor(ratio))
+        }
+        _ => format!("{} (median {median})", result.strategy),
+    }
+}
+
+/// A ratio with its interval, or the sign for "not to be told apart".
+pub(crate) fn factor(ratio: &Ratio) -> String {
+    let sign = match ratio.difference {
+        Difference::Indistinguishable => "~",
+        Difference::Smaller | Difference::Larger | Difference::TooFewBlocks => "",
+    };
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!("{sign}{:.2} [{low:.2}, {high:.2}] ×", ratio.estimate),
+        _ => format!("{sign}{:.2} ×", ratio.estimate),
+    }
+}
+
+fn herd(text: &mut String, level: &[&StrategyResult]) {
+    let woken = |wakes: Wakes| {
+        let of_kind = level.iter().filter(|result| result.wakes == wakes);
+        let figures = of_kind.filter_map(|result| Some((*result, result.notifications_per_release?.value)));
+        figures.max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let (Some((all, herd)), Some((_, one))) = (woken(Wakes::All), woken(Wakes::One)) else { return };
+    let _ = write!(
+        text,
+        " A release of {} woke {herd:.0} waiters on average, one of the queues at most {one:.1}.",
+        all.strategy
+    );
+}
+
+/// A time with the unit that suits it.
+pub(crate) fn time(ms: f64) -> String {
+    if ms >= 10_000.0 {
+        format!("{:.0} s", ms / 1e3)
+    } else if ms >= 1000.0 {
+        format!("{:.1} s", ms / 1e3)
+    } else if ms >= 10.0 {
+        format!("{ms:.0} ms")
+    } else {
+        format!("{ms:.1} ms")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Report, fixture};
+
+    #[test]
+    fn a_comparison_opens_with_what_came_out() {
+        insta::assert_snapshot!(fixture::report().verdict.sentence);
+    }
+
+    #[test]
+    fn a_broken_promise_is_told_first_and_by_its_kind() {
+        let sentence = |change: fn(&mut loadgen::audit::Audit)| {
+            let mut trial = fixture::trial("pg-conditional", 0, 100, 100);
+            change(&mut trial.audit);
+            Report::of(fixture::findings(None, vec![trial])).verdict.sentence
+        };
+        for (sentence, expected) in [
+            (
+                sentence(|audit| audit.oversold = 3),
+                "pg-conditional oversold by up to 3 units (3 %) in 1 of 1, which it must not.",
+            ),
+            (sentence(|audit| audit.undersold = 2), "pg-conditional left up to 2 units that buyers wanted in 1 of 1"),
+            (sentence(|audit| audit.lost_updates = -4), "pg-conditional lost up to 4 updates in 1 of 1"),
+            (
+                sentence(|audit| audit.orders_unexplained = 1),
+                "pg-conditional told buyers what the database denies in 1",
+            ),
+        ] {
+            assert!(sentence.contains(expected), "{sentence}");
+            assert!(sentence.starts_with("With 300 users no strategy sold exactly"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn nothing_run_is_nothing_told() {
+        assert_eq!(Report::of(fixture::findings(None, Vec::new())).verdict.sentence, "No trial was run to its end.");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        assert_eq!([0.25, 12.3, 999.4, 1234.0, 45_678.0].map(time), ["0.2 ms", "12 ms", "999 ms", "1.2 s", "46 s"]);
+    }
+}

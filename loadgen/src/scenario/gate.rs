@@ -1,0 +1,132 @@
+//! The rendezvous: nobody buys before everyone is there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// The rendezvous of the buyers.
+#[derive(Debug)]
+pub(super) struct Gate {
+    users: usize,
+    arrived: AtomicUsize,
+    everyone: Notify,
+    state: watch::Sender<GateState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum GateState {
+    Closed,
+    /// Everyone may go, since this instant.
+    Open(Instant),
+    /// Nobody is to go, and those who went are to give up.
+    Cancelled,
+}
+
+impl Gate {
+    pub(super) fn new(users: usize) -> Arc<Gate> {
+        let (state, _) = watch::channel(GateState::Closed);
+        Arc::new(Gate { users, arrived: AtomicUsize::new(0), everyone: Notify::new(), state })
+    }
+
+    /// A buyer arrives, and waits until the gate opens or the burst is called off.
+    pub(super) async fn arrive(&self) {
+        let mut state = self.state.subscribe();
+        if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
+            self.everyone.notify_one();
+        }
+        // The only error is that the sender is gone, and this gate owns it.
+        let _ = state.wait_for(|state| *state != GateState::Closed).await;
+    }
+
+    /// The instant at which the gate opened, if it did.
+    pub(super) fn opened_at(&self) -> Option<Instant> {
+        match *self.state.borrow() {
+            GateState::Open(instant) => Some(instant),
+            GateState::Closed | GateState::Cancelled => None,
+        }
+    }
+
+    /// Opens the gate once everyone is there.
+    pub(super) async fn open(&self, within: Duration) -> Result<(), Error> {
+        if tokio::time::timeout(within, self.everyone.notified()).await.is_err() {
+            let arrived = self.arrived.load(Ordering::SeqCst);
+            return Err(Error::Rendezvous { arrived, users: self.users, within_s: within.as_secs() });
+        }
+        self.state.send_replace(GateState::Open(Instant::now()));
+        Ok(())
+    }
+
+    pub(super) fn cancel(&self) {
+        self.state.send_replace(GateState::Cancelled);
+    }
+
+    pub(super) async fn cancelled(&self) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| *state == GateState::Cancelled).await;
+    }
+}
+
+/// Calls the burst off when it goes, so that no buyer of an abandoned burst buys later.
+pub(super) struct CancelOnDrop(pub(super) Arc<Gate>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_passes_the_gate_before_everyone_is_there() {
+        let gate = Gate::new(2);
+        let first = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.arrive().await;
+                gate.opened_at()
+            }
+        });
+        let opening = gate.open(Duration::from_secs(60));
+        tokio::pin!(opening);
+        assert!(futures_poll_once(opening.as_mut()).await.is_none(), "only one of two is there");
+        let ((), opened) = tokio::join!(gate.arrive(), opening);
+        opened.unwrap();
+        assert!(first.await.unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_says_who_did_not_come() {
+        let gate = Gate::new(2);
+        let (_, opened) = tokio::join!(
+            tokio::time::timeout(Duration::from_secs(9), gate.arrive()),
+            gate.open(Duration::from_secs(5))
+        );
+        assert!(matches!(opened, Err(Error::Rendezvous { arrived: 1, users: 2, within_s: 5 })));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_gate_lets_nobody_buy() {
+        let gate = Gate::new(2);
+        drop(CancelOnDrop(Arc::clone(&gate)));
+        gate.arrive().await;
+        assert_eq!(gate.opened_at(), None);
+        gate.cancelled().await;
+    }
+
+    /// Polls a future once, and tells whether it was ready.
+    async fn futures_poll_once<F: Future + Unpin>(future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            () = std::future::ready(()) => None,
+        }
+    }
+}

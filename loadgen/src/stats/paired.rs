@@ -1,0 +1,108 @@
+//! Ratios within one run: both figures of a ratio come from the same block, which cancels what the machine did to the
+//! whole block.
+
+use super::ranks::{doubled_midranks, sums_of_subsets, two_sided};
+use super::{Ratio, median, resample};
+
+/// The ratio of one strategy's figures to the reference's, over the blocks that have both; nothing without such a block.
+///
+/// It is estimated from the logarithms, as a ratio of two is as far from one as a ratio of a half: by the
+/// Hodges-Lehmann estimate (the median of all pairwise means), with a bootstrap interval over the blocks and
+/// Wilcoxon's signed-rank test.
+pub fn ratio(figures: &[Option<f64>], reference: &[Option<f64>], seed: u64) -> Option<Ratio> {
+    let logs: Vec<f64> = figures
+        .iter()
+        .zip(reference)
+        .filter_map(|pair| match pair {
+            (Some(figure), Some(reference)) if *figure > 0.0 && *reference > 0.0 => Some((figure / reference).ln()),
+            _ => None,
+        })
+        .collect();
+    let interval = resample::interval(logs.len(), seed, |blocks| {
+        hodges_lehmann(&blocks.iter().map(|block| logs[*block]).collect::<Vec<_>>())
+    });
+    // All of one sign: the likeliest of the 2^n ways at either end.
+    let p_min = 2.0_f64.powi(1 - i32::try_from(logs.len()).unwrap_or(i32::MAX)).min(1.0);
+    Some(Ratio::new(hodges_lehmann(&logs)?, interval, [wilcoxon(&logs), p_min], logs.len()))
+}
+
+/// The median of the means of all pairs of values, each value paired with itself too.
+pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
+    let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i..].iter().map(|b| f64::midpoint(*a, *b)));
+    median(&pairs.collect::<Vec<_>>())
+}
+
+/// Two-sided p of Wilcoxon's signed-rank test that the differences lie evenly around zero: exact, ties included, as all
+/// 2^n ways to flip the signs are counted. Differences of zero say nothing and are left out.
+pub fn wilcoxon(differences: &[f64]) -> f64 {
+    let differences: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
+    let ranks = doubled_midranks(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>());
+    let positive = ranks.iter().zip(&differences).filter(|(_, difference)| **difference > 0.0);
+    two_sided(&sums_of_subsets(&ranks), positive.map(|(rank, _)| rank).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stats::Difference;
+
+    #[test]
+    fn the_smallest_p_of_n_blocks_is_two_in_two_to_the_n() {
+        for n in [6_u32, 10, 12] {
+            let differences: Vec<f64> = (1..=n).map(f64::from).collect();
+            let expected = 2.0 / 2.0_f64.powi(i32::try_from(n).unwrap());
+            assert!((wilcoxon(&differences) - expected).abs() < 1e-12, "{n}");
+        }
+    }
+
+    #[test]
+    fn no_difference_at_all_is_certain_to_be_none() {
+        assert!((wilcoxon(&[0.0, 0.0]) - 1.0).abs() < f64::EPSILON);
+        assert!((wilcoxon(&[]) - 1.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_ratio_pairs_the_figures_of_each_block() {
+        let ours = [Some(10.0), Some(40.0), None, Some(9.0)];
+        let reference = [Some(5.0), Some(10.0), Some(1.0), None];
+        let ratio = ratio(&ours, &reference, 1).unwrap();
+        assert!((ratio.estimate - 8.0_f64.sqrt()).abs() < 1e-12, "{ratio:?}");
+        assert_eq!((ratio.blocks, ratio.difference), (2, Difference::TooFewBlocks));
+        assert_eq!(super::ratio(&[None], &[Some(1.0)], 1), None);
+    }
+
+    #[test]
+    fn a_strategy_is_indistinguishable_from_itself() {
+        let figures: Vec<Option<f64>> = (1..=10).map(|i| Some(f64::from(i))).collect();
+        let ratio = ratio(&figures, &figures, 1).unwrap();
+        assert_eq!((ratio.estimate, ratio.low, ratio.high), (1.0, Some(1.0), Some(1.0)));
+        assert_eq!(ratio.difference, Difference::Indistinguishable);
+    }
+
+    #[test]
+    fn twice_as_slow_in_every_block_is_larger() {
+        let reference: Vec<Option<f64>> = (1..=10).map(|i| Some(f64::from(i))).collect();
+        let ours: Vec<Option<f64>> = (1..=10).map(|i| Some(f64::from(i) * (2.0 + 0.01 * f64::from(i)))).collect();
+        let ratio = ratio(&ours, &reference, 1).unwrap();
+        assert_eq!(ratio.difference, Difference::Larger);
+        assert!(ratio.low.unwrap() > 2.0 && ratio.high.unwrap() < 2.11, "{ratio:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_test_does_not_mind_which_of_the_two_is_the_reference(differences in prop::collection::vec(-4_i32..=4, 0..14)) {
+            let differences: Vec<f64> = differences.into_iter().map(f64::from).collect();
+            let opposite: Vec<f64> = differences.iter().map(|difference| -difference).collect();
+            prop_assert!((wilcoxon(&differences) - wilcoxon(&opposite)).abs() < 1e-12);
+        }
+
+        #[test]
+        fn the_estimate_lies_within_the_sample(values in prop::collection::vec(-1e3_f64..1e3, 1..30)) {
+            let estimate = hodges_lehmann(&values).unwrap();
+            prop_assert!(values.iter().any(|value| *value <= estimate));
+            prop_assert!(values.iter().any(|value| *value >= estimate));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Midranks, and the exact distributions of rank statistics, ties included.
+
+/// Twice the midrank of each value: with ties a midrank is half a whole number, so twice it is a whole one.
+pub(super) fn doubled_midranks(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0; values.len()];
+    let mut first = 0;
+    while first < order.len() {
+        let same = |index: &&usize| values[**index].total_cmp(&values[order[first]]).is_eq();
+        let count = order[first..].iter().take_while(same).count();
+        // The ranks first + 1 to first + count; twice their mean is the sum of the two ends.
+        for index in &order[first..first + count] {
+            ranks[*index] = 2 * first + 1 + count;
+        }
+        first += count;
+    }
+    ranks
+}
+
+/// Two-sided p of a sum under a distribution over sums: twice the smaller tail, the sum itself in both.
+pub(super) fn two_sided(weights: &[f64], observed: usize) -> f64 {
+    let total: f64 = weights.iter().sum();
+    let below: f64 = weights[..=observed].iter().sum();
+    let above: f64 = weights[observed..].iter().sum();
+    (2.0 * below.min(above) / total).min(1.0)
+}
+
+/// How probable each sum is when every rank is taken or left with equal chance.
+pub(super) fn sums_of_subsets(ranks: &[usize]) -> Vec<f64> {
+    let mut weights = vec![0.0; ranks.iter().sum::<usize>() + 1];
+    weights[0] = 1.0;
+    let mut reached = 0;
+    for rank in ranks {
+        reached += rank;
+        for sum in (0..=reached).rev() {
+            let with = sum.checked_sub(*rank).map_or(0.0, |without| weights[without]);
+            weights[sum] = 0.5 * (weights[sum] + with);
+        }
+    }
+    weights
+}
+
+/// How probable each sum is when `taken` of the ranks are drawn without replacement.
+pub(super) fn sums_of_draws(ranks: &[usize], taken: usize) -> Vec<f64> {
+    let sum_max: usize = ranks.iter().sum();
+    let mut ways = vec![vec![0.0_f64; sum_max + 1]; taken + 1];
+    ways[0][0] = 1.0;
+    let mut reached = 0;
+    for (seen, rank) in ranks.iter().enumerate() {
+        reached += rank;
+        for count in (1..=taken.min(seen + 1)).rev() {
+            for sum in *rank..=reached {
+                ways[count][sum] += ways[count - 1][sum - rank];
+            }
+        }
+    }
+    let weights = ways.swap_remove(taken);
+    let total: f64 = weights.iter().sum();
+    weights.into_iter().map(|ways| ways / total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tied_values_share_the_mean_of_their_ranks() {
+        assert_eq!(doubled_midranks(&[10.0, 30.0, 20.0]), [2, 6, 4]);
+        assert_eq!(doubled_midranks(&[5.0, 5.0, 1.0, 9.0, 5.0]), [6, 6, 2, 10, 6]);
+        assert_eq!(doubled_midranks(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn the_sums_of_subsets_are_counted_exactly() {
+        // Of the ranks 1, 2, 3 (doubled) the eight subsets have the sums 0, 1, 2, 3, 3, 4, 5, 6.
+        let weights = sums_of_subsets(&[2, 4, 6]);
+        let eighths: Vec<f64> = weights.iter().step_by(2).map(|weight| weight * 8.0).collect();
+        assert_eq!(eighths, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn the_sums_of_draws_are_counted_exactly() {
+        // Two of the ranks 1, 2, 3, 4 (doubled): sums 3, 4, 5, 5, 6, 7.
+        let weights = sums_of_draws(&[2, 4, 6, 8], 2);
+        let sixths: Vec<f64> = [6, 8, 10, 12, 14].iter().map(|sum| (weights[*sum] * 6.0).round()).collect();
+        assert_eq!(sixths, [1.0, 1.0, 2.0, 1.0, 1.0]);
+    }
+}

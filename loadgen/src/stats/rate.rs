@@ -1,0 +1,83 @@
+//! How often a strategy may still go wrong, after so many trials in which it did or did not.
+
+/// Upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
+///
+/// It is the rate at which seeing `bad` or fewer would have a probability of 5 %; with none bad it is
+/// 1 − 0.05^(1/trials). Without a trial nothing is known, and the bound is 1.
+pub fn upper_95(bad: u32, trials: u32) -> f64 {
+    upper(bad, trials, 0.05)
+}
+
+/// The exact (Clopper-Pearson) two-sided 95 % interval of a rate, after `bad` of `trials`.
+pub fn interval_95(bad: u32, trials: u32) -> (f64, f64) {
+    // What is bad in one way of looking is good in the other.
+    (1.0 - upper(trials.saturating_sub(bad), trials, 0.025), upper(bad, trials, 0.025))
+}
+
+/// The rate at which seeing `bad` or fewer of `trials` has the probability `chance`.
+fn upper(bad: u32, trials: u32, chance: f64) -> f64 {
+    if bad >= trials {
+        return 1.0;
+    }
+    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    // Sixty halvings take the interval below the resolution of an f64 in [0, 1].
+    for _ in 0..60 {
+        let rate = f64::midpoint(low, high);
+        if binomial_cdf(bad, trials, rate) > chance {
+            low = rate;
+        } else {
+            high = rate;
+        }
+    }
+    high
+}
+
+/// P(X ≤ k) of a binomial with `n` trials, for 0 < rate < 1, summed from logarithms so that no term overflows.
+fn binomial_cdf(k: u32, n: u32, rate: f64) -> f64 {
+    let (ln_hit, ln_miss) = (rate.ln(), (-rate).ln_1p());
+    let mut ln_choose = 0.0;
+    let mut sum = 0.0;
+    for i in 0..=k {
+        sum += (ln_choose + f64::from(i) * ln_hit + f64::from(n - i) * ln_miss).exp();
+        ln_choose += f64::from(n - i).ln() - f64::from(i + 1).ln();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_bound_without_a_bad_trial_has_a_closed_form() {
+        for trials in [1, 3, 10, 30, 1000] {
+            let expected = 1.0 - 0.05_f64.powf(1.0 / f64::from(trials));
+            assert!((upper_95(0, trials) - expected).abs() < 1e-12, "{trials}");
+        }
+        assert!(upper_95(0, 10) < 0.26);
+        assert!(upper_95(0, 30) < 0.096);
+    }
+
+    #[test]
+    fn bounds_agree_with_published_tables() {
+        // One-sided 95 % upper limits: 1/10, 2/20 and 5/10.
+        assert!((upper_95(1, 10) - 0.3942).abs() < 1e-4);
+        assert!((upper_95(2, 20) - 0.2826).abs() < 1e-4);
+        assert!((upper_95(5, 10) - 0.7776).abs() < 1e-4);
+        assert!((upper_95(3, 3) - 1.0).abs() < f64::EPSILON);
+        assert!((upper_95(0, 0) - 1.0).abs() < f64::EPSILON);
+    }
+
+    proptest! {
+        #[test]
+        fn the_bounds_enclose_the_observed_rate(trials in 1_u32..400, bad in 0_u32..400) {
+            let bad = bad.min(trials);
+            let rate = f64::from(bad) / f64::from(trials);
+            let (low, high) = interval_95(bad, trials);
+            prop_assert!((0.0..=rate).contains(&low) && (rate..=1.0).contains(&high));
+            prop_assert!(upper_95(bad, trials) <= high && upper_95(bad, trials) >= rate);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Latencies as histograms, and the quantiles that a sample can carry.
+//!
+//! One definition everywhere: a quantile is the smallest recorded value at or below which the share `q` of the sample
+//! lies (nearest rank, as an HDR histogram reports it).
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Estimate, as_f64, resample};
+
+/// Longest time a histogram holds, in microseconds; longer ones are recorded as this.
+const TIME_MAX_US: u64 = 3_600_000_000;
+
+/// A quantile is printed only when at least this many values are expected above it.
+const VALUES_ABOVE_MIN: u64 = 10;
+
+/// Times in microseconds with three significant digits; histograms of several trials can be merged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "Distribution", try_from = "Distribution")]
+pub struct Times(Histogram<u64>);
+
+/// How [`Times`] are written.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Times")]
+struct Distribution {
+    /// How many there were.
+    n: u64,
+    /// The median in milliseconds. A quantile is absent if the `n` values do not carry it: at least ten are to be expected
+    /// above it.
+    p50: Option<f64>,
+    /// What nine of ten took at most, in milliseconds.
+    p90: Option<f64>,
+    /// What 99 of 100 took at most, in milliseconds.
+    p99: Option<f64>,
+    /// What 999 of 1000 took at most, in milliseconds.
+    p999: Option<f64>,
+    /// The longest, in milliseconds.
+    max: Option<f64>,
+    /// All of them in microseconds, to three significant digits: an HDR histogram (V2, compressed, base64) as other tools
+    /// read it. Absent when there are none.
+    hdr: Option<String>,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, TIME_MAX_US, 3);
+        Times(histogram.expect("BUG: the bounds of the histogram are constants and in order"))
+    }
+}
+
+impl Times {
+    /// No times yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one time, in whole microseconds and at least one.
+    pub fn record(&mut self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US);
+        self.0.saturating_record(us.clamp(1, TIME_MAX_US));
+    }
+
+    /// Adds all times of another histogram.
+    ///
+    /// # Panics
+    ///
+    /// Never: all of these histograms have the same bounds.
+    pub fn merge(&mut self, other: &Times) {
+        let merged = self.0.add(&other.0);
+        merged.expect("BUG: histograms of equal bounds can always be added");
+    }
+
+    /// All times of several histograms.
+    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Times>) -> Times {
+        let mut merged = Times::new();
+        for times in all {
+            merged.merge(times);
+        }
+        merged
+    }
+
+    /// How many times there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The quantile in milliseconds, or nothing when the sample is too small for it.
+    pub fn quantile_ms(&self, permille: u16) -> Option<f64> {
+        quantile_is_carried(self.count(), permille)
+            .then(|| as_f64(self.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3)
+    }
+
+    /// The longest in milliseconds; nothing of nothing.
+    pub fn max_ms(&self) -> Option<f64> {
+        (self.count() > 0).then(|| as_f64(self.0.max()) / 1e3)
+    }
+
+    /// The mean in milliseconds; nothing of nothing.
+    pub fn mean_ms(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.mean() / 1e3)
+    }
+
+    /// Points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
+    pub fn points(&self) -> Vec<(f64, f64)> {
+        if self.count() == 0 {
+            return Vec::new();
+        }
+        let points = self.0.iter_quantiles(5);
+        points.map(|step| (step.quantile(), as_f64(step.value_iterated_to()) / 1e3)).collect()
+    }
+
+    /// The distribution in the text format of HdrHistogram's plotters, `.hgrm`, in milliseconds.
+    pub fn hgrm(&self) -> String {
+        let mut text =
+            format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+        let mut total = 0;
+        for step in self.0.iter_quantiles(5) {
+            total += step.count_since_last_iteration();
+            let (value, quantile) = (as_f64(step.value_iterated_to()) / 1e3, step.quantile_iterated_to());
+            // Writing into a String cannot fail.
+            let _ = if quantile < 1.0 {
+                writeln!(text, "{value:>12.3} {quantile:>14.12} {total:>10} {:>14.2}", 1.0 / (1.0 - quantile))
+            } else {
+                writeln!(text, "{value:>12.3} {quantile:>14.12} {total:>10}")
+            };
+        }
+        let (mean, deviation, max) = (self.0.mean() / 1e3, self.0.stdev() / 1e3, as_f64(self.0.max()) / 1e3);
+        let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
+        let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {:>12}]", self.count());
+        let _ = writeln!(text, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", self.0.buckets(), 2048);
+        text
+    }
+}
+
+/// A quantile of the times of several blocks merged, with the interval that other blocks might have given.
+pub fn quantile_estimate(blocks: &[&Times], permille: u16, seed: u64) -> Option<Estimate> {
+    let value = Times::merged(blocks.iter().copied()).quantile_ms(permille)?;
+    let sorted = Sorted::of(blocks);
+    let interval = resample::rough_interval(blocks.len(), seed, |drawn| sorted.quantile_ms(drawn, permille));
+    let (low, high) = interval.unzip();
+    Some(Estimate { value, low, high })
+}
+
+/// The values of several histograms, in order, with how often each block has them: what a resample is quickly made of.
+struct Sorted {
+    values: Vec<(u64, usize, u64)>,
+    blocks: usize,
+}
+
+impl Sorted {
+    fn of(blocks: &[&Times]) -> Sorted {
+        let mut values: Vec<(u64, usize, u64)> = Vec::new();
+        for (block, times) in blocks.iter().enumerate() {
+            values.extend(times.0.iter_recorded().map(|step| (step.value_iterated_to(), block, step.count_at_value())));
+        }
+        values.sort_unstable();
+        Sorted { values, blocks: blocks.len() }
+    }
+
+    fn quantile_ms(&self, drawn: &[usize], permille: u16) -> Option<f64> {
+        let mut weights = vec![0_u64; self.blocks];
+        for block in drawn {
+            weights[*block] += 1;
+        }
+        let total: u64 = self.values.iter().map(|(_, block, count)| weights[*block] * count).sum();
+        let rank = (total * u64::from(permille)).div_ceil(1000).max(1);
+        let mut seen = 0;
+        self.values.iter().find_map(|(value, block, count)| {
+            seen += weights[*block] * count;
+            (seen >= rank).then(|| as_f64(*value) / 1e3)
+        })
+    }
+}
+
+/// Whether `n` values say anything about a quantile: n(1 − q) must be at least ten.
+pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
+    n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
+}
+
+impl From<Times> for Distribution {
+    fn from(times: Times) -> Distribution {
+        let mut bytes = Vec::new();
+        // Writing into memory cannot fail.
+        let written = V2DeflateSerializer::new().serialize(&times.0, &mut bytes);
+        Distribution {
+            n: times.count(),
+            p50: times.quantile_ms(500),
+            p90: times.quantile_ms(900),
+            p99: times.quantile_ms(990),
+            p999: times.quantile_ms(999),
+            max: times.max_ms(),
+            hdr: (written.is_ok() && times.count() > 0).then(|| BASE64_STANDARD.encode(bytes)),
+        }
+    }
+}
+
+impl TryFrom<Distribution> for Times {
+    type Error = String;
+
+    fn try_from(distribution: Distribution) -> Result<Times, String> {
+        let mut times = Times::new();
+        if let Some(hdr) = distribution.hdr {
+            let bytes = BASE64_STANDARD.decode(hdr).map_err(|error| format!("hdr is not base64: {error}"))?;
+            let histogram: Histogram<u64> = Deserializer::new()
+                .deserialize(&mut bytes.as_slice())
+                .map_err(|error| format!("hdr is no histogram: {error}"))?;
+            // Its bounds may be others.
+            for step in histogram.iter_recorded() {
+                let us = step.value_iterated_to().clamp(1, TIME_MAX_US);
+                times.0.saturating_record_n(us, step.count_at_value());
+            }
+        }
+        if times.count() == distribution.n {
+            Ok(times)
+        } else {
+            Err(format!("hdr has {} values, but n is {}", times.count(), distribution.n))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn times(values_ms: impl IntoIterator<Item = u64>) -> Times {
+        let mut times = Times::new();
+        for value in values_ms {
+            times.record(Duration::from_millis(value));
+        }
+        times
+    }
+
+    #[test]
+    fn a_quantile_needs_ten_values_above_it() {
+        assert!(!quantile_is_carried(19, 500));
+        assert!(quantile_is_carried(20, 500));
+        assert!(!quantile_is_carried(99, 900));
+        assert!(quantile_is_carried(100, 900));
+        assert!(!quantile_is_carried(999, 990));
+        assert!(quantile_is_carried(1000, 990));
+    }
+
+    #[test]
+    fn a_small_sample_has_a_maximum_but_no_quantiles() {
+        let small = times([5, 7, 9]);
+        assert_eq!((small.quantile_ms(500), small.quantile_ms(990), small.count()), (None, None, 3));
+        assert!((small.max_ms().unwrap() - 9.0).abs() < 0.01);
+        assert_eq!(times([]).max_ms(), None);
+    }
+
+    #[test]
+    fn merged_times_have_the_quantiles_of_the_whole_and_not_their_mean() {
+        let merged = Times::merged([&times(1..=100), &times(901..=1000)]);
+        assert_eq!(merged.count(), 200);
+        assert!((merged.quantile_ms(500).unwrap() - 100.0).abs() < 0.2);
+        assert!((merged.quantile_ms(900).unwrap() - 980.0).abs() < 1.0);
+        assert_eq!(merged.quantile_ms(990), None);
+    }
+
+    #[test]
+    fn a_time_beyond_the_bounds_is_kept_at_the_bound() {
+        let mut times = Times::new();
+        times.record(Duration::ZERO);
+        times.record(Duration::from_secs(u64::MAX));
+        assert_eq!(times.count(), 2);
+    }
+
+    #[test]
+    fn a_quantile_of_several_blocks_has_an_interval_around_it() {
+        let blocks: Vec<Times> = (0..10).map(|block| times((1..=100).map(|i| i + 5 * block))).collect();
+        let estimate = quantile_estimate(&blocks.iter().collect::<Vec<_>>(), 500, 1).unwrap();
+        assert!(estimate.low.unwrap() < estimate.value && estimate.value < estimate.high.unwrap(), "{estimate:?}");
+        let few = quantile_estimate(&blocks[..3].iter().collect::<Vec<_>>(), 500, 1).unwrap();
+        assert_eq!((few.low, few.high), (None, None));
+    }
+
+    #[test]
+    fn the_text_of_a_distribution_is_that_of_the_plotters() {
+        insta::assert_snapshot!(times(1..=20).hgrm());
+    }
+
+    #[test]
+    fn a_histogram_that_is_none_is_refused() {
+        for (json, expected) in [
+            (r#"{"n":1,"hdr":"?"}"#, "hdr is not base64"),
+            (r#"{"n":1,"hdr":"AAAA"}"#, "hdr is no histogram"),
+            (r#"{"n":1}"#, "hdr has 0 values, but n is 1"),
+        ] {
+            let error = serde_json::from_str::<Times>(json).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(values in prop::collection::vec(0_u64..4_000_000_000, 0..200)) {
+            let mut times = Times::new();
+            values.iter().for_each(|us| times.record(Duration::from_micros(*us)));
+            let read: Times = serde_json::from_str(&serde_json::to_string(&times).unwrap()).unwrap();
+            prop_assert_eq!(read, times);
+        }
+
+        #[test]
+        fn a_resample_of_every_block_once_has_the_quantile_of_the_merged_whole(
+            blocks in prop::collection::vec(prop::collection::vec(1_u64..100_000, 20..60), 1..6),
+            permille in 1_u16..=500,
+        ) {
+            let blocks: Vec<Times> = blocks.into_iter().map(times).collect();
+            let blocks: Vec<&Times> = blocks.iter().collect();
+            let every: Vec<usize> = (0..blocks.len()).collect();
+            let whole = Times::merged(blocks.iter().copied());
+            let whole = as_f64(whole.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3;
+            let resampled = Sorted::of(&blocks).quantile_ms(&every, permille).unwrap();
+            // The quantile of the histogram is rounded up within its last digit.
+            prop_assert!((resampled / whole - 1.0).abs() < 2e-3, "{} {}", resampled, whole);
+        }
+    }
+}

@@ -16,6 +16,7 @@ use self::service::ServiceArgs;
 use self::values::{parse_existing_report, parse_url};
 use crate::error::Error;
 use crate::settings::{CompareSettings, ServiceSettings, UpSettings};
+use crate::simulate::SimulateArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Strategies(StrategiesArgs),
     /// Print the script that completes this command line in a shell
     Completions(CompletionsArgs),
+    /// Predict the herd, the traffic and the time of many waiters
+    Simulate(SimulateArgs),
 }
 
 #[derive(Debug, Args)]

@@ -209,7 +209,9 @@ fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Vec<Subject>
 
 async fn environment(settings: &CompareSettings, stack: &Stack) -> Result<Environment, Error> {
     let machine = System::new_with_specifics(
-        RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),
+        RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing())
+            .with_memory(MemoryRefreshKind::nothing().with_ram()),
     );
     let machine = machine.as_ref().ok();
     let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));

@@ -100,6 +100,14 @@ pub(crate) enum Error {
     /// A report could not be written where it should be.
     #[error("{}; the report is in {}", source.chain(), folder.display())]
     ReportElsewhere { folder: PathBuf, source: Box<Error> },
+    /// A lock was not handed through the hands of its waiters.
+    #[error("could not measure {recipe} with {waiters} waiters; smaller numbers with --measure may help")]
+    Drain {
+        recipe: &'static str,
+        waiters: u32,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The load generator's own machinery failed.
     #[error("the load generator failed: {0}")]
     Generator(String),

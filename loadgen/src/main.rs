@@ -6,6 +6,8 @@
 //! [`history`](loadgen::history), [`herd`], [`generator`], [`stats`](loadgen::stats), [`threshold`], [`verdict`] and
 //! [`report`] know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of
 //! it, [`scenario`] is the load itself, and [`stack`] is what it is aimed at. `REPORT.md` says how to read the report.
+//! [`mod@simulate`] measures the locks by themselves, and predicts by [`simulation`], which is pure, what more waiters would cost
+//! than one machine can have.
 
 mod answer;
 mod audit_command;
@@ -29,6 +31,8 @@ mod scenario;
 mod servers;
 mod service;
 mod settings;
+mod simulate;
+mod simulation;
 mod stack;
 mod strategies;
 mod threshold;
@@ -92,6 +96,10 @@ fn run(cli: Cli) -> Result<u8, Error> {
             }
             Command::Up(args) => {
                 up::up(&args.resolve()?, &interrupt, &mut output).await?;
+                Ok(Exit::Held.code())
+            }
+            Command::Simulate(args) => {
+                simulate::simulate(args, &interrupt, &mut output).await?;
                 Ok(Exit::Held.code())
             }
             Command::Strategies(args) => {

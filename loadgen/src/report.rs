@@ -125,8 +125,9 @@ impl Report {
         let mut results: Vec<StrategyResult> = Vec::new();
         for strategy in &strategies {
             for users in &plan.users {
-                let is_planned =
-                    |subject: &crate::plan::Subject| subject.strategy == strategy.name && subject.users == *users;
+                let is_planned = |subject: &crate::plan::Subject| {
+                    subject.strategy == strategy.name && subject.users == *users
+                };
                 if plan.blocks.iter().any(|block| block.trials.iter().any(is_planned)) {
                     results.push(StrategyResult::of(strategy, *users, &plan, &trials));
                 }

@@ -15,7 +15,7 @@ const CHILDREN_PER_PROBE: usize = 128;
 
 /// Those who bar the way of a contender, as far as they may be there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     /// Their names, the nearest last.
     nearest: Vec<(Sequence, String)>,
     /// The nearest of those that are not remembered by name.
@@ -26,7 +26,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Those of a listing who bar the way of one contender, in any order, of `listed` contenders in all.
-    pub(crate) fn new(mut ahead: Vec<(Sequence, &str)>, listed: usize) -> Self {
+    pub fn new(mut ahead: Vec<(Sequence, &str)>, listed: usize) -> Self {
         let mut beyond = None;
         if ahead.len() > REMEMBERED_MAX {
             let forgotten = ahead.len() - REMEMBERED_MAX;
@@ -40,61 +40,61 @@ impl Ahead {
     }
 
     /// Nobody.
-    pub(crate) fn nobody() -> Self {
+    pub fn nobody() -> Self {
         Self { nearest: Vec::new(), beyond: None, listed: 0 }
     }
 
     /// The contender of this number and name, directly ahead. Who is before it is not known without a listing.
-    pub(crate) fn directly(number: Sequence, name: String) -> Self {
+    pub fn directly(number: Sequence, name: String) -> Self {
         Self { nearest: vec![(number, name)], beyond: Some(number.before()), listed: 0 }
     }
 
     /// Whoever has the number before `own`, if that one is named by its number alone. Who else is ahead, or has that
     /// number under another name, is not known without a listing.
-    pub(crate) fn number_before(own: Sequence, name: impl FnOnce(Sequence) -> String) -> Self {
+    pub fn number_before(own: Sequence, name: impl FnOnce(Sequence) -> String) -> Self {
         let number = own.before();
         Self { nearest: vec![(number, name(number))], beyond: Some(number), listed: 0 }
     }
 
     /// The nearest: the one to watch. `None` when nobody is known by name.
-    pub(crate) fn predecessor(&self) -> Option<(Sequence, &str)> {
+    pub fn predecessor(&self) -> Option<(Sequence, &str)> {
         self.nearest.last().map(|(sequence, name)| (*sequence, name.as_str()))
     }
 
     /// Whether nobody can be ahead.
-    pub(crate) fn is_nobody(&self) -> bool {
+    pub fn is_nobody(&self) -> bool {
         self.nearest.is_empty() && self.beyond.is_none()
     }
 
     /// Notes that the predecessor has gone.
-    pub(crate) fn pop(&mut self) {
+    pub fn pop(&mut self) {
         self.nearest.pop();
     }
 
     /// Notes that all before `floor` have gone.
-    pub(crate) fn raise(&mut self, floor: Sequence) {
+    pub fn raise(&mut self, floor: Sequence) {
         self.nearest.retain(|(sequence, _)| sequence.queue_cmp(floor).is_ge());
         self.beyond = self.beyond.filter(|sequence| sequence.queue_cmp(floor).is_ge());
     }
 
     /// Notes who was found `present`, of those remembered by name.
-    pub(crate) fn keep(&mut self, present: &[bool]) {
+    pub fn keep(&mut self, present: &[bool]) {
         let mut present = present.iter().copied();
         self.nearest.retain(|_| present.next().unwrap_or(true));
     }
 
     /// Whether all of them are remembered by name, so that whoever asks for these need not list the queue.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.beyond.is_none()
     }
 
     /// Whether to ask for them is cheaper than another listing.
-    pub(crate) fn is_cheap_to_probe(&self) -> bool {
+    pub fn is_cheap_to_probe(&self) -> bool {
         self.nearest.len() * CHILDREN_PER_PROBE <= self.listed
     }
 
     /// The names of those that are remembered.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.nearest.iter().map(|(_, name)| name.as_str())
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod model;
 mod turn;
-mod turns;
+pub(crate) mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -184,8 +184,13 @@ impl Sequence {
     }
 
     /// The number that the server gave before this one.
-    pub(crate) fn before(self) -> Self {
+    pub fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
+    }
+
+    /// The number itself.
+    pub fn get(self) -> i32 {
+        self.0
     }
 
     /// How many were created from this one on, of twice `created_twice` in all in this parent: the server counts the

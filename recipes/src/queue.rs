@@ -86,7 +86,7 @@ impl<'a> Queue<'a> {
 
     /// Those who bar the way of the contender named `own`; `None` when its node is missing. Once nobody is left of them,
     /// it holds: nobody comes in ahead of it later, but for readers in the place of a writer of theirs.
-    pub(crate) fn ahead_of(&self, own: &str) -> Option<Ahead> {
+    pub fn ahead_of(&self, own: &str) -> Option<Ahead> {
         let own = self.contenders.iter().find(|contender| contender.name == own)?;
         let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
         Some(Ahead::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))

@@ -31,7 +31,7 @@ pub(crate) enum Released {
 
 /// What is known of the lock's node from one read of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub struct Noted {
     pub(crate) released: Released,
     /// Tells the node from an earlier one at the path, where numbers began anew.
     pub(crate) incarnation: i64,
@@ -89,13 +89,14 @@ impl Note {
 }
 
 /// The note that the contender of this number leaves when it releases, all nodes before its own having gone or not.
-pub(crate) fn note(own: Sequence, is_last: bool) -> Vec<u8> {
+pub fn note(own: Sequence, is_last: bool) -> Vec<u8> {
     let kind = if is_last { RELEASED } else { RELEASING };
     format!("{kind}{own}").into_bytes()
 }
 
 impl Noted {
-    pub(crate) fn new(data: &[u8], stat: &Stat) -> Self {
+    /// What the data of the lock's node and its `stat` say.
+    pub fn new(data: &[u8], stat: &Stat) -> Self {
         Self {
             released: Released::parse(data),
             incarnation: stat.czxid,
@@ -113,7 +114,7 @@ impl Noted {
 
     /// Whether this alone proves that the contender `own`, created by the transaction `czxid`, holds: that nobody is
     /// ahead of it, no one between `predecessor` and it being there, and that its own node is there still.
-    pub(crate) fn admits(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
+    pub fn admits(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         let is_alone = self.changed == czxid && self.children == 1;
         let is_counted = matches!(self.released, Released::Through(_)) && self.lacks_nobody_from(own);
         is_alone || is_counted && self.passes(predecessor, own, czxid)
@@ -122,12 +123,12 @@ impl Noted {
     /// Whether nobody is ahead of the contender `own`, created by the transaction `czxid`, by what the last holder has left,
     /// the one with the number `predecessor` having gone. A lock's node that is younger than the contender's has numbers of
     /// its own.
-    pub(crate) fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
+    pub fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         self.incarnation < czxid && self.released.passes(predecessor, own)
     }
 
     /// Whether nodes of those may be there who have released.
-    pub(crate) fn is_early(&self) -> bool {
+    pub fn is_early(&self) -> bool {
         matches!(self.released, Released::Releasing(_))
     }
 

@@ -17,7 +17,8 @@ const REQUEST_HEADER: usize = LENGTH + 8;
 const REPLY_HEADER: usize = LENGTH + 16;
 /// Kind, end mark and error code, of each operation of a transaction.
 const OPERATION_HEADER: usize = 4 + 1 + 4;
-pub(crate) const STAT: usize = 68;
+/// The stat of a node.
+pub const STAT: usize = 68;
 /// Kind and state of a notification; its path follows.
 const NOTIFICATION: usize = 8;
 
@@ -45,7 +46,7 @@ impl std::ops::AddAssign for Traffic {
 
 /// The counters behind [`Traffic`].
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     requests: AtomicU64,
     notifications: AtomicU64,
     bytes_sent: AtomicU64,
@@ -53,22 +54,26 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn sent(&self, record_bytes: usize) {
+    /// Counts a request with a record of so many bytes.
+    pub fn sent(&self, record_bytes: usize) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_sent.fetch_add((REQUEST_HEADER + record_bytes) as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn received(&self, record_bytes: usize) {
+    /// Counts a reply with a record of so many bytes; none when it reports an error.
+    pub fn received(&self, record_bytes: usize) {
         self.bytes_received.fetch_add((REPLY_HEADER + record_bytes) as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn notified(&self, path_bytes: usize) {
+    /// Counts a notification of a watched path of so many bytes.
+    pub fn notified(&self, path_bytes: usize) {
         self.notifications.fetch_add(1, Ordering::Relaxed);
         let bytes = REPLY_HEADER + NOTIFICATION + string_len(path_bytes);
         self.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn totals(&self) -> Traffic {
+    /// What was counted so far.
+    pub fn totals(&self) -> Traffic {
         Traffic {
             requests: self.requests.load(Ordering::Relaxed),
             notifications: self.notifications.load(Ordering::Relaxed),
@@ -79,7 +84,7 @@ impl Counters {
 }
 
 /// A string or a byte buffer of `len` bytes.
-pub(crate) const fn string_len(len: usize) -> usize {
+pub const fn string_len(len: usize) -> usize {
     4 + len
 }
 
@@ -91,42 +96,42 @@ pub(crate) fn create_request_len(path: usize, data: usize, acl: &[Acl]) -> usize
 }
 
 /// `setData`: path, data, version.
-pub(crate) const fn set_data_request_len(path: usize, data: usize) -> usize {
+pub const fn set_data_request_len(path: usize, data: usize) -> usize {
     string_len(path) + string_len(data) + 4
 }
 
 /// The reply to `create`: the path as created, its stat.
-pub(crate) const fn create_reply_len(path: usize) -> usize {
+pub const fn create_reply_len(path: usize) -> usize {
     string_len(path) + STAT
 }
 
 /// `delete`: path, version.
-pub(crate) const fn delete_request_len(path: usize) -> usize {
+pub const fn delete_request_len(path: usize) -> usize {
     string_len(path) + 4
 }
 
 /// A transaction of two operations, or the reply to one. Each operation has a header of its kind, whether it is the last,
 /// and an error code; an empty one ends the transaction.
-pub(crate) const fn transaction_len(one: usize, other: usize) -> usize {
+pub const fn transaction_len(one: usize, other: usize) -> usize {
     3 * OPERATION_HEADER + one + other
 }
 
 /// A check of a node's version, within a transaction: path, version.
-pub(crate) const fn check_len(path: usize) -> usize {
+pub const fn check_len(path: usize) -> usize {
     string_len(path) + 4
 }
 
 /// A read: path, watch flag.
-pub(crate) const fn read_request_len(path: usize) -> usize {
+pub const fn read_request_len(path: usize) -> usize {
     string_len(path) + 1
 }
 
 /// The reply to `getData`: data, stat.
-pub(crate) const fn data_reply_len(data: usize) -> usize {
+pub const fn data_reply_len(data: usize) -> usize {
     string_len(data) + STAT
 }
 
 /// The reply to `getChildren`: a vector of names.
-pub(crate) fn children_reply_len<S: AsRef<str>>(names: &[S]) -> usize {
+pub fn children_reply_len<S: AsRef<str>>(names: &[S]) -> usize {
     4 + names.iter().map(|name| string_len(name.as_ref().len())).sum::<usize>()
 }

@@ -19,15 +19,16 @@ const GRANTS_BEFORE_TRUST: u8 = 2;
 
 /// That a contender was granted the lock alone: all before it had gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Grant {
+pub struct Grant {
     /// Which node of the path the number is of.
-    pub(crate) incarnation: i64,
-    pub(crate) sequence: Sequence,
+    pub incarnation: i64,
+    /// The number of the contender.
+    pub sequence: Sequence,
 }
 
 /// What the grants of a session say to its next contender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Uncontended {
+pub struct Uncontended {
     last: Option<Grant>,
     /// Whether it is confirmed that the node of the last has gone.
     has_gone: bool,
@@ -38,14 +39,15 @@ pub(crate) struct Uncontended {
 
 /// The grant that a contender may turn out to follow whose `create` has not been sent yet. Its node has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Expected {
+pub struct Expected {
     incarnation: i64,
     last: Sequence,
 }
 
 /// What to send right behind a `create`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
+pub enum Opening {
+    /// A look.
     Look,
     /// A look, and the read that watches the lock's node.
     LookAndWatch,
@@ -55,29 +57,29 @@ pub(crate) enum Opening {
 
 impl Uncontended {
     /// Notes that a contender was granted the lock alone.
-    pub(crate) fn granted(&mut self, grant: Grant) {
+    pub fn granted(&mut self, grant: Grant) {
         let follows = |last: Grant| Expected::after(last).is_met(grant.sequence, Some(grant.incarnation));
         self.in_a_row = if self.last.is_some_and(follows) { self.in_a_row.saturating_add(1) } else { 1 };
         (self.last, self.has_gone) = (Some(grant), false);
     }
 
     /// Notes the confirmation that the node of a grant has gone.
-    pub(crate) fn gone(&mut self, grant: Grant) {
+    pub fn gone(&mut self, grant: Grant) {
         self.has_gone |= self.last == Some(grant);
     }
 
     /// Notes that the watch of the lock's node has fired.
-    pub(crate) fn disturbed(&mut self) {
+    pub fn disturbed(&mut self) {
         self.in_a_row = 0;
     }
 
     /// What a contender that is about to send its `create` may follow.
-    pub(crate) fn expected(&self) -> Option<Expected> {
+    pub fn expected(&self) -> Option<Expected> {
         self.last.filter(|_| self.has_gone).map(Expected::after)
     }
 
     /// What such a contender had best send with it. A watch of the lock's node in the incarnation `watched` has not fired.
-    pub(crate) fn opening(&self, watched: Option<i64>) -> Opening {
+    pub fn opening(&self, watched: Option<i64>) -> Opening {
         match (self.expected(), watched) {
             (Some(_), None) if self.in_a_row >= GRANTS_BEFORE_WATCH => Opening::LookAndWatch,
             (Some(expected), Some(watched))
@@ -96,13 +98,13 @@ impl Expected {
     }
 
     /// Which node of the path the contender is in if it follows that grant.
-    pub(crate) fn incarnation(self) -> i64 {
+    pub fn incarnation(self) -> i64 {
         self.incarnation
     }
 
     /// Whether a contender follows that grant, and so holds, whose `create` the server has answered with the number `own`.
     /// A watch of the lock's node in the incarnation `watched` has not fired since.
-    pub(crate) fn is_met(self, own: Sequence, watched: Option<i64>) -> bool {
+    pub fn is_met(self, own: Sequence, watched: Option<i64>) -> bool {
         own.before() == self.last && watched == Some(self.incarnation)
     }
 }

@@ -123,8 +123,13 @@ impl Preset {
     fn choice(self) -> Choice {
         // So many trials that a strategy that sold too much in none of them does so in fewer than 26 % of all, with 95 %
         // confidence, and that the sold carry a p99.
-        let quick =
-            Choice { strategies: None, users: &[300], users_max: None, trials: 10, lock_wait: Duration::from_mins(1) };
+        let quick = Choice {
+            strategies: None,
+            users: &[300],
+            users_max: None,
+            trials: 10,
+            lock_wait: Duration::from_mins(1),
+        };
         // The herd of 1500 naive waiters drains in time of order N², and no buyer is to be refused for it.
         let lock_wait = Duration::from_mins(5);
         match self {

@@ -89,18 +89,8 @@ pub(crate) fn diff(diff: &Diff) -> String {
 /// What a database says of its sales.
 pub(crate) fn audit(findings: &Findings) -> String {
     let header = [
-        "SKU",
-        "sale",
-        "started",
-        "strategies",
-        "stock",
-        "left",
-        "orders",
-        "sold",
-        "oversold",
-        "lost\nupdates",
-        "sold\ntwice",
-        "tokens out\nof order",
+        "SKU", "sale", "started", "strategies", "stock", "left", "orders", "sold", "oversold", "lost\nupdates",
+        "sold\ntwice", "tokens out\nof order",
     ];
     let known = |figure: Option<i64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
     let row = |sale: &SaleAudit| {
@@ -137,13 +127,9 @@ pub(crate) fn audit(findings: &Findings) -> String {
         .iter()
         .filter(|sale| sale.is_wrong())
         .map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no))
-        .chain(
-            findings
-                .histories
-                .iter()
-                .filter(|history| history.audit.is_violated())
-                .map(|history| format!("the history of {}", history.strategy)),
-        )
+        .chain(findings.histories.iter().filter(|history| history.audit.is_violated()).map(|history| {
+            format!("the history of {}", history.strategy)
+        }))
         .collect();
     let verdict = match (wrong.is_empty(), findings.sales.len()) {
         (true, 0) => "there is no sale to audit".to_owned(),
@@ -154,7 +140,7 @@ pub(crate) fn audit(findings: &Findings) -> String {
 }
 
 /// A table without lines between its rows, of which the first columns hold text and the others figures.
-fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: usize) -> Table {
+pub(crate) fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: usize) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     table.set_header(header).add_rows(rows);

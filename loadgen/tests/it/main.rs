@@ -5,6 +5,7 @@
 mod compare;
 mod provoked;
 mod setup;
+mod simulate;
 mod stop;
 mod support;
 mod target;

@@ -9,21 +9,23 @@ use std::time::Duration;
 
 /// For how long the processes that wait for the lock can be passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bounds {
-    pub(crate) max_handovers: u32,
-    pub(crate) max_hold: Duration,
+pub struct Bounds {
+    /// How many hand-overs may follow one another.
+    pub max_handovers: u32,
+    /// For how long they may go on.
+    pub max_hold: Duration,
 }
 
 impl Bounds {
     /// Whether one more hand-over may follow so many, which took so long, without asking whether another process waits.
-    pub(crate) fn allow(&self, handovers: u32, held_for: Duration) -> bool {
+    pub fn allow(&self, handovers: u32, held_for: Duration) -> bool {
         handovers < self.max_handovers && held_for < self.max_hold
     }
 }
 
 /// Who has the turn, and who waits for it: first come, first served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Turns<W> {
+pub struct Turns<W> {
     is_taken: bool,
     waiting: VecDeque<W>,
     /// How many have gone since those that had gone were last taken out of the queue.
@@ -33,7 +35,7 @@ pub(crate) struct Turns<W> {
 
 /// The answer to who comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// Nobody had the turn; it is the newcomer's now.
     Turn,
     /// Somebody has it.
@@ -44,17 +46,18 @@ pub(crate) enum Entry {
 
 /// What is known of a hold when its holder lets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Standing {
-    pub(crate) is_lost: bool,
+pub struct Standing {
+    /// Whether the session or the node was lost.
+    pub is_lost: bool,
     /// Whether the [`Bounds`] allow one more hand-over.
-    pub(crate) is_within_bounds: bool,
+    pub is_within_bounds: bool,
     /// Whether our node is there and no other is beside it, once that has been asked.
-    pub(crate) is_alone: Option<bool>,
+    pub is_alone: Option<bool>,
 }
 
 /// What is to become of a hold whose holder lets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step<W> {
+pub enum Step<W> {
     /// It goes to this one, with the turn.
     HandOver(W),
     /// The server is to be asked whether we are alone, and then this again.
@@ -72,7 +75,7 @@ impl<W> Default for Turns<W> {
 impl<W> Turns<W> {
     /// Takes the turn, if nobody has it. Whoever passes it on passes it to who waits, so that nobody can take it from
     /// under their noses.
-    pub(crate) fn take(&mut self) -> Entry {
+    pub fn take(&mut self) -> Entry {
         match (self.is_closed, self.is_taken) {
             (true, _) => Entry::Closed,
             (false, true) => Entry::Wait,
@@ -84,12 +87,12 @@ impl<W> Turns<W> {
     }
 
     /// Adds one who was told to wait, at the end of the queue.
-    pub(crate) fn wait(&mut self, waiter: W) {
+    pub fn wait(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }
 
     /// Decides what becomes of a hold. Who was chosen may have gone by then; then it is decided again.
-    pub(crate) fn let_go(&mut self, hold: Standing) -> Step<W> {
+    pub fn let_go(&mut self, hold: Standing) -> Step<W> {
         if hold.is_lost || self.waiting.is_empty() {
             return Step::Release;
         }
@@ -102,7 +105,7 @@ impl<W> Turns<W> {
 
     /// To whom the turn passes without a hold; nobody has it when nobody waits. Who was chosen may have gone by then;
     /// then it passes again.
-    pub(crate) fn pass(&mut self) -> Option<W> {
+    pub fn pass(&mut self) -> Option<W> {
         let next = self.waiting.pop_front();
         self.is_taken = next.is_some();
         next
@@ -110,7 +113,7 @@ impl<W> Turns<W> {
 
     /// Notes that one who waited has gone. Those that have are taken out of the queue when they are half of it, for it
     /// not to grow while one holder stays and waiters come and go.
-    pub(crate) fn note_gone(&mut self, is_gone: impl Fn(&W) -> bool) {
+    pub fn note_gone(&mut self, is_gone: impl Fn(&W) -> bool) {
         self.gone += 1;
         if self.gone * 2 >= self.waiting.len() {
             self.gone = 0;
@@ -119,7 +122,7 @@ impl<W> Turns<W> {
     }
 
     /// Ends all waiting, for ever. Returns those that did, to be told.
-    pub(crate) fn close(&mut self) -> VecDeque<W> {
+    pub fn close(&mut self) -> VecDeque<W> {
         self.is_closed = true;
         std::mem::take(&mut self.waiting)
     }

@@ -1,0 +1,315 @@
+//! Real drains of a throwaway ZooKeeper: so many waiters queue for one lock of the library, each holds it once, and what
+//! that took is counted.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use loadgen::stats::{as_f64, median};
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinSet;
+use zk_recipes::{AnyLock, CohortMutex, HandoffMutex, LockGuard, Mutex, NaiveLock, Session, SessionConfig, Traffic};
+
+use crate::error::Error;
+use crate::simulation::{Point, Recipe};
+
+/// Long enough for a machine that is busy with thousands of sessions.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+/// How many sessions are opened at a time.
+const OPENED_AT_ONCE: usize = 64;
+/// All who wait have asked and watch by then, or this is too much for the machine.
+const QUEUED_WITHIN: Duration = Duration::from_secs(120);
+const DRAINED_WITHIN: Duration = Duration::from_secs(600);
+const POLL: Duration = Duration::from_millis(1);
+/// Counters that have not moved for so long have settled.
+const SETTLED_AFTER: Duration = Duration::from_millis(20);
+/// The server is asked whether all watch again once no waiter has stirred for so long: to be asked costs it time.
+const QUIET_AFTER: Duration = Duration::from_millis(2);
+/// The kinds of watch event that the server counts.
+const WATCH_KINDS: [&str; 4] = ["created", "deleted", "changed", "children"];
+
+/// A throwaway server, on which one drain comes after the other.
+pub(crate) struct Lab {
+    server: Arc<ZooKeeper>,
+    drains: u32,
+}
+
+/// Who takes part in a drain.
+struct Cast {
+    server: Arc<ZooKeeper>,
+    recipe: Recipe,
+    /// Waiters that have asked for the lock.
+    asked: AtomicU32,
+    /// How many of each session have not been granted yet.
+    waiting: Vec<AtomicU32>,
+    began: Instant,
+    /// When a waiter last had an answer or a notification, in nanoseconds since it began.
+    stirred_ns: AtomicU64,
+}
+
+/// One hold, as its holder saw it.
+struct Hold {
+    granted: Instant,
+    /// When everybody else waited again.
+    all_back: Instant,
+    release_called: Instant,
+    released: Instant,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Lab {
+    /// Starts the server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Testbed`] when it does not start.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was started is stopped.
+    pub(crate) async fn start() -> Result<Lab, Error> {
+        let server = Arc::new(ZooKeeper::start(ZooKeeperConfig::default()).await?);
+        Ok(Lab { server, drains: 0 })
+    }
+
+    /// Lets `waiters` queue for one lock, over so many `sessions` in turn, and lets each hold it once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Drain`] when a waiter fails, or the machine does not get through with it in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// The sessions end, and with them whatever they have on the server.
+    pub(crate) async fn drain(&mut self, recipe: Recipe, waiters: u32, sessions: u32) -> Result<Point, Error> {
+        self.drains += 1;
+        let path = format!("{}/{:04}", crate::simulation::PARENT, self.drains);
+        let measured = tokio::time::timeout(DRAINED_WITHIN, self.measure(recipe, waiters, sessions, &path)).await;
+        let measured = measured.unwrap_or_else(|_| Err(late("it was not over", DRAINED_WITHIN)));
+        measured.map_err(|source| Error::Drain { recipe: recipe.name(), waiters, source })
+    }
+
+    async fn measure(&self, recipe: Recipe, waiters: u32, sessions: u32, path: &str) -> Result<Point, Failure> {
+        let opened = open(&self.server.connect_string(), sessions).await?;
+        self.make_parents(recipe, path).await?;
+        let locks: Vec<AnyLock> = opened.iter().map(|session| lock(recipe, session, path)).collect::<Result<_, _>>()?;
+        let cast = Arc::new(Cast {
+            server: Arc::clone(&self.server),
+            recipe,
+            asked: AtomicU32::new(0),
+            waiting: locks.iter().map(|_| AtomicU32::new(0)).collect(),
+            began: Instant::now(),
+            stirred_ns: AtomicU64::new(0),
+        });
+
+        let (traffic_before, notifications_before) = (traffic(&opened), self.notifications().await?);
+        let first = locks[0].acquire().await?;
+        let mut tasks = JoinSet::new();
+        for contender in 1..waiters as usize {
+            let session = contender % locks.len();
+            cast.waiting[session].fetch_add(1, Ordering::Relaxed);
+            let (cast, lock) = (Arc::clone(&cast), locks[session].clone());
+            tasks.spawn(async move { cast.hold_once(&lock, session).await });
+        }
+        self.until_queued(&cast, waiters, &mut tasks).await?;
+        let began = Instant::now();
+        let mut holds = vec![give_back(first, began, began).await?];
+        while let Some(hold) = tasks.join_next().await {
+            holds.push(hold??);
+        }
+        self.settle(&opened).await?;
+
+        let exchanged = traffic(&opened);
+        let notifications = self.notifications().await? - notifications_before;
+        for session in opened {
+            session.close().await?;
+        }
+        let (handover_ms, drain_ms) = times(holds);
+        Ok(Point {
+            waiters,
+            sessions,
+            notifications,
+            requests: exchanged.requests - traffic_before.requests,
+            bytes: exchanged.bytes_sent + exchanged.bytes_received
+                - traffic_before.bytes_sent
+                - traffic_before.bytes_received,
+            handover_ms,
+            drain_ms,
+        })
+    }
+
+    /// Acquires the lock once from elsewhere, so that no waiter has to make its parents.
+    async fn make_parents(&self, recipe: Recipe, path: &str) -> Result<(), Failure> {
+        let session = connect(&self.server.connect_string()).await?;
+        lock(recipe, &session, path)?.acquire().await?.release().await?;
+        session.close().await?;
+        Ok(())
+    }
+
+    /// Waits until everybody has asked, and whoever is to watch somebody does.
+    async fn until_queued(
+        &self,
+        cast: &Cast,
+        waiters: u32,
+        tasks: &mut JoinSet<Result<Hold, Failure>>,
+    ) -> Result<(), Failure> {
+        let began = Instant::now();
+        let watches = cast.watches_expected(waiters - 1);
+        while cast.asked.load(Ordering::Acquire) < waiters - 1 || self.server.metric("zk_watch_count").await? < watches
+        {
+            match tasks.try_join_next() {
+                Some(Ok(Err(failure))) => return Err(failure),
+                Some(_) => return Err("a waiter was granted the lock while another held it".into()),
+                None if began.elapsed() > QUEUED_WITHIN => {
+                    return Err(late("the queue was not complete", QUEUED_WITHIN));
+                }
+                None => tokio::time::sleep(POLL).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the last notifications have come.
+    async fn settle(&self, sessions: &[Session]) -> Result<(), Failure> {
+        let mut before = None;
+        loop {
+            let now = (self.notifications().await?, traffic(sessions));
+            if before == Some(now) {
+                return Ok(());
+            }
+            before = Some(now);
+            tokio::time::sleep(SETTLED_AFTER).await;
+        }
+    }
+
+    async fn notifications(&self) -> Result<u64, Failure> {
+        let metrics = self.server.metrics().await?;
+        let sum = |kind: &str| metrics.get(&format!("zk_sum_node_{kind}_watch_count")).copied().unwrap_or(0);
+        Ok(WATCH_KINDS.into_iter().map(sum).sum())
+    }
+}
+
+impl Cast {
+    async fn hold_once(&self, lock: &AnyLock, session: usize) -> Result<Hold, Failure> {
+        let mut acquiring = pin!(lock.acquire());
+        let mut has_asked = false;
+        let held = poll_fn(|context| {
+            let polled = acquiring.as_mut().poll(context);
+            // Polled once, it has its place in the queue of its process, or has sent its first request.
+            if !std::mem::replace(&mut has_asked, true) {
+                self.asked.fetch_add(1, Ordering::Release);
+            }
+            self.stir();
+            polled
+        })
+        .await?;
+        let granted = Instant::now();
+        self.waiting[session].fetch_sub(1, Ordering::AcqRel);
+        let all_back = match self.recipe {
+            Recipe::Naive => self.until_all_watch_again().await?.max(granted),
+            Recipe::Mutex | Recipe::Handoff | Recipe::Cohort => granted,
+        };
+        give_back(held, granted, all_back).await
+    }
+
+    /// Whoever was woken in vain watches the new holder before that one releases. Returns when the last of them did.
+    async fn until_all_watch_again(&self) -> Result<Instant, Failure> {
+        let waiting = self.waiting.iter().filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64;
+        loop {
+            let stirred = self.last_stirred();
+            if stirred.elapsed() >= QUIET_AFTER && self.server.metric("zk_watch_count").await? >= waiting {
+                return Ok(stirred);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    fn stir(&self) {
+        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.stirred_ns.fetch_max(now, Ordering::AcqRel);
+    }
+
+    fn last_stirred(&self) -> Instant {
+        self.began + Duration::from_nanos(self.stirred_ns.load(Ordering::Acquire))
+    }
+
+    /// How many watches the server has when so many wait behind the first holder, who is of the first session.
+    fn watches_expected(&self, waiting: u32) -> u64 {
+        let sessions = self.waiting.iter().skip(usize::from(self.recipe == Recipe::Cohort));
+        match self.recipe {
+            Recipe::Mutex | Recipe::Handoff => u64::from(waiting),
+            // A session watches the one node, or has one place in the queue, however many of it wait.
+            Recipe::Naive | Recipe::Cohort => {
+                sessions.filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64
+            }
+        }
+    }
+}
+
+fn late(what: &str, within: Duration) -> Failure {
+    format!("{what} within {}", humantime::format_duration(within)).into()
+}
+
+async fn connect(connect_string: &str) -> Result<Session, zk_recipes::Error> {
+    Session::connect(connect_string, SessionConfig { timeout: SESSION_TIMEOUT, ..SessionConfig::default() }).await
+}
+
+async fn open(connect_string: &str, count: u32) -> Result<Vec<Session>, Failure> {
+    let mut opened = Vec::new();
+    let mut opening = JoinSet::new();
+    for _ in 0..count {
+        if opening.len() == OPENED_AT_ONCE
+            && let Some(session) = opening.join_next().await
+        {
+            opened.push(session??);
+        }
+        let connect_string = connect_string.to_owned();
+        opening.spawn(async move { connect(&connect_string).await });
+    }
+    while let Some(session) = opening.join_next().await {
+        opened.push(session??);
+    }
+    Ok(opened)
+}
+
+fn lock(recipe: Recipe, session: &Session, path: &str) -> Result<AnyLock, zk_recipes::Error> {
+    Ok(match recipe {
+        Recipe::Naive => NaiveLock::new(session, path)?.into(),
+        Recipe::Mutex => Mutex::new(session, path)?.into(),
+        Recipe::Handoff => HandoffMutex::new(session, path)?.into(),
+        Recipe::Cohort => CohortMutex::new(session, path)?.into(),
+    })
+}
+
+async fn give_back(held: LockGuard, granted: Instant, all_back: Instant) -> Result<Hold, Failure> {
+    let release_called = Instant::now();
+    held.release().await?;
+    Ok(Hold { granted, all_back, release_called, released: Instant::now() })
+}
+
+fn traffic(sessions: &[Session]) -> Traffic {
+    let mut total = Traffic::default();
+    sessions.iter().for_each(|session| total += session.traffic());
+    total
+}
+
+/// The median hand-over, and the time from the first release to the last confirmation of one, without that in which a
+/// holder waited for the server to say that all were back who were.
+fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
+    holds.sort_unstable_by_key(|hold| hold.granted);
+    let handovers: Vec<f64> =
+        holds.windows(2).map(|pair| as_ms(pair[1].granted.saturating_duration_since(pair[0].release_called))).collect();
+    let (began, ended) = (holds.first().map(|hold| hold.release_called), holds.iter().map(|hold| hold.released).max());
+    let drain = began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended.saturating_duration_since(began));
+    let asking: Duration = holds.iter().map(|hold| hold.release_called.saturating_duration_since(hold.all_back)).sum();
+    (median(&handovers), as_ms(drain.saturating_sub(asking)))
+}
+
+/// Milliseconds, to the nanosecond, as a hand-over within a process takes a few microseconds; and with no more digits than
+/// that, so that a file gives back what was written.
+fn as_ms(time: Duration) -> f64 {
+    as_f64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) / 1e6
+}

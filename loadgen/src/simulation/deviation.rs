@@ -1,0 +1,150 @@
+//! How far predictions are from measurements.
+
+use loadgen::stats::as_f64;
+use serde::{Deserialize, Serialize};
+
+use super::Point;
+
+/// What is predicted of a drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Figure {
+    /// Watch notifications that the server sends.
+    Notifications,
+    /// Requests that the sessions send.
+    Requests,
+    /// Bytes in both directions.
+    Bytes,
+    /// Milliseconds of a hand-over, median.
+    HandoverMs,
+    /// Milliseconds of the whole drain.
+    DrainMs,
+}
+
+/// How far the predictions of one figure are from the measurements, at the numbers of waiters that were held out of the
+/// fit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Deviation {
+    /// Which figure.
+    pub(crate) figure: Figure,
+    /// Predicted ÷ measured, the geometric mean over the points held out: 1 where the prediction is right.
+    pub(crate) ratio: f64,
+    /// By what factor the prediction is off at the worst of them, in whichever direction; at least 1.
+    pub(crate) factor_worst: f64,
+}
+
+/// How far predictions of several figures are from the measurements, at the numbers of waiters that were held out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accuracy {
+    /// How many predictions were compared with a measurement.
+    pub(crate) comparisons: u64,
+    /// By what factor they are off, in whichever direction: the geometric mean; at least 1.
+    pub(crate) factor: f64,
+    /// The same for the worst of them.
+    pub(crate) factor_worst: f64,
+}
+
+impl Figure {
+    pub(crate) const ALL: [Figure; 5] =
+        [Figure::Notifications, Figure::Requests, Figure::Bytes, Figure::HandoverMs, Figure::DrainMs];
+
+    /// What it is called in a sentence.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Figure::Notifications => "notifications",
+            Figure::Requests => "requests",
+            Figure::Bytes => "bytes",
+            Figure::HandoverMs => "hand-over",
+            Figure::DrainMs => "drain",
+        }
+    }
+
+    /// Whether it is a time, and so by the latency model; all others are counts.
+    pub(crate) fn is_time(self) -> bool {
+        matches!(self, Figure::HandoverMs | Figure::DrainMs)
+    }
+
+    /// The figure of a point, unless the point has none.
+    fn of(self, point: &Point) -> Option<f64> {
+        match self {
+            Figure::Notifications => Some(as_f64(point.notifications)),
+            Figure::Requests => Some(as_f64(point.requests)),
+            Figure::Bytes => Some(as_f64(point.bytes)),
+            Figure::HandoverMs => point.handover_ms,
+            Figure::DrainMs => Some(point.drain_ms),
+        }
+    }
+
+    /// The logarithm of predicted ÷ measured. None where there is nothing to compare: a figure that is missing, or a zero
+    /// on one side alone, of which no factor can tell how far it is.
+    pub(super) fn log_ratio(self, predicted: &Point, measured: &Point) -> Option<f64> {
+        let (predicted, measured) = (self.of(predicted)?, self.of(measured)?);
+        match (predicted > 0.0, measured > 0.0) {
+            (true, true) => Some((predicted / measured).ln()),
+            (false, false) => Some(0.0),
+            _ => None,
+        }
+    }
+}
+
+impl Deviation {
+    /// Of the logarithms of ratios; `None` of none.
+    pub(super) fn of(figure: Figure, log_ratios: &[f64]) -> Option<Deviation> {
+        Some(Deviation { figure, ratio: mean(log_ratios.iter().copied())?.exp(), factor_worst: worst(log_ratios) })
+    }
+}
+
+impl Accuracy {
+    /// Of the logarithms of ratios; `None` of none.
+    pub(super) fn of(log_ratios: &[f64]) -> Option<Accuracy> {
+        let factor = mean(log_ratios.iter().map(|log| log.abs()))?.exp();
+        Some(Accuracy { comparisons: log_ratios.len() as u64, factor, factor_worst: worst(log_ratios) })
+    }
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
+    let count = as_f64(values.len() as u64);
+    (count > 0.0).then(|| values.sum::<f64>() / count)
+}
+
+fn worst(log_ratios: &[f64]) -> f64 {
+    log_ratios.iter().fold(0.0, |worst: f64, log| worst.max(log.abs())).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn twice_as_much_and_half_as_much_cancel_out_in_the_ratio_and_not_in_the_factor() {
+        let logs = [2.0_f64.ln(), 0.5_f64.ln()];
+        let deviation = Deviation::of(Figure::DrainMs, &logs).unwrap();
+        assert_near(deviation.ratio, 1.0);
+        assert_near(deviation.factor_worst, 2.0);
+        let accuracy = Accuracy::of(&logs).unwrap();
+        assert_near(accuracy.factor, 2.0);
+        assert_eq!(accuracy.comparisons, 2);
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_deviation() {
+        assert_eq!(Deviation::of(Figure::Bytes, &[]), None);
+        assert_eq!(Accuracy::of(&[]), None);
+    }
+
+    #[test]
+    fn two_zeros_agree_and_one_zero_cannot_be_compared() {
+        let point = |notifications| Point { notifications, ..Point::default() };
+        let compare = |predicted, measured| Figure::Notifications.log_ratio(&point(predicted), &point(measured));
+        assert_eq!(compare(0, 0), Some(0.0));
+        assert_eq!(compare(0, 3), None);
+        assert_eq!(compare(3, 0), None);
+        assert_near(compare(6, 3).unwrap(), 2.0_f64.ln());
+    }
+}

@@ -1,0 +1,209 @@
+//! Fits the latency model to measured points: damped least squares (Levenberg and Marquardt's) in the logarithms, so that a
+//! time that is predicted twice as long as measured counts as much as one predicted half as long.
+//!
+//! Few points are measured, on a machine that may do something else meanwhile. So a time that is far off counts by how far,
+//! and not by the square of that, for one disturbed drain not to bend the model; and every parameter is drawn a little to
+//! where the search began, for one that the points leave open to stay a time that might be.
+
+use super::{LatencyModel, Point, Recipe, predict};
+
+const N: usize = LatencyModel::PARAMETERS;
+
+/// By how much a time may be off, as a logarithm, to count by its square.
+const NEAR: f64 = 0.2;
+/// How much a parameter counts that is a factor of e from where it began, beside one time that is off as much: one that is
+/// a factor of 500 away counts as a time does that is off by 20 %.
+const PULL: f64 = 0.001;
+/// How much the time of a drain counts beside the median of its hand-overs: every pause that somebody made meanwhile is in
+/// it, of which the model knows nothing.
+const DRAIN_SHARE: f64 = 0.25;
+/// The step of a parameter, as a logarithm, by which its influence is found.
+const PROBE: f64 = 0.02;
+/// No parameter moves by more than a factor of e at a time.
+const STEP_MAX: f64 = 1.0;
+/// The search is over once no parameter moves by more than a thousandth.
+const STEP_END: f64 = 0.001;
+const STEPS_MAX: usize = 100;
+/// How much the first step is damped, and from when on no step is worth trying.
+const DAMPING_START: f64 = 0.01;
+const DAMPING_MAX: f64 = 1e6;
+
+/// A point to fit the model to, and whose it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample<'a> {
+    pub(super) recipe: Recipe,
+    pub(super) measured: &'a Point,
+}
+
+/// The logarithms of the parameters.
+type Parameters = [f64; N];
+
+/// The logarithm of predicted ÷ measured of one time, and how much it counts.
+#[derive(Debug, Clone, Copy)]
+struct Residual {
+    log: f64,
+    share: f64,
+}
+
+/// What is to be solved for a step: a square matrix, and the right-hand side.
+type Equations = ([Parameters; N], Parameters);
+
+/// The model whose predictions of times are nearest to those measured.
+pub(super) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
+    let start = LatencyModel::START.to_array().map(f64::ln);
+    let pull = |at: &Parameters| -> Parameters { std::array::from_fn(|i| at[i] - start[i]) };
+    let cost = |at: &Parameters, residuals: &[Residual]| {
+        let pulled: f64 = pull(at).iter().map(|away| PULL * away * away).sum();
+        residuals.iter().map(|residual| residual.cost()).sum::<f64>() + pulled
+    };
+    let (mut best, mut apart) = (start, residuals(samples, seed, &start));
+    let (mut least, mut damping) = (cost(&best, &apart), DAMPING_START);
+    for _ in 0..STEPS_MAX {
+        let (matrix, right) = equations(samples, seed, &best, &apart, &pull(&best));
+        // A step that makes nothing better is tried again with more damping: shorter, and more directly downhill.
+        let step = loop {
+            let mut damped = matrix;
+            (0..N).for_each(|i| damped[i][i] *= 1.0 + damping);
+            let step = solve((damped, right)).map(|step| step.clamp(-STEP_MAX, STEP_MAX));
+            let candidate: Parameters = std::array::from_fn(|i| best[i] + step[i]);
+            let of_candidate = residuals(samples, seed, &candidate);
+            let cost = cost(&candidate, &of_candidate);
+            if cost < least {
+                (best, apart, least, damping) = (candidate, of_candidate, cost, damping / 4.0);
+                break step;
+            }
+            damping *= 4.0;
+            if damping > DAMPING_MAX {
+                break [0.0; N];
+            }
+        };
+        if step.iter().all(|step| step.abs() < STEP_END) {
+            break;
+        }
+    }
+    LatencyModel::from_array(best.map(f64::exp))
+}
+
+/// The normal equations of one step: what every parameter changes in every logarithm, weighed by how near that one is.
+fn equations(samples: &[Sample<'_>], seed: u32, at: &Parameters, apart: &[Residual], pull: &Parameters) -> Equations {
+    let influences: [Vec<f64>; N] = std::array::from_fn(|parameter| {
+        let mut beside = *at;
+        beside[parameter] += PROBE;
+        let changed = residuals(samples, seed, &beside);
+        changed.iter().zip(apart).map(|(changed, was)| (changed.log - was.log) / PROBE).collect()
+    });
+    let weighed = |of: &[f64], with: &dyn Fn(usize) -> f64| -> f64 {
+        of.iter().zip(apart).enumerate().map(|(i, (of, residual))| of * with(i) * residual.weight()).sum()
+    };
+    let mut matrix: [Parameters; N] =
+        std::array::from_fn(|i| std::array::from_fn(|j| weighed(&influences[i], &|at| influences[j][at])));
+    (0..N).for_each(|i| matrix[i][i] += PULL);
+    (matrix, std::array::from_fn(|i| -weighed(&influences[i], &|at| apart[at].log) - PULL * pull[i]))
+}
+
+/// Solves linear equations by elimination. What is pulled to somewhere is on every diagonal, so that there is a solution.
+fn solve((mut matrix, mut right): Equations) -> Parameters {
+    for column in 0..N {
+        let by_size = |a: &usize, b: &usize| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs());
+        let pivot = (column..N).max_by(by_size).unwrap_or(column);
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        for row in column + 1..N {
+            let factor = matrix[row][column] / matrix[column][column];
+            let above = matrix[column];
+            (column..N).for_each(|i| matrix[row][i] -= factor * above[i]);
+            right[row] -= factor * right[column];
+        }
+    }
+    let mut solution = [0.0; N];
+    for row in (0..N).rev() {
+        let known: f64 = (row + 1..N).map(|i| matrix[row][i] * solution[i]).sum();
+        solution[row] = (right[row] - known) / matrix[row][row];
+    }
+    solution
+}
+
+/// How far all times of the samples are predicted from what was measured.
+fn residuals(samples: &[Sample<'_>], seed: u32, parameters: &Parameters) -> Vec<Residual> {
+    let model = LatencyModel::from_array(parameters.map(f64::exp));
+    let times = samples.iter().flat_map(|Sample { recipe, measured }| {
+        let predicted = predict(*recipe, measured.waiters, measured.sessions, seed, &model);
+        let handover = predicted.handover_ms.zip(measured.handover_ms);
+        let handover = handover.map(|(predicted, measured)| Residual::of(predicted, measured, 1.0));
+        [handover, Some(Residual::of(predicted.drain_ms, measured.drain_ms, DRAIN_SHARE))].into_iter().flatten()
+    });
+    times.collect()
+}
+
+impl Residual {
+    /// None of the two is taken for shorter than a nanosecond.
+    fn of(predicted_ms: f64, measured_ms: f64, share: f64) -> Residual {
+        Residual { log: (predicted_ms.max(1e-6) / measured_ms.max(1e-6)).ln(), share }
+    }
+
+    /// What it counts: its square while it is small, and in proportion to it beyond [`NEAR`].
+    fn cost(self) -> f64 {
+        self.share * 2.0 * NEAR * NEAR * ((1.0 + (self.log / NEAR).powi(2)).sqrt() - 1.0)
+    }
+
+    /// By how much less than its square it changes what it counts.
+    fn weight(self) -> f64 {
+        self.share / (1.0 + (self.log / NEAR).powi(2)).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_of_synthetic_points_are_found_again() {
+        let model = LatencyModel {
+            read_ms: 0.8,
+            commit_ms: 2.5,
+            message_us: 31.0,
+            wake_us: 44.0,
+            child_us: 6.0,
+            handover_us: 4.0,
+        };
+        let points: Vec<(Recipe, Point)> = Recipe::ALL
+            .into_iter()
+            .flat_map(|recipe| [8, 40, 160].map(|waiters| (recipe, waiters)))
+            .map(|(recipe, waiters)| (recipe, predict(recipe, waiters, recipe.sessions_default(waiters), 1, &model)))
+            .collect();
+        let samples: Vec<_> = points.iter().map(|(recipe, measured)| Sample { recipe: *recipe, measured }).collect();
+        let found = fit(&samples, 1);
+        for (found, given) in found.to_array().into_iter().zip(model.to_array()) {
+            // Not quite, as they are drawn to where the search began.
+            assert!((found / given).ln().abs() < 0.25, "{found} for {given}");
+        }
+        for recipe in &Recipe::ALL {
+            let drain_ms = |model| predict(*recipe, 500, recipe.sessions_default(500), 1, model).drain_ms;
+            let log = (drain_ms(&found) / drain_ms(&model)).ln();
+            assert!(log.abs() < 0.1, "{recipe:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn one_disturbed_drain_does_not_bend_the_model() {
+        let mut points: Vec<Point> =
+            [8, 20, 50].map(|waiters| predict(Recipe::Handoff, waiters, waiters, 1, &LatencyModel::START)).into();
+        let undisturbed = fit_handoff(&points);
+        points[1].drain_ms *= 10.0;
+        let disturbed = fit_handoff(&points);
+        let handover = |model: &LatencyModel| predict(Recipe::Handoff, 1_000, 1_000, 1, model).drain_ms;
+        let ratio = handover(&disturbed) / handover(&undisturbed);
+        assert!((0.8..1.25).contains(&ratio), "{ratio}: {disturbed:?}");
+    }
+
+    fn fit_handoff(points: &[Point]) -> LatencyModel {
+        let samples: Vec<_> = points.iter().map(|measured| Sample { recipe: Recipe::Handoff, measured }).collect();
+        fit(&samples, 1)
+    }
+
+    #[test]
+    fn without_samples_the_model_is_the_one_that_the_search_begins_with() {
+        let (found, start) = (fit(&[], 1).to_array(), LatencyModel::START.to_array());
+        assert!(found.into_iter().zip(start).all(|(found, start)| (found - start).abs() < 1e-9));
+    }
+}

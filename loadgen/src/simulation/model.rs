@@ -1,0 +1,83 @@
+//! The latency model: few parameters, each with a physical meaning, that say how long an exchange takes.
+
+use serde::{Deserialize, Serialize};
+
+/// How long things take on the machine whose measured points the model was fitted to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LatencyModel {
+    /// Milliseconds of the round trip of a read that nothing is in the way of, with the wake-up of whoever asked.
+    pub(crate) read_ms: f64,
+    /// Milliseconds that a write takes longer than a read, until it is durable. All that arrive meanwhile are made
+    /// durable together by the next flush.
+    pub(crate) commit_ms: f64,
+    /// Microseconds for which the machine is busy with one request and its reply, or with a notification; whatever comes
+    /// meanwhile waits.
+    pub(crate) message_us: f64,
+    /// Microseconds for which it is busy with each further notification of the same release, to send it and to wake up who
+    /// gets it. That of the first is in the round trip.
+    pub(crate) wake_us: f64,
+    /// Microseconds for which it is busy with each child of a listing.
+    pub(crate) child_us: f64,
+    /// Microseconds for a hand-over between two tasks of one process, without a request.
+    pub(crate) handover_us: f64,
+}
+
+impl LatencyModel {
+    /// How many parameters there are.
+    pub(super) const PARAMETERS: usize = 6;
+
+    /// Where a fit begins: a server on the same machine, with a disk that is no slower than a network.
+    pub(super) const START: LatencyModel = LatencyModel {
+        read_ms: 0.3,
+        commit_ms: 0.5,
+        message_us: 20.0,
+        wake_us: 20.0,
+        child_us: 1.0,
+        handover_us: 10.0,
+    };
+
+    pub(super) fn to_array(self) -> [f64; Self::PARAMETERS] {
+        [self.read_ms, self.commit_ms, self.message_us, self.wake_us, self.child_us, self.handover_us]
+    }
+
+    pub(super) fn from_array(values: [f64; Self::PARAMETERS]) -> LatencyModel {
+        let [read_ms, commit_ms, message_us, wake_us, child_us, handover_us] = values;
+        LatencyModel { read_ms, commit_ms, message_us, wake_us, child_us, handover_us }
+    }
+}
+
+/// The model in the simulation's unit of time, in which the order of events is exact.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// One way of a round trip.
+    pub(super) way_ns: u64,
+    pub(super) commit_ns: u64,
+    pub(super) message_ns: u64,
+    pub(super) wake_ns: u64,
+    child_ps: u64,
+    pub(super) handover_ns: u64,
+}
+
+impl Times {
+    pub(super) fn of(model: &LatencyModel) -> Times {
+        Times {
+            way_ns: whole(model.read_ms * 1e6 / 2.0),
+            commit_ns: whole(model.commit_ms * 1e6),
+            message_ns: whole(model.message_us * 1e3),
+            wake_ns: whole(model.wake_us * 1e3),
+            child_ps: whole(model.child_us * 1e6),
+            handover_ns: whole(model.handover_us * 1e3),
+        }
+    }
+
+    pub(super) fn children_ns(self, children: u64) -> u64 {
+        children * self.child_ps / 1000
+    }
+}
+
+/// A time in whole units; the parameters are checked to be finite and not negative, and are far below 2⁵³.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and never negative")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}

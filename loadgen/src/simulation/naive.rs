@@ -1,0 +1,80 @@
+//! The naive lock, by rounds: all who wait watch one node. A release notifies them, all ask, one of them holds, and the
+//! others watch again before that one releases. The counts are exact; to simulate a round takes the same time however many
+//! wait.
+
+use loadgen::stats::median;
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+
+use super::costs::{Costs, Tally};
+use super::model::Times;
+use super::{LatencyModel, Point, Recipe, ns_to_ms};
+
+/// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order they hold.
+pub(super) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
+    let sessions = sessions.min(waiters).max(1);
+    let (costs, times, mut tally) = (Costs::of(Recipe::Naive), Times::of(model), Tally::default());
+    // The first holds at once, the others find the node there and watch it.
+    tally.add(1, costs.create);
+    tally.add(u64::from(waiters - 1), costs.create_refused);
+    tally.add(u64::from(waiters - 1), costs.watch);
+
+    let mut order: Vec<u32> = (1..waiters).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(u64::from(seed)));
+    let mut waiting_of = vec![0_u32; sessions as usize];
+    order.iter().for_each(|waiter| waiting_of[(waiter % sessions) as usize] += 1);
+    let mut connections = waiting_of.iter().filter(|waiting| **waiting > 0).count() as u64;
+
+    let (mut handovers_ms, mut drain_ns) = (Vec::with_capacity(order.len()), 0);
+    for (waiting, winner) in (1..=u64::from(waiters - 1)).rev().zip(order) {
+        tally.add(1, costs.delete);
+        tally.notify(connections, waiting, costs.notification);
+        tally.add(1, costs.create);
+        tally.add(waiting - 1, costs.create_refused);
+        tally.add(waiting - 1, costs.watch);
+        let round = Round::of(waiting, times);
+        handovers_ms.push(ns_to_ms(round.granted_ns));
+        drain_ns += round.all_back_ns;
+        let of_session = &mut waiting_of[(winner % sessions) as usize];
+        *of_session -= 1;
+        connections -= u64::from(*of_session == 0);
+    }
+    tally.add(1, costs.delete);
+    drain_ns += 2 * times.way_ns + times.commit_ns + times.message_ns;
+    Point {
+        waiters,
+        sessions,
+        notifications: tally.notifications,
+        requests: tally.requests,
+        bytes: tally.bytes,
+        handover_ms: median(&handovers_ms),
+        drain_ms: ns_to_ms(drain_ns),
+    }
+}
+
+/// How long a round takes, from the call of the release on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Round {
+    /// Until one of those woken holds.
+    granted_ns: u64,
+    /// Until all others watch again.
+    all_back_ns: u64,
+}
+
+impl Round {
+    /// That of a release for which so many wait.
+    fn of(waiting: u64, times: Times) -> Round {
+        let Times { way_ns, commit_ns, message_ns, wake_ns, .. } = times;
+        // The deletion is applied, then all are notified one after the other; the first of them asks meanwhile.
+        let deleted_ns = way_ns + commit_ns + message_ns;
+        let notified_ns = message_ns + ((waiting - 1) * wake_ns).max(2 * way_ns);
+        let granted_ns = deleted_ns + notified_ns + commit_ns + message_ns + way_ns;
+        if waiting == 1 {
+            return Round { granted_ns, all_back_ns: granted_ns };
+        }
+        // Each of the others is refused, and reads the node of the new holder.
+        let in_vain_ns = 2 * (waiting - 1) * message_ns;
+        Round { granted_ns, all_back_ns: granted_ns + in_vain_ns + 2 * way_ns }
+    }
+}

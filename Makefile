@@ -65,7 +65,7 @@ bench-compare: ## compare the benchmarks of the work tree with those of a revisi
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)
 
-bench-service: deps-bench ## measure the service beside pgbench and beside a bare handler
+bench-service: deps-bench ## measure the service beside pgbench and a bare handler, and loadgen beside wrk
 	cargo build --release --locked
 	./target/release/bench-service $(ARGS)
 

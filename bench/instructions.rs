@@ -170,7 +170,8 @@ library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 /// The orders of a sale and the numbers that the buyers were told, both in no order.
 fn sale(orders: usize) -> (Vec<OrderRow>, Vec<i64>) {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
-    let order = |order_id| OrderRow { order_id, quantity: 1, strategy: "zk-mutex".to_owned(), remaining: Some(order_id) };
+    let order =
+        |order_id| OrderRow { order_id, quantity: 1, strategy: "zk-mutex".to_owned(), remaining: Some(order_id) };
     (order_ids().map(order).collect(), order_ids().collect())
 }
 

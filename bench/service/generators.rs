@@ -188,7 +188,8 @@ mod tests {
                     Latency    31.37us\n  52421 requests in 1.10s, 9.95MB read\nRequests/sec:  47668.03\nTransfer/sec:      9.05MB\n";
         let counted = Counted { per_s: 47_668.03, total: 52_421, quantiles_ms: None };
         assert_eq!(counted_by_wrk(said), Some(counted));
-        let detailed = said.replace("  52421", "  Latency Distribution\n     50%  812.00us\n     99%    1.25s \n  52421");
+        let detailed =
+            said.replace("  52421", "  Latency Distribution\n     50%  812.00us\n     99%    1.25s \n  52421");
         let quantiles_ms = Some([0.812, 1250.0]);
         assert_eq!(counted_by_wrk(&detailed), Some(Counted { quantiles_ms, ..counted }));
         assert_eq!(counted_by_wrk("unable to connect to 127.0.0.1:1 Connection refused\n"), None);

@@ -127,8 +127,18 @@ impl Results {
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
         table(&mut text, &header, 0, self.looks.iter().map(Row::cells));
         text.push_str("\n## The load generator\n\n");
-        let header =
-            ["connections", "wrk, a second", "loadgen", "ratio", "wrk, p50 ms", "loadgen", "ratio", "p99 ms", "loadgen", "ratio"];
+        let header = [
+            "connections",
+            "wrk, a second",
+            "loadgen",
+            "ratio",
+            "wrk, p50 ms",
+            "loadgen",
+            "ratio",
+            "p99 ms",
+            "loadgen",
+            "ratio",
+        ];
         table(&mut text, &header, 0, self.generators.iter().map(Row::generator_cells));
         text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
         let best = [

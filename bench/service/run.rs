@@ -125,13 +125,7 @@ fn target<'a>(stage: &'a Stage, url: &'a str) -> Target<'a> {
 }
 
 /// Lets our load generator and wrk buy at the same place, so many users each.
-async fn generators_at(
-    stage: &Stage,
-    url: &str,
-    users: u16,
-    seconds: u16,
-    is_ours_first: bool,
-) -> Result<Pair, Error> {
+async fn generators_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
     let ours = async || {
         let flags = [format!("--users={users}"), format!("--duration={seconds}s"), "--stock=100000000".to_owned()];
         let report = loadgen(target(stage, url), &flags).await?;

@@ -18,21 +18,24 @@ use crate::error::Error;
 use crate::settings::{CompareSettings, ServiceSettings, UpSettings};
 use crate::simulate::SimulateArgs;
 
+// Lines that fit a terminal of 80 columns, as clap knows no indentation when it breaks them.
 const EXIT_CODES: &str = "\
 Exit codes:
     0  every strategy kept its promise, and every threshold held
-    1  a threshold was crossed or a regression found; or a strategy that must oversell did not: the load was too
-       weak to prove anything
+    1  a threshold was crossed, a regression was found, or a strategy that must
+       oversell did not: the load was too weak to prove anything
     2  a strategy broke its promise
-    3  set-up or infrastructure failed, or so many buyers were refused or failed that units were left; trials that
-       were run before that are still reported
+    3  set-up or infrastructure failed, or so many buyers were refused or failed
+       that units were left
     4  the load generator was the bottleneck
    64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM); the trials that were run are still reported";
+  130  interrupted (Ctrl-C, SIGTERM)
+
+However it ends, the trials that were run are reported.";
 
 /// Compares ways of guarding the stock of a flash sale, on real servers.
 #[derive(Debug, Parser)]
-#[command(name = "loadgen", version, max_term_width = 110, after_help = EXIT_CODES)]
+#[command(name = "loadgen", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -52,14 +55,14 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Audit all sales that a database has the orders of, by themselves
     Audit(AuditArgs),
+    /// Predict the herd, the traffic and the time of many waiters
+    Simulate(SimulateArgs),
     /// Start the servers and the service, and keep them until Ctrl-C
     Up(UpArgs),
     /// Print the strategies that the service knows
     Strategies(StrategiesArgs),
     /// Print the script that completes this command line in a shell
     Completions(CompletionsArgs),
-    /// Predict the herd, the traffic and the time of many waiters
-    Simulate(SimulateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +91,9 @@ pub(crate) struct ReportArgs {
     /// Folder of the pages [default: that of the file]
     #[arg(long, value_name = "DIR", requires = "file")]
     pub(crate) out: Option<PathBuf>,
+    /// Add what `loadgen simulate --json FILE` wrote, here and to the report.json
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) simulation: Option<PathBuf>,
     /// Print the JSON Schema of report.json instead
     #[arg(long, conflicts_with_all = ["file", "out"])]
     pub(crate) schema: bool,

@@ -63,7 +63,7 @@ pub(crate) async fn compare(
     if settings.jmeter_summary {
         output.print(&jtl.summary());
     }
-    let written = jtl.finish().and_then(|()| files.write(&report)).or_else(|error| Err(save(&report, error)));
+    let written = jtl.finish().and_then(|()| files.write(&report)).map_err(|error| save(&report, error));
     let stopped = stack.stop().await;
     written?;
     stopped?;
@@ -209,9 +209,7 @@ fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Vec<Subject>
 
 async fn environment(settings: &CompareSettings, stack: &Stack) -> Result<Environment, Error> {
     let machine = System::new_with_specifics(
-        RefreshKind::nothing()
-            .with_cpu(CpuRefreshKind::nothing())
-            .with_memory(MemoryRefreshKind::nothing().with_ram()),
+        RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),
     );
     let machine = machine.as_ref().ok();
     let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));

@@ -342,9 +342,10 @@ mod tests {
         let mut waiter = server.url().parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
         assert_eq!(database.waiting().await.unwrap(), 0);
         sqlx::query("select pg_advisory_lock(1)").execute(&mut holder).await.unwrap();
-        let waiting = tokio::spawn(async move {
-            sqlx::query("select pg_advisory_lock(1)").execute(&mut waiter).await.map(|_| ())
-        });
+        let waiting =
+            tokio::spawn(
+                async move { sqlx::query("select pg_advisory_lock(1)").execute(&mut waiter).await.map(|_| ()) },
+            );
         while database.waiting().await.unwrap() == 0 {}
         sqlx::query("select pg_advisory_unlock(1)").execute(&mut holder).await.unwrap();
         waiting.await.unwrap().unwrap();

@@ -11,13 +11,16 @@ use std::collections::BinaryHeap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// A fencing token and its second part: hand-overs within a process since the grant.
+pub type Token = (i64, i64);
+
 /// One visit of a critical section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
     /// The SKU whose section it was.
     pub goods_no: i64,
-    /// The fencing token of the hold and its second part, where there was one.
-    pub token: Option<(i64, i64)>,
+    /// The fencing token of the hold, where there was one.
+    pub token: Option<Token>,
     /// When the visitor began to ask for the lock; unknown of a service that does not say.
     pub asked_ns: Option<u64>,
     /// When acquire had been answered.
@@ -87,7 +90,7 @@ impl HistoryAudit {
     /// Goes through the sections of one SKU in the order in which they were entered.
     fn sweep(&mut self, sections: &[Section], permits: Option<u32>) {
         // Those inside, the next to leave first.
-        let mut inside: BinaryHeap<Reverse<(u64, Option<(i64, i64)>)>> = BinaryHeap::new();
+        let mut inside: BinaryHeap<Reverse<(u64, Option<Token>)>> = BinaryHeap::new();
         let mut token_left = None;
         for section in sections {
             // Who leaves at the instant at which another enters has left before.

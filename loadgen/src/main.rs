@@ -116,10 +116,16 @@ fn render_again(args: &ReportArgs, output: &mut Output) -> Result<(), Error> {
         output.print(&json::schema());
         return Ok(());
     };
-    let report = json::read(file)?;
+    let mut report = json::read(file)?;
     let folder = args.out.as_deref().or(file.parent()).unwrap_or(Path::new("."));
     let files = Files::open(folder)?;
-    files.write_rendered(&report)?;
+    match &args.simulation {
+        Some(simulation) => {
+            report.simulation = Some(simulate::read(simulation)?);
+            files.write(&report)?;
+        }
+        None => files.write_rendered(&report)?,
+    }
     output.print(&format!("report: {}\n", files.path(files::HTML).display()));
     Ok(())
 }

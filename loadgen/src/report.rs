@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::result::StrategyResult;
 use crate::plan::Plan;
+use crate::simulation::Simulation;
 use crate::strategies::{Promise, Strategy};
 use crate::threshold::{Threshold, ThresholdResult};
 use crate::trial::Trial;
@@ -55,6 +56,8 @@ pub(crate) struct Report {
     pub(crate) results: Vec<StrategyResult>,
     /// Every trial that was run to its end, in order.
     pub(crate) trials: Vec<Trial>,
+    /// What `loadgen simulate` predicts for more waiters, if it was added.
+    pub(crate) simulation: Option<Simulation>,
 }
 
 /// Where a comparison ran.
@@ -125,9 +128,8 @@ impl Report {
         let mut results: Vec<StrategyResult> = Vec::new();
         for strategy in &strategies {
             for users in &plan.users {
-                let is_planned = |subject: &crate::plan::Subject| {
-                    subject.strategy == strategy.name && subject.users == *users
-                };
+                let is_planned =
+                    |subject: &crate::plan::Subject| subject.strategy == strategy.name && subject.users == *users;
                 if plan.blocks.iter().any(|block| block.trials.iter().any(is_planned)) {
                     results.push(StrategyResult::of(strategy, *users, &plan, &trials));
                 }
@@ -158,6 +160,7 @@ impl Report {
             thresholds,
             results,
             trials,
+            simulation: None,
         }
     }
 }

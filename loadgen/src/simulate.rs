@@ -82,7 +82,7 @@ pub(crate) async fn simulate(args: SimulateArgs, interrupt: &Interrupt, output: 
     let seed = seed.unwrap_or_else(rand::random);
     let progress = Progress::new(quiet);
     let measured = match from {
-        Some(file) => read(&file)?,
+        Some(file) => read_measured(&file)?,
         None => {
             let numbers = sorted(measure);
             refuse_single(
@@ -139,17 +139,31 @@ async fn busy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
     ended.map_err(|error| Error::Generator(format!("the simulation ended early: {error}")))
 }
 
-/// What an earlier call has measured.
-fn read(file: &Path) -> Result<Vec<Measured>, Error> {
-    let remedy = "name a file that `loadgen simulate --json FILE` wrote";
+const REMEDY: &str = "name a file that `loadgen simulate --json FILE` wrote";
+
+/// What an earlier call has written.
+///
+/// # Errors
+///
+/// [`Error::System`] when there is no such file, [`Error::Usage`] when it is something else.
+pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     let shown = file.display();
-    let text = fs::read_to_string(file).map_err(Error::system(format!("read {shown}; {remedy}")))?;
-    let refused = |why: String| Error::Usage(format!("{shown} has no measured points to go by: {why}; {remedy}"));
-    let simulation: Simulation = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
-    if simulation.schema != SCHEMA {
-        return Err(refused(format!("it says that it is {}, not {SCHEMA}", simulation.schema)));
+    let text = fs::read_to_string(file).map_err(Error::system(format!("read {shown}; {REMEDY}")))?;
+    let simulation: Simulation = serde_json::from_str(&text).map_err(|error| refused(file, &error.to_string()))?;
+    if simulation.schema == SCHEMA {
+        Ok(simulation)
+    } else {
+        Err(refused(file, &format!("it says that it is {}, not {SCHEMA}", simulation.schema)))
     }
-    let measured: Vec<Measured> = simulation
+}
+
+fn refused(file: &Path, why: &str) -> Error {
+    Error::Usage(format!("{} has no measured points to go by: {why}; {REMEDY}", file.display()))
+}
+
+/// What an earlier call has measured.
+fn read_measured(file: &Path) -> Result<Vec<Measured>, Error> {
+    let measured: Vec<Measured> = read(file)?
         .recipes
         .into_iter()
         .filter(|of| !of.measured.is_empty())
@@ -157,10 +171,11 @@ fn read(file: &Path) -> Result<Vec<Measured>, Error> {
         .collect();
     let is_sound = |point: &Point| (2..=MEASURED_MAX).contains(&point.waiters) && point.is_sound();
     if !measured.iter().flat_map(|of| &of.points).all(is_sound) {
-        return Err(refused("a point is none that could have been measured".to_owned()));
+        return Err(refused(file, "a point is none that could have been measured"));
     }
     let numbers = simulation::numbers(&measured);
-    refuse_single(&numbers, &format!("{shown} has fewer than two measured numbers of waiters; {remedy}"))?;
+    let shown = file.display();
+    refuse_single(&numbers, &format!("{shown} has fewer than two measured numbers of waiters; {REMEDY}"))?;
     Ok(measured)
 }
 

@@ -31,6 +31,7 @@ mod place;
 mod server;
 
 use loadgen::stats::as_f64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::deviation::{Accuracy, Deviation, Figure};
@@ -54,7 +55,7 @@ const FACTOR_NAMED: f64 = 1.25;
 const JAVA_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A recipe that is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Recipe {
     /// One fixed node that everybody watches: the herd.
@@ -68,7 +69,7 @@ pub(crate) enum Recipe {
 }
 
 /// One drain, predicted or measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Point {
     /// How many queued at once, the first holder included. Each held the lock once, so there were as many releases.
@@ -89,7 +90,7 @@ pub(crate) struct Point {
 }
 
 /// What is known of one recipe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecipeSimulation {
     /// The recipe.
@@ -103,7 +104,7 @@ pub(crate) struct RecipeSimulation {
 }
 
 /// Predictions for very many waiters, the measurements behind them, and how far the two are apart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Simulation {
     /// The name and version of this format.

@@ -319,7 +319,12 @@ impl Instance {
 async fn own_postgres(connections_max: u32) -> Result<OwnServer, Error> {
     if is_set("DATABASE_URL") {
         let database = TestDatabase::create().await?;
-        return Ok(OwnServer { address: database.url().to_owned(), is_throwaway: false, pid: None, _guard: Box::new(database) });
+        return Ok(OwnServer {
+            address: database.url().to_owned(),
+            is_throwaway: false,
+            pid: None,
+            _guard: Box::new(database),
+        });
     }
     let server = Postgres::start(PostgresConfig { connections_max, ..PostgresConfig::default() }).await?;
     let create = async {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The program of the service, which the tests of the whole workspace build beside this package's.
+/// The program of the service, which the tests of the whole workspace build beside this package's, as they do loadgen.
 fn demo_service() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bench-service")).with_file_name("demo-service")
 }
@@ -25,7 +25,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     // Like /tmp: the server under an account of its own makes and removes its folder in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4"]);
+    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4", "--users", "3"]);
     let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = String::from_utf8(output.stdout).unwrap();
@@ -34,11 +34,13 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         let cells = row.split('|').skip(2).map(|cell| cell.replace(' ', ""));
         cells.take(3).map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()
     };
-    for beginning in ["| 1 |", "| 2 |", "| 4 |"] {
+    for beginning in ["| 1 |", "| 2 |", "| 4 |", "| 3 |"] {
         let [floor, service, ratio] = figures(beginning)[..] else { panic!("{report}") };
         assert!(floor > 1.0 && service > 1.0, "{report}");
         assert!((ratio - service / floor).abs() < 0.02 * ratio.max(1.0), "{report}");
     }
+    assert!(report.contains("| loadgen ÷ wrk, p99, at 3 connections | 0.9..1.1 | "), "{report}");
+    assert!(report.contains("| starts of 1500 users, ms from the first to the last | ≤ 100 | "), "{report}");
     assert!(report.contains("In each of 4 measurements of purchases what was counted was ordered"), "{report}");
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left");
 }

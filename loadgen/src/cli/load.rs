@@ -26,10 +26,21 @@ const GOODS: RangeInclusive<i64> = 1..=1000;
 /// What is run, and where the report goes.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Service")]
     target: TargetArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Service")]
     service: ServiceArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    shape: ShapeArgs,
+    #[command(flatten, next_help_heading = "Trials")]
+    trials: TrialArgs,
+    #[command(flatten, next_help_heading = "Report")]
+    report: ReportArgs,
+}
+
+/// What the buyers do.
+#[derive(Debug, Args)]
+struct ShapeArgs {
     /// Settings for a purpose; a plan file and flags win over it [default: quick]
     #[arg(long, value_enum)]
     preset: Option<Preset>,
@@ -61,6 +72,15 @@ pub(crate) struct LoadArgs {
     /// How the arrivals of --rate are spaced [default: poisson]
     #[arg(long, value_enum, requires = "rate")]
     arrivals: Option<Arrivals>,
+    /// How long a buyer waits for the lock before the service refuses; a target has its own limit, beside which this
+    /// one only bounds how long the client waits for an answer [default: 60s, jmeter and scale 5m]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
+    lock_wait: Option<Duration>,
+}
+
+/// How often, and in which order.
+#[derive(Debug, Args)]
+struct TrialArgs {
     /// Trials of each strategy, after one that warms up; 6 for an interval, 10 for a claim; a p99 needs 1000 sold in all
     /// [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(TRIALS))]
@@ -71,10 +91,11 @@ pub(crate) struct LoadArgs {
     /// Seed of the order of the trials and of the arrivals [default: a random one, which the report names]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// How long a buyer waits for the lock before the service refuses; a target has its own limit, beside which this
-    /// one only bounds how long the client waits for an answer [default: 60s, jmeter and scale 5m]
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
-    lock_wait: Option<Duration>,
+}
+
+/// What is made of it.
+#[derive(Debug, Args)]
+struct ReportArgs {
     #[arg(long = "threshold", value_name = "RULE", value_parser = Threshold::parse, help = threshold_help())]
     thresholds: Vec<Threshold>,
     /// Folder of the report; one of an earlier comparison is removed from it at the start
@@ -123,13 +144,8 @@ impl Preset {
     fn choice(self) -> Choice {
         // So many trials that a strategy that sold too much in none of them does so in fewer than 26 % of all, with 95 %
         // confidence, and that the sold carry a p99.
-        let quick = Choice {
-            strategies: None,
-            users: &[300],
-            users_max: None,
-            trials: 10,
-            lock_wait: Duration::from_mins(1),
-        };
+        let quick =
+            Choice { strategies: None, users: &[300], users_max: None, trials: 10, lock_wait: Duration::from_mins(1) };
         // The herd of 1500 naive waiters drains in time of order N², and no buyer is to be refused for it.
         let lock_wait = Duration::from_mins(5);
         match self {
@@ -158,26 +174,27 @@ impl LoadArgs {
     ///
     /// [`Error::Usage`] when something is missing or contradicts something else.
     pub(super) fn resolve(self, strategies: Option<Vec<String>>) -> Result<CompareSettings, Error> {
-        let file = self.plan.as_deref().map(PlanFile::read).transpose()?.unwrap_or_default();
-        let choice = self.preset.or(file.preset).unwrap_or(Preset::Quick).choice();
+        let LoadArgs { target, service: service_flags, shape, trials, report } = self;
+        let file = shape.plan.as_deref().map(PlanFile::read).transpose()?.unwrap_or_default();
+        let choice = shape.preset.or(file.preset).unwrap_or(Preset::Quick).choice();
         let model = model(
-            self.ramp_up.or(file.ramp_up.filter(|_| self.rate.is_none())),
-            self.duration.or(file.duration),
-            self.rate.or(file.rate.filter(|_| self.ramp_up.is_none())),
-            self.arrivals.or(file.arrivals),
+            shape.ramp_up.or(file.ramp_up.filter(|_| shape.rate.is_none())),
+            shape.duration.or(file.duration),
+            shape.rate.or(file.rate.filter(|_| shape.ramp_up.is_none())),
+            shape.arrivals.or(file.arrivals),
         )?;
-        let users = checked(self.users.or(file.users).unwrap_or_else(|| choice.users.to_vec()))?;
-        let lock_wait = self.lock_wait.or(file.lock_wait).unwrap_or(choice.lock_wait);
+        let users = checked(shape.users.or(file.users).unwrap_or_else(|| choice.users.to_vec()))?;
+        let lock_wait = shape.lock_wait.or(file.lock_wait).unwrap_or(choice.lock_wait);
         let most_users = users.iter().max().copied().unwrap_or(1);
         let ServiceTable { instances, zk_sessions, hold, args } = file.service;
-        let source = match self.target.resolve(|name| env::var(name).ok())? {
+        let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),
             None => {
                 let service = ServiceArgs {
-                    instances: self.service.instances.or(within("service.instances", instances, 1..=64)?),
-                    zk_sessions: self.service.zk_sessions.or(within("service.zk-sessions", zk_sessions, USERS)?),
-                    hold: self.service.hold.or(hold),
-                    demo_service: self.service.demo_service,
+                    instances: service_flags.instances.or(within("service.instances", instances, 1..=64)?),
+                    zk_sessions: service_flags.zk_sessions.or(within("service.zk-sessions", zk_sessions, USERS)?),
+                    hold: service_flags.hold.or(hold),
+                    demo_service: service_flags.demo_service,
                 };
                 let mut service = service.resolve(most_users, lock_wait, None)?;
                 service.args = args;
@@ -190,7 +207,7 @@ impl LoadArgs {
             Some((name, users)) if limits.len() == 0 => vec![(name.to_owned(), users)],
             _ => limits.collect(),
         };
-        let mut thresholds = self.thresholds;
+        let mut thresholds = report.thresholds;
         for rule in &file.thresholds {
             let wrong = |what| Error::Usage(format!("a threshold of the plan is wrong: {what}"));
             thresholds.push(Threshold::parse(rule).map_err(wrong)?);
@@ -201,17 +218,17 @@ impl LoadArgs {
             users,
             users_max: users_max.into_iter().map(|(name, users)| (WildMatch::new(&name), users)).collect(),
             model,
-            stock: self.stock.or(within("stock", file.stock, STOCK)?).unwrap_or(100),
-            goods_no: self.goods_no.or(within("goods-no", file.goods_no, 1..=i64::MAX - 1000)?).unwrap_or(1),
-            goods: self.goods.or(within("goods", file.goods, GOODS)?).unwrap_or(1),
-            trials: self.trials.or(within("trials", file.trials, TRIALS)?).unwrap_or(choice.trials),
-            warm_up: !self.no_warm_up && file.warm_up.unwrap_or(true),
-            seed: self.seed.or(file.seed),
+            stock: shape.stock.or(within("stock", file.stock, STOCK)?).unwrap_or(100),
+            goods_no: shape.goods_no.or(within("goods-no", file.goods_no, 1..=i64::MAX - 1000)?).unwrap_or(1),
+            goods: shape.goods.or(within("goods", file.goods, GOODS)?).unwrap_or(1),
+            trials: trials.trials.or(within("trials", file.trials, TRIALS)?).unwrap_or(choice.trials),
+            warm_up: !trials.no_warm_up && file.warm_up.unwrap_or(true),
+            seed: trials.seed.or(file.seed),
             lock_wait,
             thresholds,
-            report: self.report,
-            jmeter_summary: self.jmeter_summary,
-            quiet: self.quiet,
+            report: report.report,
+            jmeter_summary: report.jmeter_summary,
+            quiet: report.quiet,
         })
     }
 }

@@ -53,12 +53,7 @@ pub(crate) struct TargetArgs {
 
 impl ServiceArgs {
     /// Settings for so many users at once.
-    pub(super) fn resolve(
-        self,
-        users: u32,
-        lock_wait: Duration,
-        port: Option<u16>,
-    ) -> Result<ServiceSettings, Error> {
+    pub(super) fn resolve(self, users: u32, lock_wait: Duration, port: Option<u16>) -> Result<ServiceSettings, Error> {
         let instances = self.instances.unwrap_or(3);
         if let Some(port) = port
             && port.checked_add(instances - 1).is_none()

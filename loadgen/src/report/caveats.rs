@@ -7,12 +7,7 @@ use crate::report::{Environment, StrategyResult};
 use crate::trial::{ByOutcome, Trial, problems};
 
 /// Everything that the conditions and the trials give cause to.
-pub(crate) fn of(
-    environment: &Environment,
-    plan: &Plan,
-    results: &[StrategyResult],
-    trials: &[Trial],
-) -> Vec<String> {
+pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
         caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
@@ -66,11 +61,11 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let missing = trials.iter().filter_map(|trial| trial.history.as_ref()).filter(|history| history.missing > 0).count();
+    let missing =
+        trials.iter().filter_map(|trial| trial.history.as_ref()).filter(|history| history.missing > 0).count();
     if missing > 0 {
-        caveats.push(format!(
-            "in {missing} trials the instances kept too little of their history; raise their --history"
-        ));
+        caveats
+            .push(format!("in {missing} trials the instances kept too little of their history; raise their --history"));
     }
     caveats
 }

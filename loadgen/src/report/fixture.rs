@@ -132,9 +132,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         }),
         problems: Vec::new(),
         sold_over_time: Curve::of(sold_at),
-        entered_over_time: Curve::of(
-            sections.iter().map(|section| Duration::from_nanos(section.entered_ns)).collect(),
-        ),
+        entered_over_time: Curve::of(sections.iter().map(|section| Duration::from_nanos(section.entered_ns)).collect()),
     }
 }
 

@@ -38,7 +38,9 @@ fn parse(text: &str) -> Result<Report, String> {
     let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
     match schema.as_deref() {
         Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
-        Some(other) => Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again")),
+        Some(other) => {
+            Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again"))
+        }
         None => Err("it names no schema".to_owned()),
     }
 }

@@ -134,7 +134,8 @@ impl Jtl {
         let mut text = String::new();
         for total in self.totals.iter().filter(|total| total.requests > 0) {
             let busy_s = as_ms(total.busy) / 1e3;
-            let rate = if busy_s > 0.0 { format!("{:>6.1}", as_f64(total.requests) / busy_s) } else { "******".to_owned() };
+            let rate =
+                if busy_s > 0.0 { format!("{:>6.1}", as_f64(total.requests) / busy_s) } else { "******".to_owned() };
             let seconds = total.busy.as_secs();
             let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
             let share = 100.0 * as_f64(total.failures) / as_f64(total.requests);

@@ -146,10 +146,16 @@ mod tests {
             Report::of(fixture::findings(None, vec![trial])).verdict.sentence
         };
         for (sentence, expected) in [
-            (sentence(|audit| audit.oversold = 3), "pg-conditional oversold by up to 3 units (3 %) in 1 of 1, which it must not."),
+            (
+                sentence(|audit| audit.oversold = 3),
+                "pg-conditional oversold by up to 3 units (3 %) in 1 of 1, which it must not.",
+            ),
             (sentence(|audit| audit.undersold = 2), "pg-conditional left up to 2 units that buyers wanted in 1 of 1"),
             (sentence(|audit| audit.lost_updates = -4), "pg-conditional lost up to 4 updates in 1 of 1"),
-            (sentence(|audit| audit.orders_unexplained = 1), "pg-conditional told buyers what the database denies in 1"),
+            (
+                sentence(|audit| audit.orders_unexplained = 1),
+                "pg-conditional told buyers what the database denies in 1",
+            ),
         ] {
             assert!(sentence.contains(expected), "{sentence}");
             assert!(sentence.starts_with("With 300 users no strategy sold exactly"), "{sentence}");

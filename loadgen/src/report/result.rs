@@ -281,8 +281,7 @@ impl StrategyResult {
 }
 
 fn cpu_ms_per_request(trial: &Trial) -> Option<f64> {
-    let others: Vec<f64> =
-        trial.cpu.iter().filter(|cpu| cpu.process != GENERATOR).map(|cpu| cpu.cpu_s * 1e3).collect();
+    let others: Vec<f64> = trial.cpu.iter().filter(|cpu| cpu.process != GENERATOR).map(|cpu| cpu.cpu_s * 1e3).collect();
     (!others.is_empty() && trial.generator.requests > 0)
         .then(|| others.iter().sum::<f64>() / as_f64(trial.generator.requests))
 }

@@ -89,8 +89,18 @@ pub(crate) fn diff(diff: &Diff) -> String {
 /// What a database says of its sales.
 pub(crate) fn audit(findings: &Findings) -> String {
     let header = [
-        "SKU", "sale", "started", "strategies", "stock", "left", "orders", "sold", "oversold", "lost\nupdates",
-        "sold\ntwice", "tokens out\nof order",
+        "SKU",
+        "sale",
+        "started",
+        "strategies",
+        "stock",
+        "left",
+        "orders",
+        "sold",
+        "oversold",
+        "lost\nupdates",
+        "sold\ntwice",
+        "tokens out\nof order",
     ];
     let known = |figure: Option<i64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
     let row = |sale: &SaleAudit| {
@@ -127,9 +137,13 @@ pub(crate) fn audit(findings: &Findings) -> String {
         .iter()
         .filter(|sale| sale.is_wrong())
         .map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no))
-        .chain(findings.histories.iter().filter(|history| history.audit.is_violated()).map(|history| {
-            format!("the history of {}", history.strategy)
-        }))
+        .chain(
+            findings
+                .histories
+                .iter()
+                .filter(|history| history.audit.is_violated())
+                .map(|history| format!("the history of {}", history.strategy)),
+        )
         .collect();
     let verdict = match (wrong.is_empty(), findings.sales.len()) {
         (true, 0) => "there is no sale to audit".to_owned(),

@@ -157,13 +157,7 @@ fn goose_failed(error: &GooseError) -> Error {
 }
 
 /// All that one user buys.
-async fn shop(
-    client: &Client,
-    purchase: &Purchase,
-    user: usize,
-    gate: &Gate,
-    reports: &mpsc::UnboundedSender<Report>,
-) {
+async fn shop(client: &Client, purchase: &Purchase, user: usize, gate: &Gate, reports: &mpsc::UnboundedSender<Report>) {
     let Some(released) = gate.opened_at() else { return };
     let mut intended = purchase.model.first_start(user, purchase.users);
     let mut number = user;

@@ -1,12 +1,13 @@
 //! How far predictions are from measurements.
 
 use loadgen::stats::as_f64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Point;
 
 /// What is predicted of a drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Figure {
     /// Watch notifications that the server sends.
@@ -23,7 +24,7 @@ pub(crate) enum Figure {
 
 /// How far the predictions of one figure are from the measurements, at the numbers of waiters that were held out of the
 /// fit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deviation {
     /// Which figure.
@@ -35,7 +36,7 @@ pub(crate) struct Deviation {
 }
 
 /// How far predictions of several figures are from the measurements, at the numbers of waiters that were held out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Accuracy {
     /// How many predictions were compared with a measurement.

@@ -1,9 +1,10 @@
 //! The latency model: few parameters, each with a physical meaning, that say how long an exchange takes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How long things take on the machine whose measured points the model was fitted to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LatencyModel {
     /// Milliseconds of the round trip of a read that nothing is in the way of, with the wake-up of whoever asked.

@@ -17,11 +17,7 @@ pub fn interval(blocks: usize, seed: u64, statistic: impl FnMut(&[usize]) -> Opt
 }
 
 /// [`interval`] of a statistic that takes long, from fewer resamples.
-pub fn rough_interval(
-    blocks: usize,
-    seed: u64,
-    statistic: impl FnMut(&[usize]) -> Option<f64>,
-) -> Option<(f64, f64)> {
+pub fn rough_interval(blocks: usize, seed: u64, statistic: impl FnMut(&[usize]) -> Option<f64>) -> Option<(f64, f64)> {
     interval_of(FEWER_RESAMPLES, blocks, seed, statistic)
 }
 
@@ -88,7 +84,8 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_interval() {
         let figures = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3];
-        let mean = |blocks: &[usize]| Some(blocks.iter().map(|block| figures[*block]).sum::<f64>() / length(blocks.len()));
+        let mean =
+            |blocks: &[usize]| Some(blocks.iter().map(|block| figures[*block]).sum::<f64>() / length(blocks.len()));
         assert_eq!(interval(7, 42, mean), interval(7, 42, mean));
         assert_ne!(interval(7, 42, mean), interval(7, 43, mean));
     }

@@ -118,7 +118,8 @@ impl Times {
 
     /// The distribution in the text format of HdrHistogram's plotters, `.hgrm`, in milliseconds.
     pub fn hgrm(&self) -> String {
-        let mut text = format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+        let mut text =
+            format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
         let mut total = 0;
         for step in self.0.iter_quantiles(5) {
             total += step.count_since_last_iteration();

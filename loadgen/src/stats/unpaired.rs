@@ -17,9 +17,8 @@ const PERMUTATIONS: u64 = 100_000;
 /// Estimated from the logarithms by Hodges and Lehmann's shift (the median of all differences between a value of the one
 /// and a value of the other), with a bootstrap interval over the blocks of both and the rank-sum test.
 pub fn ratio(new: &[f64], old: &[f64], seed: u64) -> Option<Ratio> {
-    let [new, old] = [new, old].map(|figures| {
-        figures.iter().copied().filter(|figure| *figure > 0.0).map(f64::ln).collect::<Vec<_>>()
-    });
+    let [new, old] = [new, old]
+        .map(|figures| figures.iter().copied().filter(|figure| *figure > 0.0).map(f64::ln).collect::<Vec<_>>());
     let interval = resample::interval_of_two([new.len(), old.len()], seed, |in_new, in_old| {
         let pick = |values: &[f64], blocks: &[usize]| blocks.iter().map(|block| values[*block]).collect::<Vec<_>>();
         shift(&pick(&new, in_new), &pick(&old, in_old))

@@ -55,7 +55,11 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     assert_history(&report);
 
     let table: Vec<&str> = finished.stdout.lines().collect();
-    assert!(table[0].starts_with("closed burst, 60 users at the same instant, one request each; stock 30; instances 3"), "{}", finished.stdout);
+    assert!(
+        table[0].starts_with("closed burst, 60 users at the same instant, one request each; stock 30; instances 3"),
+        "{}",
+        finished.stdout
+    );
     assert!(!finished.stdout.contains("launched"), "goose printed into the table: {}", finished.stdout);
     assert_eq!(finished.stderr.lines().filter(|line| line.starts_with("trial ")).count(), 7, "{}", finished.stderr);
     let written = |name: &str| fs::read_to_string(lab.path("report").join(name)).unwrap();
@@ -63,7 +67,11 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.starts_with("With 60 users 5 strategies sold exactly the 30 units"), "{sentence}");
     assert_eq!(written("results.jtl").lines().count(), 1 + 7 * 60, "a header, and a line a request");
-    assert!(written("hgrm/zk-mutex.hgrm").contains("Total count    =           30]"), "{}", written("hgrm/zk-mutex.hgrm"));
+    assert!(
+        written("hgrm/zk-mutex.hgrm").contains("Total count    =           30]"),
+        "{}",
+        written("hgrm/zk-mutex.hgrm")
+    );
     assert!(lab.is_clean(), "something is left");
 }
 
@@ -148,7 +156,11 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
     let run = |rule| finish(lab.loadgen(args(rule)).arg("--demo-service").arg(demo_service()));
     let idle = run("zk-* oversold==0");
     assert_eq!(idle.code, Some(64), "{}", idle.stderr);
-    assert!(idle.stderr.contains("is about none of the strategies that are compared: pg-conditional"), "{}", idle.stderr);
+    assert!(
+        idle.stderr.contains("is about none of the strategies that are compared: pg-conditional"),
+        "{}",
+        idle.stderr
+    );
     let crossed = run("pg-* goodput>1000000");
     assert_eq!(crossed.code, Some(1), "{}", crossed.stderr);
     let expected = "verdict: threshold crossed: pg-* goodput>1000000: pg-conditional with 10 users is ";
@@ -159,7 +171,8 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
 #[test]
 fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     let lab = Lab::new();
-    let args = "compare --users 20 --stock 10 --instances 1 --trials 6 --no-warm-up --strategies zk-mutex,pg-conditional";
+    let args =
+        "compare --users 20 --stock 10 --instances 1 --trials 6 --no-warm-up --strategies zk-mutex,pg-conditional";
     let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
     let written = fs::read_to_string(lab.path("report/report.md")).unwrap();
@@ -222,8 +235,7 @@ fn an_unknown_strategy_is_refused_with_the_list_of_the_known() {
 #[test]
 fn buyers_who_are_all_but_refused_prove_nothing() {
     let lab = Lab::new();
-    let args =
-        "compare --users 30 --stock 20 --trials 1 --no-warm-up --instances 1 --strategies zk-mutex --hold 50ms \
+    let args = "compare --users 30 --stock 20 --trials 1 --no-warm-up --instances 1 --strategies zk-mutex --hold 50ms \
         --lock-wait 1ms";
     let finished = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(3), "{}", finished.stderr);

@@ -41,7 +41,9 @@ impl Broken {
     fn start() -> Broken {
         let (lab, client) = (Lab::new(), Lab::new());
         let running = Running::start(
-            lab.loadgen_throwaway(["up", "--instances", "1", "--hold", "0ms"]).arg("--demo-service").arg(demo_service()),
+            lab.loadgen_throwaway(["up", "--instances", "1", "--hold", "0ms"])
+                .arg("--demo-service")
+                .arg(demo_service()),
         );
         let variables = exports(&running.until_stdout("# what was sold"));
         let falsify: Arc<Mutex<Falsify>> = Arc::new(Mutex::new(Box::new(|_, status, _| status)));

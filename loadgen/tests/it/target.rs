@@ -36,7 +36,11 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     assert_eq!(audited.code, Some(0), "{}{}", audited.stdout, audited.stderr);
     // The first sale, of `up` itself, and those of two strategies with a warm-up each.
     assert!(audited.stdout.contains("verdict: nothing wrong in 5 sales"), "{}", audited.stdout);
-    assert!(audited.stdout.contains("history of zk-mutex: 40 sections, overlaps 0, at most 1 inside"), "{}", audited.stdout);
+    assert!(
+        audited.stdout.contains("history of zk-mutex: 40 sections, overlaps 0, at most 1 inside"),
+        "{}",
+        audited.stdout
+    );
 
     let wrong = variables.iter().map(|(name, value)| (name, if name == "ADMIN_TOKEN" { "guess" } else { value }));
     let refused = finish(client.loadgen(args).args(["--target", &url]).envs(wrong));

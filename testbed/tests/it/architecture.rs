@@ -174,7 +174,13 @@ fn nothing_is_spawned_inside_a_drop() {
 fn every_statement_of_the_service_s_domain_is_in_the_store() {
     for (path, text) in sources("demo-service/src") {
         let states = code(&text).contains("sqlx::query");
-        let may = ["stock/store.rs", "stock/store/sales.rs", "stock/store/transaction.rs", "database.rs", "database/service_role.rs"];
+        let may = [
+            "stock/store.rs",
+            "stock/store/sales.rs",
+            "stock/store/transaction.rs",
+            "database.rs",
+            "database/service_role.rs",
+        ];
         let may = may.iter().any(|file| path.ends_with(file));
         assert!(!states || may, "{} has a statement of its own", path.display());
     }

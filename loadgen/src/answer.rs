@@ -12,11 +12,11 @@ struct Receipt {
 }
 
 /// Beginning of the `type` of every problem of the service.
-const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
+pub(crate) const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
 
 /// The problems of a 503 that promise that nothing was written. Of any other one, `outcome-unknown` and
 /// `request-timeout` among them, the unit may have been sold.
-const NOTHING_WRITTEN: [&str; 11] = [
+pub(crate) const NOTHING_WRITTEN: [&str; 11] = [
     "lock-timeout",
     "hold-lost",
     "lock-service-unavailable",

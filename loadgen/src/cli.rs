@@ -1,5 +1,6 @@
 //! The command line, and the settings that it makes together with presets, a plan file and the environment.
 
+mod export;
 mod load;
 mod plan_file;
 mod service;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::export::ExportArgs;
 use self::load::LoadArgs;
 use self::service::ServiceArgs;
 use self::values::{parse_existing_report, parse_url};
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Predict the herd, the traffic and the time of many waiters
     Simulate(SimulateArgs),
+    /// Write the same load for JMeter or k6
+    Export(ExportArgs),
     /// Start the servers and the service, and keep them until Ctrl-C
     Up(UpArgs),
     /// Print the strategies that the service knows

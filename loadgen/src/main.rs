@@ -17,6 +17,7 @@ mod cpu;
 mod database;
 mod diff;
 mod error;
+mod export;
 mod generator;
 mod herd;
 mod interrupt;
@@ -88,6 +89,10 @@ fn run(cli: Cli) -> Result<u8, Error> {
             }
             Command::Diff(args) => tell_apart(&args, &mut output),
             Command::Audit(args) => audit_command::audit(&args, &interrupt, &mut output).await,
+            Command::Export(args) => {
+                export::export(&args.resolve()?, &mut output)?;
+                Ok(Exit::Held.code())
+            }
             Command::Completions(args) => {
                 let mut script = Vec::new();
                 clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut script);

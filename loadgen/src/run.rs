@@ -28,7 +28,7 @@ use crate::trial::{
 const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
 /// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
 /// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
-const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
+pub(crate) const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
 /// How long a trial may take to come to rest.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// Two looks this far apart must be alike.

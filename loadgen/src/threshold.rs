@@ -23,6 +23,21 @@ pub(crate) struct Threshold {
     value: f64,
 }
 
+/// What a rule says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Parts {
+    /// The strategies that it is about, with `*` and `?`.
+    pub(crate) strategies: String,
+    /// The only number of users that it is about, if there is one.
+    pub(crate) users: Option<u32>,
+    /// Name of the metric.
+    pub(crate) metric: &'static str,
+    /// The comparison, such as `<=`.
+    pub(crate) sign: &'static str,
+    /// What the figure is compared with, in milliseconds if it is a time.
+    pub(crate) value: f64,
+}
+
 /// What came of a rule for one strategy and number of users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ThresholdResult {
@@ -187,6 +202,14 @@ impl Threshold {
     /// The rule as it was given.
     pub(crate) fn rule(&self) -> &str {
         &self.rule
+    }
+
+    /// What the rule says, for those who check it elsewhere.
+    pub(crate) fn parts(&self) -> Parts {
+        let sign =
+            COMPARISONS.iter().find(|(_, comparison)| *comparison == self.comparison).map_or("", |(sign, _)| sign);
+        let (strategies, metric) = (self.strategies.to_string(), self.metric.name);
+        Parts { strategies, users: self.users, metric, sign, value: self.value }
     }
 
     /// What comes of the rule for each result that it is about.

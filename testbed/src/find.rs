@@ -70,6 +70,23 @@ pub fn java() -> Result<PathBuf, Error> {
         })
 }
 
+/// The folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
+///
+/// It is that of the environment variable `JMETER_HOME`, else Debian's, else Homebrew's.
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`] when there is none.
+pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
+    let brewed = BREW_OPT.iter().map(|opt| Path::new(opt).join("jmeter/libexec"));
+    let mut homes = env_path("JMETER_HOME").into_iter().chain([PathBuf::from("/usr/share/jmeter")]).chain(brewed);
+    homes.find(|home| home.join("bin/ApacheJMeter.jar").is_file()).ok_or(Error::NotInstalled {
+        what: "Apache JMeter (bin/ApacheJMeter.jar)",
+        places: "JMETER_HOME, /usr/share/jmeter, Homebrew",
+        remedy: "`make deps-test`",
+    })
+}
+
 /// The class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let debian = Path::new("/usr/share/java");
@@ -108,7 +125,7 @@ fn debian_class_path(folder: &Path) -> Option<OsString> {
     server.is_file().then(|| class_path([server].into_iter().chain(DEBIAN_UNNAMED.map(|jar| folder.join(jar)))))
 }
 
-fn class_path(entries: impl IntoIterator<Item = PathBuf>) -> OsString {
+pub(crate) fn class_path(entries: impl IntoIterator<Item = PathBuf>) -> OsString {
     entries.into_iter().map(PathBuf::into_os_string).collect::<Vec<_>>().join(OsStr::new(":"))
 }
 

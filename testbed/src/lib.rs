@@ -12,6 +12,7 @@
 //! | certificates, for servers that speak TLS | [`Authority::create`] |
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | any other program as a child | [`Process::spawn`] |
+//! | Apache JMeter, or Java that uses it | [`jmeter()`] |
 //! | both servers around a command | the binary: `testbed -- COMMAND` |
 //!
 //! # Nothing stays behind
@@ -47,6 +48,7 @@ mod find;
 mod folder;
 mod four_letter;
 mod guard;
+mod jmeter;
 mod kept;
 mod lasting;
 mod port;
@@ -62,6 +64,7 @@ pub use database::TestDatabase;
 pub use ensemble::{Ensemble, EnsembleConfig};
 pub use error::Error;
 pub use find::{java, postgres_bin};
+pub use jmeter::jmeter;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};

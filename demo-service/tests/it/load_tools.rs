@@ -1,9 +1,8 @@
 //! What other load generators count equals what the database has.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
-use std::{env, fs};
 
 use testbed::StopSignal;
 use tokio::process::Command;
@@ -64,11 +63,13 @@ async fn wrk_counts_what_was_ordered() {
 #[tokio::test]
 async fn jmeter_counts_what_was_ordered() {
     let results = tempfile::tempdir().unwrap();
-    let (package, threads) = (Path::new(env!("CARGO_MANIFEST_DIR")), 200);
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter");
+    let threads = 200;
     assert_counts_what_was_ordered(50, async |strategy, port, goods_no| {
         let result = results.path().join(strategy);
-        let mut jmeter = jmeter();
-        jmeter.arg("-n").arg("-t").arg(package.with_file_name("jmeter/seckill.jmx"));
+        let jmeter = testbed::jmeter(&plans.join("JMeter.java"));
+        let mut jmeter = Command::from(jmeter.unwrap_or_else(|error| panic!("{error}")));
+        jmeter.arg("-n").arg("-t").arg(plans.join("seckill.jmx"));
         jmeter.arg("-l").arg(&result).arg("-j").arg(result.with_extension("log"));
         jmeter.args([format!("-Jport={port}"), format!("-JgoodsNo={goods_no}"), format!("-Jstrategy={strategy}")]);
         jmeter.arg(format!("-Jthreads={threads}"));
@@ -81,21 +82,4 @@ async fn jmeter_counts_what_was_ordered() {
         sold.try_into().unwrap()
     })
     .await;
-}
-
-fn jmeter() -> Command {
-    let given = env::var_os("JMETER_HOME").filter(|given| !given.is_empty()).map(PathBuf::from);
-    let places = ["/usr/share/jmeter", "/opt/homebrew/opt/jmeter/libexec", "/usr/local/opt/jmeter/libexec"];
-    let home =
-        given.into_iter().chain(places.map(PathBuf::from)).find(|home| home.join("bin/ApacheJMeter.jar").is_file());
-    let home = home.unwrap_or_else(|| panic!("JMeter is neither at JMETER_HOME nor in {places:?}; {REMEDY}"));
-    let parts = ["bin/ApacheJMeter.jar", "lib/*", "lib/ext/*"].map(|part| home.join(part).into_os_string());
-    let java = testbed::java().unwrap_or_else(|error| panic!("JMeter needs Java; {REMEDY}: {error}"));
-    let mut home_property = OsString::from("-Djmeter.home=");
-    home_property.push(home);
-    let mut command = Command::new(java);
-    command.args(["-Djava.awt.headless=true", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
-    command.arg(home_property).arg("-cp").arg(parts.join(":".as_ref()));
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/load_tools/JMeter.java"));
-    command
 }

@@ -174,6 +174,19 @@ impl LoadArgs {
     ///
     /// [`Error::Usage`] when something is missing or contradicts something else.
     pub(super) fn resolve(self, strategies: Option<Vec<String>>) -> Result<CompareSettings, Error> {
+        self.resolve_with(strategies, |name| env::var(name).ok())
+    }
+
+    /// The same with `variable` as the environment.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LoadArgs::resolve`].
+    pub(super) fn resolve_with(
+        self,
+        strategies: Option<Vec<String>>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<CompareSettings, Error> {
         let LoadArgs { target, service: service_flags, shape, trials, report } = self;
         let file = shape.plan.as_deref().map(PlanFile::read).transpose()?.unwrap_or_default();
         let choice = shape.preset.or(file.preset).unwrap_or(Preset::Quick).choice();
@@ -187,7 +200,7 @@ impl LoadArgs {
         let lock_wait = shape.lock_wait.or(file.lock_wait).unwrap_or(choice.lock_wait);
         let most_users = users.iter().max().copied().unwrap_or(1);
         let ServiceTable { instances, zk_sessions, hold, args } = file.service;
-        let source = match target.resolve(|name| env::var(name).ok())? {
+        let source = match target.resolve(variable)? {
             Some(target) => Source::Target(target),
             None => {
                 let service = ServiceArgs {

@@ -40,13 +40,13 @@ pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
             });
             plan.tree(|plan| {
                 places(plan, load);
-                threads(plan, load.settings.model, &pace);
+                threads(plan, &pace);
                 plan.tree(|plan| {
                     turn(plan, load);
                     request(plan, load, &run);
                     plan.tree(|plan| {
                         assertion(plan);
-                        timer(plan, load.settings.model, &pace);
+                        timer(plan, load.settings.model.is_burst(), &pace);
                     });
                 });
             });
@@ -59,6 +59,8 @@ pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
 #[derive(Debug, Clone, PartialEq)]
 struct Pace {
     threads: u32,
+    /// Requests of each thread; without it as many as fit into the duration.
+    loops: Option<u64>,
     /// From the start of the first thread to that of the last one.
     rampup_s: u64,
     /// For how long threads start requests, in seconds, unless each starts but one.
@@ -69,14 +71,15 @@ struct Pace {
 
 impl Pace {
     fn of(model: LoadModel, users: u32) -> Result<Pace, Error> {
-        let pace = Pace { threads: users, rampup_s: 0, duration_s: None, throughput: None };
+        let pace = Pace { threads: users, loops: Some(1), rampup_s: 0, duration_s: None, throughput: None };
         match model {
             // They meet before they buy; the second keeps JMeter from making all of them at once.
             LoadModel::Burst => Ok(Pace { rampup_s: 1, ..pace }),
             LoadModel::Ramp { ramp_up_ms } => Ok(Pace { rampup_s: seconds("--ramp-up", ramp_up_ms)?, ..pace }),
             LoadModel::Loop { duration_ms, ramp_up_ms } => {
                 let duration_s = Some(seconds("--duration", duration_ms)?);
-                Ok(Pace { rampup_s: seconds("--ramp-up", ramp_up_ms)?, duration_s, ..pace })
+                let rampup_s = seconds("--ramp-up", ramp_up_ms)?;
+                Ok(Pace { loops: None, rampup_s, duration_s, ..pace })
             }
             LoadModel::Open { rate_per_s, duration_ms, .. } => {
                 let duration_s = seconds("--duration", duration_ms)?;
@@ -97,10 +100,18 @@ impl Pace {
     reason = "both lie far within the bounds: a rate is at most a million, a duration is one of a load"
 )]
 fn paced(rate_per_s: f64, duration_s: u64, users: u32) -> Pace {
+    let arrivals = (rate_per_s * duration_s as f64).ceil().max(1.0);
     // More threads than arrivals would never have anything to do.
-    let threads = users.min((rate_per_s * duration_s as f64).ceil().max(1.0) as u32);
+    let threads = users.min(arrivals as u32);
     let round_s = f64::from(threads) / rate_per_s;
-    Pace { threads, rampup_s: round_s.ceil() as u64, duration_s: Some(duration_s), throughput: Some(60.0 / round_s) }
+    Pace {
+        threads,
+        // A thread of 2.13 that waits for its next turn does not notice that the time is over.
+        loops: Some((arrivals / f64::from(threads)).ceil() as u64),
+        rampup_s: round_s.ceil() as u64,
+        duration_s: Some(duration_s),
+        throughput: Some(60.0 / round_s),
+    }
 }
 
 /// A time as JMeter counts it.
@@ -158,7 +169,7 @@ fn turn(plan: &mut Plan, load: &Load<'_>) {
     });
 }
 
-fn threads(plan: &mut Plan, model: LoadModel, pace: &Pace) {
+fn threads(plan: &mut Plan, pace: &Pace) {
     plan.element("ThreadGroup", "ThreadGroupGui", "buyers", |plan| {
         plan.string("ThreadGroup.on_sample_error", "continue");
         let attributes = " name=\"ThreadGroup.main_controller\" elementType=\"LoopController\" \
@@ -166,7 +177,7 @@ fn threads(plan: &mut Plan, model: LoadModel, pace: &Pace) {
         plan.within("elementProp", attributes, |plan| {
             plan.boolean("LoopController.continue_forever", false);
             // -1 is for ever, until the duration ends it.
-            let loops = if model.is_one_shot() { 1 } else { -1 };
+            let loops = pace.loops.map_or_else(|| "-1".to_owned(), |loops| loops.to_string());
             plan.string("LoopController.loops", &property("loops", loops));
         });
         plan.string("ThreadGroup.num_threads", &property("threads", pace.threads));
@@ -223,7 +234,7 @@ fn assertion(plan: &mut Plan) {
     });
 }
 
-fn timer(plan: &mut Plan, model: LoadModel, pace: &Pace) {
+fn timer(plan: &mut Plan, is_burst: bool, pace: &Pace) {
     if let Some(throughput) = pace.throughput {
         plan.leaf("ConstantThroughputTimer", "TestBeanGUI", "pace of a thread", |plan| {
             // Each thread for itself.
@@ -231,11 +242,135 @@ fn timer(plan: &mut Plan, model: LoadModel, pace: &Pace) {
             plan.string("throughput", &property("throughput", number(throughput)));
         });
     }
-    if model.is_burst() {
+    if is_burst {
         plan.leaf("SyncTimer", "TestBeanGUI", "rendezvous of all buyers", |plan| {
             // As many as the group has threads.
             plan.int("groupSize", 0);
             plan.long("timeoutInMs", RENDEZVOUS_WITHIN_MS);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::export::tests::{exported, refusal};
+    use crate::model::Arrivals;
+
+    #[test]
+    fn the_plan_of_the_repository_is_the_exported_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/seckill.jmx");
+        let remedy = "write it anew: loadgen export jmeter --out jmeter/seckill.jmx";
+        assert_eq!(fs::read_to_string(path).unwrap(), exported("jmeter").unwrap(), "{remedy}");
+    }
+
+    /// The lines of the plan that begin like this, without their indentation.
+    fn lines(plan: &str, beginning: &str) -> Vec<String> {
+        plan.lines().map(str::trim).filter(|line| line.starts_with(beginning)).map(str::to_owned).collect()
+    }
+
+    /// The values of the properties of this name, in order.
+    fn values(plan: &str, name: &str) -> Vec<String> {
+        let value = |line: &str| Some(line.split_once(&format!(" name=\"{name}\">"))?.1.split('<').next()?.to_owned());
+        plan.lines().filter_map(value).collect()
+    }
+
+    #[test]
+    fn every_buyer_of_a_ramp_is_a_thread_that_asks_once() {
+        let plan = exported("jmeter --users 40 --ramp-up 4s --goods-no 7 --strategies zk-mutex").unwrap();
+        assert_eq!(values(&plan, "ThreadGroup.num_threads"), ["${__P(threads,40)}"]);
+        assert_eq!(values(&plan, "ThreadGroup.ramp_time"), ["${__P(rampup,4)}"]);
+        assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,1)}"]);
+        assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["false"]);
+        let path = "/goods-stock/${__P(goodsNo,7)}?strategy=${__P(strategy,zk-mutex)}";
+        assert_eq!(values(&plan, "HTTPSampler.path"), [path]);
+        assert!(!plan.contains("Timer"), "they neither meet nor wait");
+    }
+
+    #[test]
+    fn the_threads_of_a_loop_go_on_until_the_duration_ends() {
+        let plan = exported("jmeter --users 4 --duration 1m --lock-wait 5s").unwrap();
+        assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,-1)}"]);
+        assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["true"]);
+        assert_eq!(values(&plan, "ThreadGroup.duration"), ["${__P(duration,60)}"]);
+        assert_eq!(values(&plan, "HTTPSampler.response_timeout"), ["25000"]);
+        assert!(!plan.contains("Timer"));
+    }
+
+    #[test]
+    fn a_rate_is_divided_among_the_threads() {
+        let plan = exported("jmeter --users 20 --rate 40 --duration 5s").unwrap();
+        assert_eq!(values(&plan, "throughput"), ["${__P(throughput,120)}"], "twenty of 120 a minute are 40 a second");
+        assert_eq!(values(&plan, "ThreadGroup.ramp_time"), ["${__P(rampup,1)}"]);
+        assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,10)}"]);
+        assert_eq!(values(&plan, "calcMode"), ["0"]);
+    }
+
+    #[test]
+    fn a_rate_has_no_more_threads_than_arrivals() {
+        let open = |rate_per_s, duration_ms, users| {
+            Pace::of(LoadModel::Open { rate_per_s, arrivals: Arrivals::Poisson, duration_ms }, users).unwrap()
+        };
+        let pace = open(0.5, 10_000, 300);
+        assert_eq!((pace.threads, pace.loops, pace.rampup_s, pace.throughput), (5, Some(1), 10, Some(6.0)));
+        let pace = open(1000.0, 10_000, 300);
+        assert_eq!((pace.threads, pace.loops, pace.rampup_s, pace.duration_s), (300, Some(34), 1, Some(10)));
+        assert!((pace.throughput.unwrap() - 200.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_there_are_several_places_every_request_takes_the_next_one() {
+        let plan = exported("jmeter --target http://a:1,http://b/shop --goods 2").unwrap();
+        let arguments = lines(&plan, "<stringProp name=\"Argument.value\">");
+        let value = |line: &String| line.split(['>', '<']).nth(2).unwrap().to_owned();
+        let places: Vec<String> = arguments.iter().map(value).collect();
+        let (a, b) = (["${__P(host1,a)}", "${__P(port1,1)}"], ["${__P(host2,b)}", "${__P(port2,80)}"]);
+        let expected = [
+            [a[0], a[1], "/goods-stock/1"],
+            [b[0], b[1], "/shop/goods-stock/1"],
+            [a[0], a[1], "/goods-stock/2"],
+            [b[0], b[1], "/shop/goods-stock/2"],
+        ];
+        assert_eq!(places, expected.concat());
+        assert_eq!(values(&plan, "CounterConfig.end"), ["3"]);
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__V(host_${turn})}"]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(path_${turn})}?strategy=${__P(strategy,)}"]);
+    }
+
+    #[test]
+    fn one_instance_can_be_named_anew_whatever_it_sells() {
+        let plan = exported("jmeter --goods 2").unwrap();
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(path_${turn})}?strategy=${__P(strategy,)}"]);
+    }
+
+    #[test]
+    fn what_jmeter_cannot_do_is_refused_or_said() {
+        for (args, expected) in [
+            (
+                "--ramp-up 1500ms",
+                "JMeter counts in whole seconds, so it cannot have a --ramp-up of 1500ms; 2s would do",
+            ),
+            ("--duration 300ms", "cannot have a --duration of 300ms; 1s would do"),
+            ("--rate 5 --duration 2500ms", "cannot have a --duration of 2500ms; 3s would do"),
+        ] {
+            let refused = refusal(&format!("jmeter {args}"));
+            assert!(refused.ends_with(expected), "{refused}");
+        }
+        for (args, expected) in [
+            ("--rate 5", "- This is a closed model with a cap and no open one"),
+            ("--threshold zk-*\u{a0}p99<1s", "- JMeter knows no thresholds, so these are checked by nobody: zk-*"),
+            ("--preset herd --users 10,30", "  -Jthreads=30 -Jstrategy=zk-handoff\n"),
+            (
+                "--strategies a,b --users 10 --rate 20",
+                "  -Jthreads=10 -Jrampup=1 -Jloops=20 -Jthroughput=120 -Jstrategy=b\n",
+            ),
+        ] {
+            let plan = exported(&format!("jmeter {args}")).unwrap();
+            assert!(plan.contains(expected), "{plan}");
+        }
     }
 }

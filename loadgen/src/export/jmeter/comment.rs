@@ -55,7 +55,8 @@ fn several_runs(load: &Load<'_>) -> Result<String, Error> {
         let pace = Pace::of(load.settings.model, *users)?;
         let _ = write!(text, "  -Jthreads={}", pace.threads);
         if let Some(throughput) = pace.throughput {
-            let _ = write!(text, " -Jrampup={} -Jthroughput={}", pace.rampup_s, number(throughput));
+            let loops = pace.loops.unwrap_or(1);
+            let _ = write!(text, " -Jrampup={} -Jloops={loops} -Jthroughput={}", pace.rampup_s, number(throughput));
         }
         if let Some(strategy) = strategy {
             let _ = write!(text, " -Jstrategy={strategy}");
@@ -76,7 +77,7 @@ fn properties(load: &Load<'_>, pace: &Pace) -> Vec<String> {
     properties.push("strategy (the service's default if empty)".to_owned());
     properties.push("threads".to_owned());
     properties.push("rampup (seconds)".to_owned());
-    properties.push(if pace.duration_s.is_some() { "loops (-1: no end)" } else { "loops" }.to_owned());
+    properties.push("loops (requests of each thread; -1: no end)".to_owned());
     if pace.duration_s.is_some() {
         properties.push("duration (seconds)".to_owned());
     }
@@ -121,10 +122,15 @@ fn open_differences(rate_per_s: f64, pace: &Pace) -> Vec<String> {
              the arrival as dropped. The rate is then lower than asked for, and the times of those who would have waited \
              are missing (coordinated omission)."
         ),
-        "With 2.13 every thread may ask once more after the duration, if it was waiting for its turn when it ended."
-            .to_owned(),
-        "The rate is threads x throughput / 60: change them together, and rampup to 60 / throughput.".to_owned(),
+        "The rate is threads x throughput / 60: change them together, and with them rampup to 60 / throughput, and loops.".to_owned(),
     ];
+    if let Some(loops) = pace.loops {
+        differences.push(format!(
+            "Every thread asks {loops} times at most, {} times in all: a thread of 2.13 that waits for its turn does not \
+             notice that the duration is over.",
+            u64::from(pace.threads) * loops
+        ));
+    }
     if f64::from(pace.threads) / rate_per_s < 1.0 {
         differences.push(
             "JMeter counts in whole seconds, so for the first second the rate grows to what it is to be.".to_owned(),

@@ -238,30 +238,37 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// What the command writes.
-    pub(super) fn exported(args: &str) -> Result<String, Error> {
-        let cli = Cli::try_parse_from(["loadgen", "export"].into_iter().chain(args.split_whitespace())).unwrap();
+    fn settings(args: &str, rules: &[&str]) -> ExportSettings {
+        let rules = rules.iter().flat_map(|rule| ["--threshold", rule]);
+        let cli = Cli::try_parse_from(["loadgen", "export"].into_iter().chain(args.split(' ')).chain(rules)).unwrap();
         let Command::Export(args) = cli.command else { unreachable!("the subcommand is export") };
-        render(&args.resolve()?)
+        args.resolve().unwrap()
+    }
+
+    /// What the command writes.
+    pub(super) fn exported(args: &str) -> String {
+        exported_with(args, &[])
+    }
+
+    /// The same with these thresholds.
+    pub(super) fn exported_with(args: &str, rules: &[&str]) -> String {
+        render(&settings(args, rules)).unwrap()
     }
 
     pub(super) fn refusal(args: &str) -> String {
-        let error = exported(args).unwrap_err();
+        let error = render(&settings(args, &[])).unwrap_err();
         assert_eq!(error.exit().code(), 64);
         error.to_string()
     }
 
     #[test]
     fn a_target_needs_neither_its_database_nor_its_administration() {
-        assert!(exported("jmeter --target http://shop.example").unwrap().contains("shop.example"));
+        assert!(exported("jmeter --target http://shop.example").contains("shop.example"));
     }
 
     #[test]
     fn buyers_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
-        let cli = "jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7";
-        let cli = Cli::try_parse_from(["loadgen", "export"].into_iter().chain(cli.split(' '))).unwrap();
-        let Command::Export(args) = cli.command else { unreachable!("the subcommand is export") };
-        let settings = args.resolve().unwrap();
+        let settings = settings("jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7", &[]);
         let load = Load::of(&settings.load).unwrap();
         assert_eq!(load.places(), [(0, 7), (1, 7), (0, 8), (1, 8)]);
         assert_eq!(load.instances[1], Instance { host: "b".to_owned(), port: 2, prefix: "/shop".to_owned() });

@@ -191,3 +191,70 @@ fn settings(load: &Load<'_>) -> String {
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::export::tests::{exported, exported_with, refusal};
+
+    /// What is between the braces of the scenario, a property a line.
+    fn scenario(script: &str) -> Vec<&str> {
+        let (_, rest) = script.split_once("    sale: {\n").unwrap();
+        rest.split_once("\n    },\n").unwrap().0.lines().map(str::trim).collect()
+    }
+
+    #[test]
+    fn the_script_of_a_burst() {
+        let rules = ["zk-* p99<250ms", "zk-mutex@300 oversold==0", "zk-* overlaps==0"];
+        insta::assert_snapshot!(exported_with("k6 --strategies zk-mutex,zk-naive", &rules));
+    }
+
+    #[test]
+    fn every_buyer_of_a_ramp_has_an_instant_of_its_own() {
+        let script = exported("k6 --users 40 --ramp-up 1500ms");
+        assert_eq!(scenario(&script)[..3], ["executor: 'per-vu-iterations',", "vus: USERS,", "iterations: 1,"]);
+        assert!(script.contains("const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || 1500);\n"));
+        let intended = "const intended = data.start + (RAMP_UP_MS * number) / Math.max(USERS - 1, 1);";
+        assert!(script.contains(intended), "{script}");
+    }
+
+    #[test]
+    fn the_users_of_a_loop_go_on_until_the_duration_ends() {
+        let script = exported("k6 --users 40 --duration 2500ms");
+        let expected = [
+            "executor: 'constant-vus',",
+            "vus: USERS,",
+            "duration: `${DURATION_MS}ms`,",
+            "gracefulStop: ANSWER_WITHIN,",
+        ];
+        assert_eq!(scenario(&script), expected);
+        let script = exported("k6 --users 40 --duration 5s --ramp-up 1s");
+        assert_eq!(scenario(&script)[..2], ["executor: 'ramping-vus',", "startVUs: 0,"]);
+        assert!(script.contains("{ duration: `${DURATION_MS - RAMP_UP_MS}ms`, target: USERS },"), "{script}");
+        assert!(
+            refusal("k6 --duration 1s --ramp-up 1s").starts_with("k6 needs a --ramp-up shorter than the --duration")
+        );
+    }
+
+    #[test]
+    fn arrivals_have_the_rate_whatever_became_of_those_before() {
+        let script = exported("k6 --users 40 --rate 50.5 --target http://a:1,http://b/shop/ --goods 2 --goods-no 9");
+        let scenario = scenario(&script);
+        assert_eq!(scenario[..2], ["executor: 'constant-arrival-rate',", "rate: Math.round(1000 * RATE),"]);
+        assert_eq!(scenario[4..6], ["preAllocatedVUs: USERS,", "maxVUs: USERS,"]);
+        for expected in [
+            "const RATE = Number(__ENV.RATE || 50.5);",
+            "const TARGETS = (__ENV.TARGETS || 'http://a:1,http://b:80/shop').split(',');",
+            "const GOODS = (__ENV.GOODS || '9,10').split(',');",
+            "// - Arrivals are evenly spaced and not those of a Poisson process, which k6 has not.",
+        ] {
+            assert!(script.lines().any(|line| line == expected), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_k6_cannot_have_is_refused_with_one_that_it_can() {
+        assert!(refusal("k6 --rate 0.0123").ends_with("write --rate 0.012 instead of 0.0123"));
+        assert!(refusal("k6 --rate 0.0001").ends_with("write --rate 0.001 instead of 0.0001"));
+        assert!(exported("k6 --rate 33.3333").contains("33.3333"), "it is off by less than a thousandth");
+    }
+}

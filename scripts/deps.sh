@@ -4,7 +4,7 @@
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, and have its metrics
-#                           checked by promtool (Prometheus)
+#                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node)
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
@@ -18,6 +18,8 @@ schemathesis_requirements=demo-service/tests/contract/requirements.txt
 # The tests look for them there.
 kazoo_venv=target/interop-python
 schemathesis_venv=target/contract-python
+k6_types_list=loadgen/tests/k6
+k6_types=target/k6-types
 curator_version=5.4.0
 # The tests look for promtool there, if it is not in PATH.
 promtool_folder=target/promtool
@@ -132,6 +134,15 @@ has_schemathesis() {
     has_environment "$schemathesis_venv" "$schemathesis_requirements" schemathesis
 }
 
+has_node() {
+    has node && has npm
+}
+
+# Whether the packages are those of the list, whose copy is written last, as that of an environment is.
+has_k6_types() {
+    cmp -s "$k6_types_list/package-lock.json" "$k6_types/listed.json" && node "$k6_types/node_modules/typescript/bin/tsc" --version >/dev/null 2>&1
+}
+
 # Its home is looked for where the tests look for it.
 has_jmeter() {
     homes=/usr/share/jmeter
@@ -157,13 +168,14 @@ has_valgrind() {
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# curator, wrk and jmeter beside; for the benches wrk and valgrind beside.
+# node, curator, wrk and jmeter beside; for the benches wrk and valgrind beside.
 missing() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
     if [ "$for_tests" = yes ]; then
         has_jdk || echo jdk
         { has_kazoo && has_schemathesis; } || has_python || echo python
+        has_node || echo node
     else
         has_java || echo java
     fi
@@ -190,6 +202,7 @@ apt_package() {
         curator) echo libcurator-client-java libcurator-framework-java libcurator-recipes-java ;;
         cc) echo build-essential ;;
         jmeter) echo jmeter jmeter-http ;;
+        node) echo nodejs npm ;;
         valgrind | wrk) echo "$1" ;;
     esac
 }
@@ -201,7 +214,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
-        jmeter | valgrind | wrk) echo "$1" ;;
+        jmeter | node | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -256,7 +269,7 @@ install_packages() {
         say "missing: $*; install with this system's package manager:" \
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
-            "python = Python 3.11 or newer with venv and pip, curator = $(curator_by_hand)," \
+            "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, valgrind = valgrind"
         exit 3
     fi
@@ -270,6 +283,17 @@ install_environment() {
         exit 3
     fi
     run cp "$2" "$1/requirements.txt"
+}
+
+install_k6_types() {
+    run rm -rf "$k6_types"
+    run mkdir -p "$k6_types"
+    run cp "$k6_types_list/package.json" "$k6_types_list/package-lock.json" "$k6_types"
+    if ! run npm ci --prefix "$k6_types" --ignore-scripts --no-audit --no-fund --loglevel=error; then
+        say "what $k6_types_list/package-lock.json lists could not be installed; see the lines above"
+        exit 3
+    fi
+    run cp "$k6_types_list/package-lock.json" "$k6_types/listed.json"
 }
 
 # Debian's package comes with a server that starts at once, so it is unpacked and not installed.
@@ -335,6 +359,7 @@ fi
 if [ "$for_tests" = yes ]; then
     has_kazoo || install_environment "$kazoo_venv" "$kazoo_requirements"
     has_schemathesis || install_environment "$schemathesis_venv" "$schemathesis_requirements"
+    has_k6_types || install_k6_types
 fi
 
 if [ "$for_tests" = yes ] && ! has_promtool; then

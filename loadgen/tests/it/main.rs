@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 mod compare;
+mod jmeter;
+mod k6;
 mod provoked;
+mod results_log;
 mod setup;
 mod simulate;
 mod stop;

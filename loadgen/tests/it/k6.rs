@@ -1,0 +1,143 @@
+//! What is exported for k6, read by a compiler that knows k6's types and evaluated by a JavaScript engine.
+//!
+//! k6 itself does not run here: what comes of a script under it, these tests do not show.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{Lab, finish};
+
+const REMEDY: &str = "run: make deps-test";
+
+/// The folder of a file that these tests share.
+fn shared(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/k6").join(name)
+}
+
+/// A folder with a script in it, and with a module of this name where scripts look for theirs.
+fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> Lab {
+    let lab = Lab::new();
+    for (file, args) in exports {
+        let mut export =
+            lab.loadgen(["export", "k6", "--threshold", "zk-* p99<250ms", "--threshold", "pg-* errors==0"]);
+        let exported = finish(export.args(args.split_whitespace()).arg("--out").arg(lab.path(file)));
+        assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
+    }
+    let link = lab.path("node_modules").join(module);
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink(at, link).unwrap();
+    lab
+}
+
+fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot be run; {REMEDY}: {error}"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {stdout}{stderr}");
+    stdout.into_owned()
+}
+
+#[test]
+fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/k6-types/node_modules");
+    let compiler = installed.join("typescript/bin/tsc");
+    assert!(compiler.is_file(), "{} not found; {REMEDY}", compiler.display());
+    let exports = [
+        ("burst.js", "--users 9 --strategies zk-mutex,pg-conditional"),
+        ("ramp.js", "--ramp-up 1500ms --goods 3"),
+        ("loop.js", "--duration 10s --target http://a:1,http://b/shop"),
+        ("ramped-loop.js", "--duration 10s --ramp-up 2s"),
+        ("open.js", "--rate 50.5 --duration 5s"),
+    ];
+    let lab = scripts(&exports, "@types/k6", &installed.join("@types/k6"));
+    let mut node = Command::new("node");
+    node.current_dir(lab.path(""))
+        .arg(compiler)
+        .args("--noEmit --allowJs --checkJs --strict --noUnusedLocals --noUnusedParameters".split(' '));
+    node.args("--target es2020 --lib es2020 --module esnext --moduleResolution bundler --types k6".split(' '));
+    output_of(node.args(exports.map(|(file, _)| lab.path(file))));
+}
+
+/// The options of a script, and what it asks of k6 in these iterations.
+fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
+    let lab = scripts(&[("seckill.mjs", args)], "k6", &shared("noting"));
+    let mut node = Command::new("node");
+    node.current_dir(lab.path("")).arg(shared("evaluate.mjs"));
+    let input = json!({ "environment": environment, "iterations": iterations });
+    serde_json::from_str(&output_of(node.arg(input.to_string()))).unwrap()
+}
+
+/// An iteration of a user who is given this answer.
+fn iteration(user: u32, iteration: u32, status: u16, body: &str) -> Value {
+    json!({ "user": user, "iteration": iteration, "status": status, "body": body })
+}
+
+/// Where it was asked, in order.
+fn urls(evaluated: &Value) -> Vec<&str> {
+    evaluated["requests"].as_array().unwrap().iter().map(|request| request["url"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
+    let burst = "--users 300 --strategies zk-mutex,pg-conditional";
+    let evaluated = evaluate(burst, &json!({}), &[]);
+    let sale = &evaluated["options"]["scenarios"]["sale"];
+    assert_eq!(
+        (&sale["executor"], &sale["vus"], &sale["iterations"]),
+        (&"per-vu-iterations".into(), &300.into(), &1.into())
+    );
+    // Three seconds to be there, 80 for an answer, 30 to end.
+    assert_eq!(sale["maxDuration"], "113000ms");
+    assert_eq!(evaluated["options"]["thresholds"], json!({ "sold_ms": ["p(99)<250"] }));
+
+    let environment = json!({ "USERS": "7", "STRATEGY": "pg-conditional", "START_AT": "4102444800000" });
+    let evaluated = evaluate(burst, &environment, &[iteration(2, 0, 200, "{}")]);
+    assert_eq!(evaluated["options"]["scenarios"]["sale"]["vus"], 7);
+    assert_eq!(evaluated["options"]["thresholds"], json!({ "errors": ["rate==0"] }));
+    assert_eq!(evaluated["data"]["start"], 4_102_444_800_000_u64);
+    assert!(evaluated["slept_s"][0].as_f64().unwrap() > 1e6, "it waits for the instant that it was told");
+    assert_eq!(urls(&evaluated), ["http://127.0.0.1:8080/goods-stock/1?strategy=pg-conditional"]);
+}
+
+#[test]
+fn users_of_a_script_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
+    let places = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
+    let places = places.map(|place| format!("{place}?strategy="));
+    let args = "--target http://a:1,http://b/shop --goods 2 --goods-no 5 --users 2";
+    let [first, second] = [(1, 0), (2, 0)].map(|(user, number)| iteration(user, number, 200, "{}"));
+    let again = iteration(1, 1, 200, "{}");
+    for model in ["--duration 5s", "--rate 10"] {
+        let evaluated =
+            evaluate(&format!("{args} {model}"), &json!({}), &[first.clone(), second.clone(), again.clone()]);
+        assert_eq!(urls(&evaluated), places, "{model}");
+    }
+    let evaluated = evaluate(args, &json!({}), &[first, second]);
+    assert_eq!(urls(&evaluated), places[..2]);
+}
+
+#[test]
+fn a_script_tells_answers_apart_as_loadgen_does() {
+    let problem = |slug: &str| format!(r#"{{"type":"urn:seckill-lab:problem:{slug}","status":503}}"#);
+    let iterations = [
+        iteration(1, 0, 200, r#"{"order_id":1,"quantity":1}"#),
+        iteration(2, 0, 409, &problem("sold-out")),
+        iteration(3, 0, 503, &problem("lock-timeout")),
+        iteration(4, 0, 503, &problem("outcome-unknown")),
+        iteration(5, 0, 503, "<html>"),
+        iteration(6, 0, 0, ""),
+    ];
+    let evaluated = evaluate("--duration 1s", &json!({}), &iterations);
+    let metrics = &evaluated["metrics"];
+    assert_eq!(metrics["sold"], json!([1, 0, 0, 0, 0, 0]));
+    assert_eq!(metrics["sold_out"], json!([0, 1, 0, 0, 0, 0]));
+    assert_eq!(metrics["refused"], json!([0, 0, 1, 0, 0, 0]));
+    assert_eq!(metrics["errors"], json!([0, 0, 0, 1, 1, 1]));
+    assert_eq!(metrics["sold_ms"].as_array().unwrap().len(), 1);
+    assert_eq!(evaluated["checks"], json!([true, true, false, false, false, false]));
+    assert_eq!(evaluated["slept_s"].as_array().unwrap().len(), 1, "only who had no answer at all pauses");
+    let params = &evaluated["requests"][0]["params"];
+    assert_eq!((&params["timeout"], &params["responseCallback"]), (&"80000ms".into(), &json!([200, 409])));
+}

@@ -3,8 +3,9 @@
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
-#                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, and have its metrics
-#                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node)
+#                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
+#                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
+#                           and look at the page of a report in Chromium
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
@@ -162,13 +163,19 @@ has_promtool() {
     has promtool || [ -x "$promtool_folder/usr/bin/promtool" ]
 }
 
+# The driver finds the browser by itself; either name of it will do.
+has_chromium() {
+    has chromedriver || return 1
+    has chromium || has chromium-browser || has google-chrome || [ -d '/Applications/Google Chrome.app' ]
+}
+
 # Nobody has to install what a system lacks.
 has_valgrind() {
     has valgrind || [ "$(uname -s)" = Darwin ]
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# node, curator, wrk and jmeter beside; for the benches wrk and valgrind beside.
+# node, curator, wrk, jmeter and chromium beside; for the benches wrk and valgrind beside.
 missing() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -183,6 +190,7 @@ missing() {
     if [ "$for_tests" = yes ]; then
         has_curator || echo curator
         has_jmeter || echo jmeter
+        has_chromium || echo chromium
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
@@ -203,6 +211,7 @@ apt_package() {
         cc) echo build-essential ;;
         jmeter) echo jmeter jmeter-http ;;
         node) echo nodejs npm ;;
+        chromium) echo chromium chromium-driver ;;
         valgrind | wrk) echo "$1" ;;
     esac
 }
@@ -256,6 +265,10 @@ install_with_brew() {
             say "Homebrew has no Apache Curator; the tests need $(curator_by_hand)"
             exit 3
         fi
+        if [ "$need" = chromium ]; then
+            run brew install --cask google-chrome chromedriver
+            continue
+        fi
         run brew install "$(brew_formula "$need")"
     done
 }
@@ -269,8 +282,9 @@ install_packages() {
         say "missing: $*; install with this system's package manager:" \
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
-            "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
-            "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, valgrind = valgrind"
+             "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
+             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, valgrind = valgrind," \
+             "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi
 }

@@ -60,6 +60,10 @@ pub(crate) enum Command {
     /// Predict the herd, the traffic and the time of many waiters
     Simulate(SimulateArgs),
     /// Write the same load for JMeter or k6
+    ///
+    /// Nothing is started, and nothing is connected to: --target only says where instances are, without it one is taken to
+    /// be on 127.0.0.1:8080, and no token, database or ZooKeeper is needed. What is written is one trial, whatever is said
+    /// of trials and the report.
     Export(ExportArgs),
     /// Start the servers and the service, and keep them until Ctrl-C
     Up(UpArgs),

@@ -175,7 +175,7 @@ impl<'a> Load<'a> {
     fn not_done(&self) -> Vec<String> {
         let mut lines = vec![
             "One run is one trial. Nothing puts the stock on sale again, repeats, compares strategies in turns, or audits \
-             in the database what was really sold."
+             what was really sold; the last can be had afterwards: loadgen audit."
                 .to_owned(),
         ];
         if let Source::Start(service) = &self.settings.source

@@ -25,7 +25,8 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     // Like /tmp: the server under an account of its own makes and removes its folder in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4", "--users", "3"]);
+    let mut command =
+        bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4", "--users", "3"]);
     let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = String::from_utf8(output.stdout).unwrap();

@@ -98,7 +98,9 @@ impl Files {
         fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
             let users = if report.plan.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
-            let name = format!("{HGRM}/{}{users}.{HGRM}", result.strategy);
+            // The name is the service's, and a file name may not lead anywhere else.
+            let strategy = result.strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+            let name = format!("{HGRM}/{strategy}{users}.{HGRM}");
             self.write_file(&name, &result.latency.response.sold.hgrm())?;
         }
         Ok(())

@@ -1,7 +1,46 @@
-//! The comparison as one page that needs nothing else.
+//! The comparison as one page that needs nothing else: no network, no other file.
+//!
+//! All text and all tables are written here, so that the page can be read without its script. The charts are drawn by
+//! the script in the page, from the few figures of the report that they need ([`data`]), with the libraries in `vendor`.
 
+mod cost;
+mod data;
+mod figures;
+mod herd;
+mod latency;
+mod opening;
+mod page;
+mod setup;
+mod simulation;
+mod sold;
+
+#[cfg(test)]
+mod tests;
+
+use askama::Template;
+
+use self::page::{Page, Section};
 use crate::error::Error;
-use crate::report::Report;
+use crate::report::{Report, StrategyResult};
+
+const STYLE: &str = concat!(include_str!("html/style/page.css"), include_str!("html/style/figures.css"));
+
+/// The libraries in the order in which they need each other.
+const LIBRARIES: [&str; 2] = [include_str!("html/vendor/d3.min.js"), include_str!("html/vendor/plot.umd.min.js")];
+
+const LICENCES: [(&str, &str); 2] =
+    [("D3", include_str!("html/vendor/d3.LICENSE")), ("Observable Plot", include_str!("html/vendor/plot.LICENSE"))];
+
+/// All of them are one script: what one file names, the next ones use.
+const SCRIPT: &str = concat!(
+    include_str!("html/script/base.js"),
+    include_str!("html/script/tables.js"),
+    include_str!("html/script/tips.js"),
+    include_str!("html/script/rows.js"),
+    include_str!("html/script/curves.js"),
+    include_str!("html/script/simulation.js"),
+    include_str!("html/script/main.js"),
+);
 
 /// The whole file.
 ///
@@ -9,6 +48,66 @@ use crate::report::Report;
 ///
 /// [`Error::Generator`] when the page cannot be made.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
-    let _ = report;
-    Ok(String::new())
+    let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
+    let levels = if report.plan.users.len() > 1 { report.plan.users.clone() } else { Vec::new() };
+    let page = Page {
+        title: opening::title(report),
+        sentence: report.verdict.sentence.clone(),
+        banner: opening::banner(report),
+        reasons: report.verdict.reasons.clone(),
+        conditions: opening::conditions(report),
+        caveats: report.caveats.clone(),
+        sections: sections(report),
+        levels,
+        ended: report.generated_at.replace('T', " ").replace('Z', " UTC"),
+        generated_at: report.generated_at.clone(),
+        loadgen_version: report.environment.loadgen_version.clone(),
+        schema: report.schema.clone(),
+        licences: LICENCES,
+        style: STYLE,
+        data: data::embed(report).map_err(|error| failed(&error))?,
+        libraries: LIBRARIES,
+        script: SCRIPT,
+    };
+    page.render().map_err(|error| failed(&error))
+}
+
+/// The parts of the page in their order. A part that a report may lack says so itself.
+fn sections(report: &Report) -> Vec<Section> {
+    vec![
+        sold::section(report),
+        latency::section(report),
+        latency::handovers(report),
+        herd::section(report),
+        herd::scaling(report),
+        cost::database(report),
+        cost::processors(report),
+        simulation::section(report),
+        setup::thresholds(report),
+        setup::guide(),
+        setup::environment(report),
+    ]
+}
+
+/// The load model of all numbers of users, to stand beside every latency.
+fn model_label(report: &Report) -> String {
+    let plan = &report.plan;
+    match plan.users.as_slice() {
+        [] | [_] => plan.model_described.clone(),
+        several => {
+            let others: Vec<String> =
+                several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
+            format!("{}; and the same with {} users", plan.model_described, others.join(", "))
+        }
+    }
+}
+
+/// The name of a result, with the number of users where there are several.
+fn name(report: &Report, result: &StrategyResult) -> String {
+    if report.plan.users.len() > 1 { format!("{} @{}", result.strategy, result.users) } else { result.strategy.clone() }
+}
+
+/// Whether its trials were run and show that it may not be ranked.
+fn is_unranked(result: &StrategyResult) -> bool {
+    result.trials > 0 && !result.is_comparable()
 }

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
+mod browser;
 mod compare;
 mod jmeter;
 mod k6;
+mod page;
 mod provoked;
 mod results_log;
 mod setup;

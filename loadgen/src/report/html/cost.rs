@@ -1,0 +1,192 @@
+//! What it cost: the database, and processor time.
+
+use loadgen::stats::{as_f64, length};
+
+use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use crate::report::html::sold::groups;
+use crate::report::html::{figures, name};
+use crate::report::result::GENERATOR;
+use crate::report::{Report, StrategyResult};
+use crate::trial::Trial;
+
+/// What is done to the stock happens in the database, whatever guards it.
+pub(super) fn database(report: &Report) -> Section {
+    let row = |result: &StrategyResult| {
+        let trials: Vec<&Trial> = measured(report, result).collect();
+        let most = trials.iter().filter_map(|trial| trial.postgres.lock_waiting_max).max();
+        let rollbacks: Option<u64> = trials.iter().map(|trial| trial.postgres.rollbacks).sum();
+        Row {
+            name: name(report, result),
+            cells: vec![
+                Cell::estimate(result.commits_per_sale),
+                Cell::count(rollbacks.filter(|_| !trials.is_empty())),
+                Cell::estimate(result.wal_bytes_per_sale),
+                Cell::estimate(result.lock_wait_ms_per_sale),
+                Cell::count(most),
+            ],
+        }
+    };
+    let table = Table {
+        id: "table-database",
+        caption: "What Postgres had to do: medians over the trials with 95 % intervals".to_owned(),
+        label: None,
+        columns: vec![
+            Column::words("Strategy"),
+            Column::figures("Commits", "a unit sold"),
+            Column::figures("Rollbacks", "all trials"),
+            Column::figures("Write-ahead log", "bytes a unit sold"),
+            Column::figures("Wait for locks", "ms a unit sold"),
+            Column::figures("Waiting at once", "most seen"),
+        ],
+        groups: groups(report, row),
+    };
+    let words = "Only transactions that wrote or locked a row are counted. The wait for locks is the database's own, added up \
+                 over all connections and estimated from samples; a lock in ZooKeeper keeps it near zero by waiting elsewhere.";
+    Section {
+        id: "database",
+        title: "The database",
+        blocks: vec![Block::Paragraph(words.to_owned()), Block::Table(table)],
+    }
+}
+
+/// The trials of a result that count.
+pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> impl Iterator<Item = &'a Trial> {
+    let is_own = |trial: &&Trial| trial.strategy == result.strategy && trial.users == result.users;
+    report.trials.iter().filter(|trial| !trial.warm_up).filter(is_own)
+}
+
+/// Kinds of process, as they are told apart on the page.
+pub(super) const KINDS: [&str; 4] = ["service", "ZooKeeper", "Postgres", "generator"];
+
+/// Processor time for each request in milliseconds by kind of process, as a mean over the trials: means can be stacked.
+/// A kind of which nothing is known is absent.
+pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 4] {
+    let trials: Vec<&Trial> = measured(report, result).filter(|trial| trial.generator.requests > 0).collect();
+    KINDS.map(|kind| {
+        let of_trial = |trial: &&Trial| {
+            let own: Vec<f64> =
+                trial.cpu.iter().filter(|cpu| kind_of(&cpu.process) == kind).map(|cpu| cpu.cpu_s * 1e3).collect();
+            (!own.is_empty()).then(|| own.iter().sum::<f64>() / as_f64(trial.generator.requests))
+        };
+        let each: Vec<f64> = trials.iter().filter_map(of_trial).collect();
+        (!each.is_empty()).then(|| each.iter().sum::<f64>() / length(each.len()))
+    })
+}
+
+fn kind_of(process: &str) -> &'static str {
+    match process {
+        GENERATOR => "generator",
+        "zookeeper" => "ZooKeeper",
+        "postgres" => "Postgres",
+        _ => "service",
+    }
+}
+
+/// Where processor time goes, and whether the generator kept up.
+pub(super) fn processors(report: &Report) -> Section {
+    let known = report.results.iter().any(|result| cpu_ms(report, result).iter().any(Option::is_some));
+    let words = |result: &StrategyResult| {
+        let of_kind = |(kind, ms): (&str, Option<f64>)| Some(format!("{kind} {} ms", figures::figure(ms?)));
+        let parts: Vec<String> = KINDS.into_iter().zip(cpu_ms(report, result)).filter_map(of_kind).collect();
+        (!parts.is_empty()).then(|| format!("{}: {} a request", name(report, result), parts.join(", ")))
+    };
+    let chart = Chart {
+        id: "cpu",
+        title: "Processor time of a request".to_owned(),
+        caption: "Milliseconds of processor time for each request, mean over the trials, stacked by process: all instances \
+                  of the service together, the servers with their children, and the generator itself. The longest bar is \
+                  the dearest strategy, not the slowest one."
+            .to_owned(),
+        label: None,
+        words: report.results.iter().filter_map(words).collect(),
+        absent: (!known).then(|| Absent {
+            why: "Nothing is known of the processes in any trial that counts: those of a target elsewhere cannot be watched."
+                .to_owned(),
+            command: "loadgen compare --trials 10",
+        }),
+        wide: true,
+    };
+    let mut blocks = vec![Block::Charts(vec![chart])];
+    if known {
+        blocks.push(Block::Table(processes(report)));
+    }
+    blocks.push(Block::Table(generator(report)));
+    Section { id: "processors", title: "Processors and generator", blocks }
+}
+
+/// Every process by itself.
+fn processes(report: &Report) -> Table {
+    let mut names: Vec<&str> =
+        report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut columns = vec![Column::words("Strategy"), Column::figures("All but the generator", "ms a request")];
+    let short =
+        |name: &&str| Column::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
+    columns.extend(names.iter().map(short));
+    let row = |result: &StrategyResult| {
+        let mean = |process: &&str| {
+            let of_trial = |trial: &Trial| Some(trial.cpu.iter().find(|cpu| cpu.process == *process)?.cpu_s);
+            let each: Vec<f64> = measured(report, result).filter_map(of_trial).collect();
+            Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / length(each.len())))
+        };
+        let mut cells = vec![Cell::figure(result.cpu_ms_per_request)];
+        cells.extend(names.iter().map(mean));
+        Row { name: name(report, result), cells }
+    };
+    Table {
+        id: "table-processes",
+        caption: "Processor time by process: median for each request, and means a trial".to_owned(),
+        label: None,
+        columns,
+        groups: groups(report, row),
+    }
+}
+
+/// What the load generator did: the worst trial of each strategy.
+fn generator(report: &Report) -> Table {
+    let row = |result: &StrategyResult| {
+        let trials: Vec<&Trial> = measured(report, result).collect();
+        let worst = |figure: fn(&Trial) -> Option<f64>| {
+            Cell::figure(trials.iter().filter_map(|trial| figure(trial)).reduce(f64::max))
+        };
+        let limited = f64::from(result.client_limited_trials);
+        let limited = Cell {
+            text: format!("{}/{}", result.client_limited_trials, trials.len()),
+            sort: Some(limited),
+            mark: if limited > 0.0 { Mark::Bad } else { Mark::None },
+            ..Cell::default()
+        };
+        Row {
+            name: name(report, result),
+            cells: vec![
+                worst(|trial| trial.generator.start_lag_p50_ms),
+                worst(|trial| trial.generator.start_lag_max_ms),
+                worst(|trial| Some(trial.generator.start_spread_ms)),
+                worst(|trial| Some(trial.generator.cpu_share * 100.0)),
+                worst(|trial| trial.generator.cpu_us_per_request),
+                Cell::count(Some(result.late)),
+                Cell::count(Some(result.dropped)),
+                limited,
+            ],
+        }
+    };
+    let rows = report.results.iter().filter(|result| result.trials > 0).map(row).collect();
+    Table {
+        id: "table-generator",
+        caption: "Whether the load generator kept up: its worst trial that counts, and sums over them".to_owned(),
+        label: None,
+        columns: vec![
+            Column::words("Strategy"),
+            Column::figures("Start lag p50", "ms"),
+            Column::figures("Start lag", "ms, longest"),
+            Column::figures("First starts", "ms, spread"),
+            Column::figures("Processor", "% of all cores"),
+            Column::figures("Processor", "µs a request"),
+            Column::figures("Late starts", "> 5 ms"),
+            Column::figures("Dropped", "arrivals"),
+            Column::figures("Client-limited", "trials"),
+        ],
+        groups: vec![Group { title: None, rows }],
+    }
+}

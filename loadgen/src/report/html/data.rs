@@ -1,0 +1,247 @@
+//! What the charts are drawn from: the few figures of a report that they show, as JSON inside the page.
+
+use std::collections::BTreeMap;
+
+use loadgen::stats::times::Times;
+use loadgen::stats::{Difference, Estimate, as_f64};
+use serde::Serialize;
+
+use crate::herd::notifications_expected;
+use crate::report::html::cost::{KINDS, cpu_ms, measured};
+use crate::report::html::simulation::SimulationData;
+use crate::report::{Report, StrategyResult};
+use crate::strategies::{Guard, Wakes};
+use crate::trial::{Curve, Trial};
+
+/// Points of the curves of what is to be expected.
+const EXPECTED_POINTS: u32 = 40;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    /// Names in the service's order; everywhere else a strategy is its place in this list.
+    strategies: Vec<&'a str>,
+    /// Numbers of users in order.
+    levels: Vec<u32>,
+    stock: u64,
+    processes: [&'static str; 4],
+    results: Vec<ResultData<'a>>,
+    trials: Vec<TrialData>,
+    timelines: Vec<Timeline<'a>>,
+    expected: Vec<Expected>,
+    simulation: Option<SimulationData<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultData<'a> {
+    strategy: usize,
+    users: u32,
+    /// Whether it may be ranked.
+    ranked: bool,
+    p50_ms: Option<Estimate>,
+    p99_ms: Option<f64>,
+    n: u64,
+    reference: Option<&'a str>,
+    ratio: Option<RatioData>,
+    goodput_per_s: Option<Estimate>,
+    zookeeper: bool,
+    notifications: Option<Estimate>,
+    client_notifications: Option<f64>,
+    expected_notifications: Option<f64>,
+    /// Pairs of 1/(1 − q) and the quantile q in milliseconds.
+    quantiles: Vec<(f64, f64)>,
+    cpu_ms: [Option<f64>; 4],
+}
+
+#[derive(Serialize)]
+struct RatioData {
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    difference: Difference,
+}
+
+#[derive(Serialize)]
+struct TrialData {
+    strategy: usize,
+    users: u32,
+    block: usize,
+    warm_up: bool,
+    /// Units beyond the stock; negative if units were left.
+    beyond: i64,
+}
+
+/// The trial of median length of a strategy.
+#[derive(Serialize)]
+struct Timeline<'a> {
+    strategy: usize,
+    users: u32,
+    block: usize,
+    sold: &'a Curve,
+    entered: &'a Curve,
+}
+
+/// What is to be expected of a lock that wakes one, or all, for several numbers of users.
+#[derive(Serialize)]
+struct Expected {
+    wakes: Wakes,
+    /// Pairs of users and notifications a release.
+    points: Vec<(u32, f64)>,
+}
+
+/// The JSON, in which nothing can end the script element that holds it.
+///
+/// # Errors
+///
+/// When a figure cannot be written as JSON.
+pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
+    let mut strategies: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
+    strategies.dedup();
+    let places: BTreeMap<&str, usize> = strategies.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+    let data = Data {
+        levels: report.plan.users.clone(),
+        stock: u64::from(report.plan.stock) * u64::from(report.plan.goods),
+        processes: KINDS,
+        results: report.results.iter().map(|result| result_data(report, &places, result)).collect(),
+        trials: report.trials.iter().filter_map(|trial| trial_data(&places, trial)).collect(),
+        timelines: report.results.iter().filter_map(|result| timeline(report, &places, result)).collect(),
+        expected: expected(report),
+        simulation: report.simulation.as_ref().map(SimulationData::of),
+        strategies,
+    };
+    Ok(inert(&serde_json::to_string(&data)?))
+}
+
+/// JSON without a character that means something to HTML, or ends a line of script. They stand in strings alone, where
+/// their escapes mean the same.
+fn inert(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' => text.push_str("\\u003c"),
+            '>' => text.push_str("\\u003e"),
+            '&' => text.push_str("\\u0026"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a StrategyResult) -> ResultData<'a> {
+    let sold = &result.latency.response.sold;
+    ResultData {
+        strategy: places[result.strategy.as_str()],
+        users: result.users,
+        ranked: result.is_comparable(),
+        p50_ms: result.p50_ms,
+        p99_ms: sold.quantile_ms(990),
+        n: sold.count(),
+        reference: result.reference.as_deref(),
+        ratio: result.ratio_to_reference.map(|ratio| RatioData {
+            value: ratio.estimate,
+            low: ratio.low,
+            high: ratio.high,
+            difference: ratio.difference,
+        }),
+        goodput_per_s: result.goodput_per_s,
+        zookeeper: result.guard == Guard::Zookeeper,
+        notifications: result.notifications_per_release,
+        client_notifications: result.client_notifications_per_release,
+        expected_notifications: result.notifications_per_release_expected,
+        quantiles: quantiles(sold),
+        cpu_ms: cpu_ms(report, result),
+    }
+}
+
+/// The quantiles up to the longest time, each at 1/(1 − q): of the longest q is 1, so it stands at the size of the sample.
+fn quantiles(times: &Times) -> Vec<(f64, f64)> {
+    let n = as_f64(times.count());
+    let mut points: Vec<(f64, f64)> =
+        times.points().into_iter().map(|(q, ms)| ((1.0 / (1.0 - q)).min(n), ms)).collect();
+    points.dedup();
+    points
+}
+
+fn trial_data(places: &BTreeMap<&str, usize>, trial: &Trial) -> Option<TrialData> {
+    let audit = &trial.audit;
+    Some(TrialData {
+        strategy: *places.get(trial.strategy.as_str())?,
+        users: trial.users,
+        block: trial.block,
+        warm_up: trial.warm_up,
+        beyond: if audit.oversold > 0 { audit.oversold } else { -(audit.undersold + audit.unsold_undecided) },
+    })
+}
+
+fn timeline<'a>(
+    report: &'a Report,
+    places: &BTreeMap<&str, usize>,
+    result: &'a StrategyResult,
+) -> Option<Timeline<'a>> {
+    let mut trials: Vec<&Trial> = measured(report, result).collect();
+    trials.sort_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms));
+    let trial = trials.get(trials.len().checked_sub(1)? / 2)?;
+    Some(Timeline {
+        strategy: places[result.strategy.as_str()],
+        users: result.users,
+        block: trial.block,
+        sold: &trial.sold_over_time,
+        entered: &trial.entered_over_time,
+    })
+}
+
+/// The curves of what is to be expected, over the numbers of users that were tried.
+fn expected(report: &Report) -> Vec<Expected> {
+    let (Some(fewest), Some(most)) = (report.plan.users.iter().min(), report.plan.users.iter().max()) else {
+        return Vec::new();
+    };
+    if !report.plan.model.is_burst() || fewest == most {
+        return Vec::new();
+    }
+    let step = (most - fewest).div_ceil(EXPECTED_POINTS).max(1);
+    let mut users: Vec<u32> = (*fewest..*most).step_by(usize::try_from(step).unwrap_or(1)).collect();
+    users.extend(&report.plan.users);
+    users.sort_unstable();
+    users.dedup();
+    let curve = |wakes: Wakes| {
+        let of = |users: &u32| {
+            let expected = notifications_expected(wakes, u64::from(*users), report.plan.zk_sessions_total);
+            (*users, as_f64(expected) / f64::from((*users).max(1)))
+        };
+        Expected { wakes, points: users.iter().map(of).filter(|(_, each)| *each > 0.0).collect() }
+    };
+    let of_kind = |wakes: &Wakes| report.results.iter().any(|result| result.wakes == *wakes);
+    [Wakes::One, Wakes::All].into_iter().filter(of_kind).map(curve).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn nothing_in_the_data_can_end_its_element() {
+        let json = serde_json::to_string("</script><!-- & \u{2028}\u{2029}").unwrap();
+        let inert = inert(&json);
+        assert!(!inert.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{inert}");
+        assert_eq!(serde_json::from_str::<String>(&inert).unwrap(), "</script><!-- & \u{2028}\u{2029}");
+    }
+
+    #[test]
+    fn the_quantiles_rise_to_the_longest_time() {
+        let mut times = Times::new();
+        (1..=200).for_each(|ms| times.record(std::time::Duration::from_millis(ms)));
+        let points = quantiles(&times);
+        assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{points:?}");
+        let (last, ms) = points.last().unwrap();
+        assert!((last - 200.0).abs() < 1e-9 && (ms - 200.0).abs() < 1.0, "{points:?}");
+        assert!(quantiles(&Times::new()).is_empty());
+    }
+
+    #[test]
+    fn the_data_are_lean() {
+        let data = embed(&fixture::report()).unwrap();
+        assert!(!data.contains("hdr") && data.len() < 60_000, "{} bytes", data.len());
+    }
+}

@@ -1,0 +1,209 @@
+//! The traffic on ZooKeeper, and how everything grows with the number of users.
+
+use crate::report::html::cost::measured;
+use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::sold::groups_of;
+use crate::report::html::{figures, model_label, name};
+use crate::report::{Report, StrategyResult};
+use crate::strategies::{Guard, Wakes};
+
+const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
+
+pub(super) fn section(report: &Report) -> Section {
+    let words = "A release of the lock wakes those who watch for it. A queue wakes the next in line; a lock that all watch \
+                 wakes the herd, and all but one of them came for nothing.";
+    let mut blocks = vec![Block::Paragraph(words.to_owned()), Block::Charts(vec![notifications(report)])];
+    match table(report) {
+        Some(table) => blocks.extend([Block::Table(table), Block::Table(by_server(report))]),
+        None => blocks.push(Block::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned())),
+    }
+    Section { id: "herd", title: "The herd", blocks }
+}
+
+fn is_zookeeper(result: &StrategyResult) -> bool {
+    result.guard == Guard::Zookeeper && result.trials > 0
+}
+
+fn notifications(report: &Report) -> Chart {
+    let words = |result: &StrategyResult| {
+        let measured = figures::estimate(&result.notifications_per_release?);
+        let expected = result.notifications_per_release_expected;
+        let expected = expected.map(|expected| format!(", expected {}", figures::figure(expected))).unwrap_or_default();
+        Some(format!("{}: {measured} notifications a release{expected}", name(report, result)))
+    };
+    let words: Vec<String> = report.results.iter().filter(|result| is_zookeeper(result)).filter_map(words).collect();
+    let why = if report.results.iter().any(is_zookeeper) {
+        "Buyers without a decision, or too early an end, left no trial in which the releases are known."
+    } else {
+        "No strategy of this comparison takes its lock in ZooKeeper."
+    };
+    Chart {
+        id: "herd-notifications",
+        title: "Watch notifications for each release of the lock".to_owned(),
+        caption: "Solid dots are what ZooKeeper's servers counted, with 95 % intervals, open diamonds what the clients \
+                  received, the upright strokes what is to be expected when all N users wait at once: (N − 1)/N if a release \
+                  wakes one, (N − 1)/2 if it wakes all. The axis is logarithmic."
+            .to_owned(),
+        label: None,
+        absent: words.is_empty().then(|| Absent {
+            why: why.to_owned(),
+            command: "loadgen compare --strategies zk-naive,zk-mutex,zk-handoff",
+        }),
+        words,
+        wide: true,
+    }
+}
+
+fn table(report: &Report) -> Option<Table> {
+    let columns = vec![
+        Column::words("Strategy"),
+        Column::words("A release wakes"),
+        Column::figures("Notifications", "a release, servers"),
+        Column::figures("Notifications", "a release, clients"),
+        Column::figures("Expected", "a release"),
+        Column::figures("Woken at once", "most"),
+        Column::figures("Notifications", "a trial"),
+        Column::figures("Expected", "a trial"),
+        Column::figures("Requests", "a unit sold"),
+        Column::figures("Bytes", "a unit sold"),
+    ];
+    let row = |result: &StrategyResult| Row {
+        name: name(report, result),
+        cells: vec![
+            Cell::text(match result.wakes {
+                Wakes::None => "nobody",
+                Wakes::One => "the next in line",
+                Wakes::All => "all who wait",
+            }),
+            Cell::estimate(result.notifications_per_release),
+            Cell::figure(result.client_notifications_per_release),
+            Cell::figure(result.notifications_per_release_expected),
+            Cell::count(result.wake_max),
+            Cell::figure(result.notifications),
+            Cell::count(result.notifications_expected),
+            Cell::estimate(result.requests_per_sale),
+            Cell::estimate(result.bytes_per_sale),
+        ],
+    };
+    let groups = groups_of(report, is_zookeeper, row);
+    (!groups.is_empty()).then(|| Table {
+        id: "table-herd",
+        caption: "Traffic on ZooKeeper: medians over the trials with 95 % intervals".to_owned(),
+        label: None,
+        columns,
+        groups,
+    })
+}
+
+/// The traffic of each server by itself: means over the trials that count.
+fn by_server(report: &Report) -> Table {
+    let mode = |server: &str| {
+        let known = report.environment.zookeeper_servers.iter().find(|known| known.server == server);
+        known.and_then(|known| known.mode.clone()).unwrap_or_else(|| "unknown".to_owned())
+    };
+    let mut rows = Vec::new();
+    for result in report.results.iter().filter(|result| is_zookeeper(result)) {
+        let trials: Vec<_> = measured(report, result).collect();
+        let servers = trials.first().map(|trial| trial.zookeeper.servers.as_slice()).unwrap_or_default();
+        for (place, server) in servers.iter().enumerate() {
+            let mean = |figure: &dyn Fn(&crate::herd::ServerTraffic) -> Option<u64>| {
+                let figures: Option<Vec<u64>> =
+                    trials.iter().map(|trial| figure(trial.zookeeper.servers.get(place)?)).collect();
+                let figures = figures?;
+                Some(loadgen::stats::as_f64(figures.iter().sum()) / loadgen::stats::length(figures.len()))
+            };
+            let notifications = |server: &crate::herd::ServerTraffic| {
+                let fired = &server.watches_fired;
+                [fired.created, fired.deleted, fired.changed, fired.children].into_iter().sum()
+            };
+            rows.push(Row {
+                name: name(report, result),
+                cells: vec![
+                    Cell::text(server.server.clone()),
+                    Cell::text(mode(&server.server)),
+                    Cell::figure(mean(&notifications)),
+                    Cell::figure(mean(&|server| server.packets_received)),
+                    Cell::figure(mean(&|server| server.packets_sent)),
+                    Cell::figure(mean(&|server| server.bytes_received)),
+                ],
+            });
+        }
+    }
+    Table {
+        id: "table-servers",
+        caption: "The same by server: means a trial".to_owned(),
+        label: None,
+        columns: vec![
+            Column::words("Strategy"),
+            Column::words("Server"),
+            Column::words("Part"),
+            Column::figures("Notifications", "sent"),
+            Column::figures("Packets", "received"),
+            Column::figures("Packets", "sent"),
+            Column::figures("Bytes", "received"),
+        ],
+        groups: vec![Group { title: None, rows }],
+    }
+}
+
+/// How the figures grow with the number of users.
+pub(super) fn scaling(report: &Report) -> Section {
+    let several = report.plan.users.len() > 1;
+    if !several {
+        let absent = Absent {
+            why: "This comparison had one number of users. With several, the growth of the waiting time, of the goodput and \
+                  of the herd is drawn here."
+                .to_owned(),
+            command: SCALE,
+        };
+        let chart = chart("scale", "Against the number of users", "", Vec::new(), Some(absent));
+        return Section { id: "scaling", title: "How it scales", blocks: vec![Block::Charts(vec![chart])] };
+    }
+    let unmeasured = |words: &Vec<String>| {
+        words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
+    };
+    let words = |unit: &str, figure: &dyn Fn(&StrategyResult) -> Option<loadgen::stats::Estimate>| -> Vec<String> {
+        let of = |result: &StrategyResult| {
+            Some(format!("{}: {} {unit}", name(report, result), figures::estimate(&figure(result)?)))
+        };
+        report.results.iter().filter_map(of).collect()
+    };
+    let medians = words("ms", &|result| result.p50_ms);
+    let goodput = words("units a second", &|result| result.goodput_per_s);
+    let notifications = words("notifications a release", &|result| result.notifications_per_release);
+    let mut charts = vec![
+        chart(
+            "scale-median",
+            "Median response time against users",
+            "One line a strategy, with 95 % intervals; both axes are logarithmic. A line that rises by one power of ten where \
+             the users do grows with their number, by two with its square; dashed ones belong to strategies that sold \
+             wrongly.",
+            medians.clone(),
+            unmeasured(&medians),
+        ),
+        chart(
+            "scale-goodput",
+            "Goodput against users",
+            "Units of the stock sold a second. A level line serves any number of users equally well; one that falls \
+             collapses under them.",
+            goodput.clone(),
+            unmeasured(&goodput),
+        ),
+        chart(
+            "scale-notifications",
+            "Notifications a release against users",
+            "Dashed lines are what is to be expected when all N users wait at once: (N − 1)/2 for a herd, (N − 1)/N for a \
+             queue, in which each release wakes one.",
+            notifications.clone(),
+            unmeasured(&notifications),
+        ),
+    ];
+    charts[0].label = Some(model_label(report));
+    charts[0].wide = true;
+    Section { id: "scaling", title: "How it scales", blocks: vec![Block::Charts(charts)] }
+}
+
+fn chart(id: &'static str, title: &str, caption: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
+    let (title, caption) = (title.to_owned(), caption.to_owned());
+    Chart { id, title, caption, label: None, words, absent, wide: false }
+}

@@ -1,0 +1,368 @@
+//! How long buyers waited, and how the lock went from hand to hand.
+
+use loadgen::stats::Ratio;
+use loadgen::stats::times::Times;
+
+use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::sold::{groups, groups_of, guard};
+use crate::report::html::{figures, model_label, name};
+use crate::report::{Report, StrategyResult};
+
+/// Corrected and uncorrected quantiles this close are the same for every purpose.
+const SAME: f64 = 0.05;
+
+pub(super) fn section(report: &Report) -> Section {
+    let mut blocks = vec![Block::Table(response(report)), Block::Charts(charts(report))];
+    blocks.push(match correction(report) {
+        Some(table) => Block::Table(table),
+        None => Block::Paragraph(
+            "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
+             as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
+                .to_owned(),
+        ),
+    });
+    blocks.push(Block::Table(outcomes(report)));
+    Section { id: "latency", title: "How long buyers waited", blocks }
+}
+
+fn response(report: &Report) -> Table {
+    let columns = vec![
+        Column::words("Strategy"),
+        Column::figures("Rank", ""),
+        Column::words("Guarded by"),
+        Column::figures("n", ""),
+        Column::figures("p50", "ms"),
+        Column::figures("p90", "ms"),
+        Column::figures("p99", "ms"),
+        Column::figures("Longest", "ms"),
+        Column::figures("Ratio", "to the reference"),
+        Column::figures("Goodput", "units/s"),
+        Column::figures("Sold out after", "ms"),
+    ];
+    let row = |result: &StrategyResult| {
+        let sold = &result.latency.response.sold;
+        let rank = result.rank.and_then(|rank| u64::try_from(rank).ok());
+        Row {
+            name: name(report, result),
+            cells: vec![
+                Cell::count(rank),
+                Cell::text(guard(result.guard)),
+                Cell::count(Some(sold.count())),
+                Cell::estimate(result.p50_ms),
+                Cell::figure(sold.quantile_ms(900)),
+                Cell::estimate(result.p99_ms),
+                Cell::figure(sold.max_ms()),
+                ratio(result),
+                Cell::estimate(result.goodput_per_s),
+                Cell::estimate(result.sold_out_after_ms),
+            ],
+        }
+    };
+    let mut groups = groups(report, row);
+    // By rank, but each number of users by itself.
+    for group in &mut groups {
+        if report.plan.users.len() < 2 {
+            group.rows.sort_by(|a, b| rank_of(a).total_cmp(&rank_of(b)));
+        }
+    }
+    Table {
+        id: "table-latency",
+        caption: "Response times of the buyers who got a unit, all trials merged, with 95 % intervals over the blocks"
+            .to_owned(),
+        label: Some(model_label(report)),
+        columns,
+        groups,
+    }
+}
+
+fn rank_of(row: &Row) -> f64 {
+    row.cells[0].sort.unwrap_or(f64::INFINITY)
+}
+
+/// The ratio with its interval, and the sign that says whether it is to be told from one.
+fn ratio(result: &StrategyResult) -> Cell {
+    match &result.ratio_to_reference {
+        Some(ratio) => {
+            let text = format!("{} {}", figures::figure(ratio.estimate), figures::sign(ratio)).trim_end().to_owned();
+            let aside = figures::interval(ratio.low, ratio.high).unwrap_or_default();
+            Cell { text, aside, sort: Some(ratio.estimate), ..Cell::default() }
+        }
+        None if result.reference.as_ref() == Some(&result.strategy) => {
+            Cell { sort: Some(1.0), ..Cell::text("reference") }
+        }
+        None => Cell::text(figures::ABSENT),
+    }
+}
+
+fn charts(report: &Report) -> Vec<Chart> {
+    let label = Some(model_label(report));
+    let unmeasured = || Absent {
+        why: "No trial that counts sold anything: the warm-up is audited, but its times are left out.".to_owned(),
+        command: "loadgen compare --trials 10",
+    };
+    let results = &report.results;
+    let sold_any = results.iter().any(|result| result.latency.response.sold.count() > 0);
+    let quantiles = Chart {
+        id: "quantiles",
+        title: "Distribution of response times".to_owned(),
+        caption: "One line a strategy: how long the given share of the buyers who got a unit waited at most. Half of them \
+                  are left of 50 %, one in a hundred is right of 99 %. Lower is faster; a line that rises steeply to the \
+                  right has a long tail, a dashed one belongs to a strategy that sold wrongly. Both axes are logarithmic."
+            .to_owned(),
+        label: label.clone(),
+        words: results.iter().filter_map(|result| quantile_words(report, result)).collect(),
+        absent: (!sold_any).then(unmeasured),
+        wide: true,
+    };
+    let has_median = results.iter().any(|result| result.p50_ms.is_some());
+    let median_words = |result: &StrategyResult| {
+        let p50 = result.p50_ms?;
+        Some(format!("{}: median {} ms", name(report, result), figures::estimate(&p50)))
+    };
+    let medians = Chart {
+        id: "medians",
+        title: "Medians with their 95 % intervals".to_owned(),
+        caption: "The dot is the median response time of the buyers who got a unit, the bar the range in which it lies with \
+                  95 % confidence; the axis is logarithmic. An open dot belongs to a strategy that sold wrongly: it is no \
+                  competitor."
+            .to_owned(),
+        label: label.clone(),
+        words: results.iter().filter_map(median_words).collect(),
+        absent: if !sold_any {
+            Some(unmeasured())
+        } else if !has_median {
+            Some(Absent {
+                why: "A median needs twenty buyers who got a unit, and no strategy has so many.".to_owned(),
+                command: "loadgen compare --trials 10 --stock 100",
+            })
+        } else {
+            None
+        },
+        wide: false,
+    };
+    vec![quantiles, medians, ratios(report, label)]
+}
+
+fn ratios(report: &Report, label: Option<String>) -> Chart {
+    let words = |result: &StrategyResult| {
+        let ratio = result.ratio_to_reference.as_ref()?;
+        Some(format!("{}: {}", name(report, result), ratio_words(ratio, result.reference.as_deref()?)))
+    };
+    let words: Vec<String> = report.results.iter().filter_map(words).collect();
+    let mut references: Vec<&String> = report.results.iter().filter_map(|result| result.reference.as_ref()).collect();
+    references.dedup();
+    let title = match references.as_slice() {
+        [reference] => format!("Median as a multiple of that of {reference}"),
+        _ => "Median as a multiple of the reference's".to_owned(),
+    };
+    let has_others = report.results.iter().any(|result| {
+        result.is_comparable() && result.reference.as_ref().is_some_and(|reference| *reference != result.strategy)
+    });
+    let (why, command) = if references.is_empty() {
+        let why = "There is no reference: no safe strategy sold exactly the stock in every trial.";
+        (why, "loadgen compare --strategies zk-mutex,zk-handoff,pg-conditional --trials 10")
+    } else if has_others {
+        let why = "Ratios are paired within blocks, and no block that counts has a median of both: it needs twenty buyers who \
+                   got a unit.";
+        (why, "loadgen compare --stock 100 --trials 10")
+    } else {
+        let why =
+            "There is nothing to compare the reference with: no other strategy sold exactly the stock in every trial.";
+        (why, "loadgen compare --strategies zk-mutex,zk-handoff,pg-conditional --trials 10")
+    };
+    Chart {
+        id: "ratios",
+        title,
+        caption: "Paired within blocks, so that a slow moment of the machine falls on both. Left of the line is faster than \
+                  the reference, right of it slower; the shaded band is ±5 %, which nobody should act upon. A solid dot \
+                  differs by an exact test, an open one with ~ is not to be told apart, one with ? has too few trials."
+            .to_owned(),
+        label,
+        absent: words.is_empty().then(|| Absent {
+            why: why.to_owned(),
+            command,
+        }),
+        words,
+        wide: false,
+    }
+}
+
+fn ratio_words(ratio: &Ratio, reference: &str) -> String {
+    let interval = figures::interval(ratio.low, ratio.high).map(|interval| format!(" {interval}")).unwrap_or_default();
+    let sign = match figures::sign(ratio) {
+        "~" => ", not to be told apart",
+        "?" => ", too few trials to tell",
+        _ => "",
+    };
+    format!("{}{interval} times the median of {reference}{sign}", figures::figure(ratio.estimate))
+}
+
+fn quantile_words(report: &Report, result: &StrategyResult) -> Option<String> {
+    let sold = &result.latency.response.sold;
+    let longest = sold.max_ms()?;
+    let quantile = |name: &str, permille| Some(format!("{name} {} ms, ", figures::figure(sold.quantile_ms(permille)?)));
+    let known: String =
+        [("p50", 500), ("p90", 900), ("p99", 990)].iter().filter_map(|(n, q)| quantile(n, *q)).collect();
+    let n = figures::count(sold.count());
+    Some(format!("{}: {known}longest {} ms, n = {n}", name(report, result), figures::figure(longest)))
+}
+
+/// Where the correction for coordinated omission makes a difference; nothing where it makes none.
+fn correction(report: &Report) -> Option<Table> {
+    let pairs = |result: &StrategyResult| {
+        let (response, service) = (&result.latency.response.sold, &result.latency.service.sold);
+        [500, 990].map(|permille| (response.quantile_ms(permille), service.quantile_ms(permille)))
+    };
+    let differs = |result: &&StrategyResult| {
+        pairs(result).iter().any(|pair| matches!(pair, (Some(a), Some(b)) if (a - b).abs() > SAME * a.min(*b)))
+    };
+    let row = |result: &StrategyResult| {
+        let figures = pairs(result).into_iter().flat_map(|(response, service)| [response, service]);
+        Row { name: name(report, result), cells: figures.map(Cell::figure).collect() }
+    };
+    let rows: Vec<Row> = report.results.iter().filter(differs).map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        id: "table-correction",
+        caption: "Where it matters from when a time is counted: the intended start of a request (response time, which \
+                  is what the buyer waited) or its actual start (service time, which forgets the wait for the generator)"
+            .to_owned(),
+        label: Some(model_label(report)),
+        columns: vec![
+            Column::words("Strategy"),
+            Column::figures("p50 response", "ms"),
+            Column::figures("p50 service", "ms"),
+            Column::figures("p99 response", "ms"),
+            Column::figures("p99 service", "ms"),
+        ],
+        groups: vec![Group { title: None, rows }],
+    })
+}
+
+/// How many were told what, and how long each took. What nobody was told is left out.
+fn outcomes(report: &Report) -> Table {
+    type Pick = fn(&StrategyResult) -> (u64, &Times);
+    let all: [(&str, &str, Pick); 5] = [
+        ("Sold", "Sold p50", |result| (result.answers.sold, &result.latency.response.sold)),
+        ("Sold out", "Sold out p50", |result| (result.answers.sold_out, &result.latency.response.sold_out)),
+        ("Refused", "Refused p50", |result| (result.answers.refused, &result.latency.response.refused)),
+        ("Errors", "Error p50", |result| (result.answers.error, &result.latency.response.error)),
+        ("Timeouts", "Timeout p50", |result| (result.answers.timeout, &result.latency.response.timeout)),
+    ];
+    let is_told = |pick: &Pick| report.results.iter().any(|result| pick(result).0 > 0);
+    let (told, untold): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, _, pick)| is_told(pick));
+    let mut columns = vec![Column::words("Strategy")];
+    for (title, median, _) in &told {
+        columns.extend([Column::figures(title, "n"), Column::figures(median, "ms")]);
+    }
+    columns.push(Column::figures("First byte p50", "ms, sold"));
+    let row = |result: &StrategyResult| {
+        let pairs = told.iter().map(|(_, _, pick)| pick(result));
+        let mut cells: Vec<Cell> =
+            pairs.flat_map(|(n, times)| [Cell::count(Some(n)), Cell::figure(times.quantile_ms(500))]).collect();
+        cells.push(Cell::figure(result.latency.first_byte_sold.quantile_ms(500)));
+        Row { name: name(report, result), cells }
+    };
+    let none: Vec<String> = untold.iter().map(|(title, _, _)| title.to_lowercase()).collect();
+    let none = if none.is_empty() { String::new() } else { format!("; {}: none", none.join(", ")) };
+    Table {
+        id: "table-outcomes",
+        caption: format!("What buyers were told, and their median response time, the warm-up left out{none}"),
+        label: Some(model_label(report)),
+        columns,
+        groups: groups(report, row),
+    }
+}
+
+/// How the lock went from hand to hand.
+pub(super) fn handovers(report: &Report) -> Section {
+    let trials = || report.trials.iter().filter(|trial| !trial.warm_up);
+    let no_history = trials().all(|trial| trial.entered_over_time.at_ms.is_empty());
+    let sold_words = |result: &StrategyResult| {
+        let after = result.sold_out_after_ms?;
+        Some(format!("{}: the stock was gone after {} ms", name(report, result), figures::estimate(&after)))
+    };
+    let stock = Chart {
+        id: "stock",
+        title: "Stock over time".to_owned(),
+        caption:
+            "Units left, as the buyers learnt of their sales, in the trial of median length. A line that goes below \
+                  zero sells what is not there; the lines of those that did are dashed."
+                .to_owned(),
+        label: None,
+        words: report.results.iter().filter_map(sold_words).collect(),
+        absent: trials().all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
+            why: "No trial that counts sold anything.".to_owned(),
+            command: "loadgen compare --trials 10",
+        }),
+        wide: false,
+    };
+    let entered_words = |result: &StrategyResult| {
+        let (handovers, name) = (&result.handovers, name(report, result));
+        let p50 = handovers.quantile_ms(500)?;
+        Some(format!(
+            "{name}: half of {} hand-overs took at most {} ms",
+            figures::count(handovers.count()),
+            figures::figure(p50)
+        ))
+    };
+    let entered = Chart {
+        id: "entered",
+        title: "Critical sections entered over time".to_owned(),
+        caption: "How many buyers had entered by then, in the trial of median length, from the first that asked for the lock \
+                  on. The steeper, the more hand-overs a second; a line that bends flat slows down as it goes."
+            .to_owned(),
+        label: None,
+        words: report.results.iter().filter_map(entered_words).collect(),
+        absent: no_history.then(|| Absent {
+            why: "The instances kept no history of critical sections, or their clocks cannot be compared.".to_owned(),
+            command: "loadgen compare --strategies zk-naive,zk-mutex,zk-handoff",
+        }),
+        wide: false,
+    };
+    let mut blocks = vec![Block::Charts(vec![stock, entered])];
+    blocks.push(handover_table(report).map_or_else(
+        || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
+        Block::Table,
+    ));
+    Section { id: "handovers", title: "From hand to hand", blocks }
+}
+
+fn handover_table(report: &Report) -> Option<Table> {
+    let has_any = |result: &StrategyResult| result.handovers.count() > 0 || result.inside_max.is_some();
+    let row = |result: &StrategyResult| {
+        let handovers = &result.handovers;
+        Row {
+            name: name(report, result),
+            cells: vec![
+                Cell::count(Some(handovers.count())),
+                Cell::figure(handovers.quantile_ms(500)),
+                Cell::figure(handovers.quantile_ms(990)),
+                Cell::figure(handovers.max_ms()),
+                Cell::count(result.inside_max),
+                Cell {
+                    text: result.inversion_share.map_or_else(|| figures::ABSENT.to_owned(), figures::percent),
+                    sort: result.inversion_share,
+                    ..Cell::default()
+                },
+            ],
+        }
+    };
+    let groups = groups_of(report, has_any, row);
+    (!groups.is_empty()).then(|| Table {
+        id: "table-handovers",
+        caption:
+            "From each release of the lock to the next entry of one who waited, and in which order they were served"
+                .to_owned(),
+        label: Some(model_label(report)),
+        columns: vec![
+            Column::words("Strategy"),
+            Column::figures("Hand-overs", "n"),
+            Column::figures("p50", "ms"),
+            Column::figures("p99", "ms"),
+            Column::figures("Longest", "ms"),
+            Column::figures("Inside at once", "most"),
+            Column::figures("Served out of order", "of all pairs"),
+        ],
+        groups,
+    })
+}

@@ -1,0 +1,218 @@
+//! What the page is made of: sections of tables, charts and sentences, which the template writes down.
+
+use askama::Template;
+
+use crate::report::html::figures;
+use loadgen::stats::Estimate;
+
+/// The whole page.
+#[derive(Template)]
+#[template(path = "page.html")]
+pub(super) struct Page {
+    pub(super) title: String,
+    /// The comparison in a sentence or a few.
+    pub(super) sentence: String,
+    /// What has to be known before anything else, as an early end or a broken promise.
+    pub(super) banner: Option<Banner>,
+    /// Why the verdict is what it is.
+    pub(super) reasons: Vec<String>,
+    /// What was tried, in a few words each.
+    pub(super) conditions: Vec<Term>,
+    /// What to bear in mind.
+    pub(super) caveats: Vec<String>,
+    pub(super) sections: Vec<Section>,
+    /// Numbers of users, if there are several to choose from.
+    pub(super) levels: Vec<u32>,
+    pub(super) generated_at: String,
+    /// The same for people.
+    pub(super) ended: String,
+    pub(super) loadgen_version: String,
+    pub(super) schema: String,
+    pub(super) licences: [(&'static str, &'static str); 2],
+    pub(super) style: &'static str,
+    /// What the charts are drawn from: JSON that is safe inside a script element.
+    pub(super) data: String,
+    pub(super) libraries: [&'static str; 2],
+    pub(super) script: &'static str,
+}
+
+/// Something that must not be overlooked.
+#[derive(Debug)]
+pub(super) struct Banner {
+    pub(super) title: String,
+    /// What the program exits with.
+    pub(super) exit_code: u8,
+    /// Whether it is about a wrong, and not only about something left open.
+    pub(super) grave: bool,
+}
+
+/// A name and what it stands for.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+impl Term {
+    pub(super) fn new(name: &str, text: impl Into<String>) -> Term {
+        Term { name: name.to_owned(), text: text.into() }
+    }
+}
+
+/// A part of the page with a heading of its own.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// What a section is made of.
+#[derive(Debug)]
+pub(super) enum Block {
+    Paragraph(String),
+    Terms(Vec<Term>),
+    Table(Table),
+    /// Charts side by side where there is room.
+    Charts(Vec<Chart>),
+}
+
+/// A chart, or the sentence that says why there is none.
+#[derive(Debug)]
+pub(super) struct Chart {
+    /// Of the element, and of the function of the script that draws it.
+    pub(super) id: &'static str,
+    pub(super) title: String,
+    /// What one sees, and how to read it.
+    pub(super) caption: String,
+    /// The load model, where the chart shows latencies.
+    pub(super) label: Option<String>,
+    /// The same in words, a line a strategy.
+    pub(super) words: Vec<String>,
+    /// Why there is nothing to see.
+    pub(super) absent: Option<Absent>,
+    /// Whether it needs as much room as there is.
+    pub(super) wide: bool,
+}
+
+/// Why a chart has nothing to show, and the command that would change it.
+#[derive(Debug)]
+pub(super) struct Absent {
+    pub(super) why: String,
+    pub(super) command: &'static str,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) id: &'static str,
+    pub(super) caption: String,
+    /// The load model, where the table has latencies.
+    pub(super) label: Option<String>,
+    pub(super) columns: Vec<Column>,
+    pub(super) groups: Vec<Group>,
+}
+
+/// A column; the first one of a table names its rows.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) title: String,
+    pub(super) unit: &'static str,
+    /// Whether it holds words, and not figures.
+    pub(super) words: bool,
+}
+
+/// Rows that belong together.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// What they have in common, where that sets them apart.
+    pub(super) title: Option<&'static str>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// A row of a table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// A cell of a table.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    pub(super) text: String,
+    /// What belongs to it, in smaller print: an interval, a bound.
+    pub(super) aside: String,
+    /// What it is sorted by.
+    pub(super) sort: Option<f64>,
+    pub(super) mark: Mark,
+}
+
+/// Whether a cell is to catch the eye. Its words say the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    #[default]
+    None,
+    Good,
+    Bad,
+    Open,
+}
+
+impl Mark {
+    /// The class of the cell.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Mark::None => "plain",
+            Mark::Good => "good",
+            Mark::Bad => "bad",
+            Mark::Open => "open",
+        }
+    }
+}
+
+impl Column {
+    pub(super) fn words(title: &str) -> Column {
+        Column { title: title.to_owned(), unit: "", words: true }
+    }
+
+    pub(super) fn figures(title: &str, unit: &'static str) -> Column {
+        Column { title: title.to_owned(), unit, words: false }
+    }
+}
+
+impl Cell {
+    pub(super) fn text(text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), ..Cell::default() }
+    }
+
+    pub(super) fn figure(value: Option<f64>) -> Cell {
+        Cell { text: figures::maybe(value), sort: value, ..Cell::default() }
+    }
+
+    pub(super) fn count(value: Option<u64>) -> Cell {
+        Cell { text: figures::maybe_count(value), sort: value.map(loadgen::stats::as_f64), ..Cell::default() }
+    }
+
+    pub(super) fn signed(value: i64) -> Cell {
+        Cell { text: figures::signed(value), sort: Some(loadgen::stats::as_f64_signed(value)), ..Cell::default() }
+    }
+
+    pub(super) fn estimate(estimate: Option<Estimate>) -> Cell {
+        let aside = estimate.and_then(|estimate| figures::interval(estimate.low, estimate.high)).unwrap_or_default();
+        Cell { aside, ..Cell::figure(estimate.map(|estimate| estimate.value)) }
+    }
+
+    /// Marks a count of something that must not be: bad unless it is zero.
+    pub(super) fn bad_unless_zero(self) -> Cell {
+        let mark = if self.sort.is_some_and(|value| value != 0.0) { Mark::Bad } else { Mark::None };
+        Cell { mark, ..self }
+    }
+
+    pub(super) fn marked(self, mark: Mark) -> Cell {
+        Cell { mark, ..self }
+    }
+
+    pub(super) fn aside(self, aside: impl Into<String>) -> Cell {
+        Cell { aside: aside.into(), ..self }
+    }
+}

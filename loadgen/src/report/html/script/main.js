@@ -1,0 +1,124 @@
+// Every chart by the name of its figure. A chart is drawn for a width, as an SVG with the points that have a tip, or not at
+// all where the chosen number of users gives nothing to see.
+const charts = {
+  oversell,
+  quantiles,
+  medians,
+  ratios,
+  stock,
+  entered,
+  "herd-notifications": herdNotifications,
+  "scale-median": scaling((row) => row.p50_ms, { label: "median (ms)", unit: "ms" }),
+  "scale-goodput": scaling((row) => row.goodput_per_s, { label: "units sold a second", unit: "units a second" }),
+  "scale-notifications": scaling((row) => row.notifications, {
+    label: "notifications a release",
+    unit: "notifications a release",
+    expected: data.expected,
+  }),
+  cpu,
+  "simulated-time": simulated((point) => point.drain_ms, { label: "time of a drain (ms)", unit: "ms" }),
+  "simulated-notifications": simulated((point) => point.notifications, {
+    label: "notifications of a drain",
+    unit: "notifications",
+  }),
+  "simulated-bytes": simulated((point) => point.bytes, { label: "bytes of a drain", unit: "bytes" }),
+};
+
+const draw = (figureElement, width) => {
+  const plot = figureElement.querySelector(".plot");
+  const title = figureElement.querySelector("h3").textContent;
+  for (const attribute of ["tabindex", "role", "aria-roledescription", "aria-label"]) plot.removeAttribute(attribute);
+  const drawn = charts[figureElement.dataset.chart](width);
+  if (drawn === null) {
+    plot.replaceChildren(
+      element("p", { class: "absent" }, `Nothing was measured for this chart with ${chosen.users} users.`),
+    );
+    return;
+  }
+  const { svg, points, keys = [] } = drawn;
+  // The library's names for its marks mean nothing to a reader.
+  for (const mark of svg.querySelectorAll("[aria-label]")) {
+    mark.dataset.mark = mark.getAttribute("aria-label");
+    mark.removeAttribute("aria-label");
+  }
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${title}. The same in words is below.`);
+  const swatch = (key) => {
+    const square = element("i");
+    square.style.background = key.colour;
+    return element("li", {}, square, key.name);
+  };
+  const list = keys.length > 0 ? [element("ul", { class: "keys" }, ...keys.map(swatch))] : [];
+  plot.replaceChildren(svg, ...list);
+  addTips(plot, svg, title, points);
+};
+
+const figures = [...document.querySelectorAll("figure[data-chart]")];
+const widthOf = (figureElement) => Math.floor(figureElement.querySelector(".plot").clientWidth);
+const drawAll = () => figures.forEach((figureElement) => draw(figureElement, widthOf(figureElement)));
+
+// Drawn anew only when the width has changed: the height follows from it.
+const widths = new Map();
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const width = widthOf(target);
+    if (width > 0 && widths.get(target) !== width) {
+      widths.set(target, width);
+      draw(target, width);
+    }
+  }
+});
+figures.forEach((figureElement) => resized.observe(figureElement));
+
+// The legend is what switches strategies on and off as well. A style does it, so that nothing is drawn anew.
+const shownStyle = document.head.appendChild(element("style"));
+const rules = (strategies, rule) =>
+  strategies.length > 0 ? `${strategies.map((s) => `.plot .s${s}`).join(",")}{${rule}}` : "";
+const showStrategies = (pointed = -1) => {
+  const hidden = [...chosen.hidden];
+  const others =
+    pointed < 0 ? [] : data.strategies.map((_, s) => s).filter((s) => s !== pointed && !chosen.hidden.has(s));
+  shownStyle.textContent = rules(hidden, "display:none") + rules(others, "opacity:.15");
+};
+const legend = document.getElementById("legend");
+data.strategies.forEach((name, strategy) => {
+  const symbol = d3.symbol(d3[`symbol${shape(strategy)[0].toUpperCase()}${shape(strategy).slice(1)}`], 90)();
+  const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  icon.setAttribute("viewBox", "-8 -8 16 16");
+  icon.setAttribute("aria-hidden", "true");
+  const path = icon.appendChild(document.createElementNS(icon.namespaceURI, "path"));
+  path.setAttribute("d", symbol);
+  path.setAttribute("fill", colour(strategy));
+  const button = element("button", { type: "button", "aria-pressed": "true" }, icon, name);
+  button.addEventListener("click", () => {
+    if (chosen.hidden.has(strategy)) chosen.hidden.delete(strategy);
+    else chosen.hidden.add(strategy);
+    button.setAttribute("aria-pressed", String(!chosen.hidden.has(strategy)));
+    showStrategies();
+  });
+  const point = () => showStrategies(chosen.hidden.has(strategy) ? -1 : strategy);
+  button.addEventListener("pointerenter", point);
+  button.addEventListener("pointerleave", () => showStrategies());
+  button.addEventListener("focus", point);
+  button.addEventListener("blur", () => showStrategies());
+  legend.append(button);
+});
+
+document.getElementById("levels")?.addEventListener("change", (event) => {
+  chosen.users = Number(event.target.value);
+  drawAll();
+});
+
+// On paper nothing can be opened.
+const closed = [];
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("figure details:not([open])")) {
+    details.open = true;
+    closed.push(details);
+  }
+});
+addEventListener("afterprint", () => {
+  closed.splice(0).forEach((details) => {
+    details.open = false;
+  });
+});

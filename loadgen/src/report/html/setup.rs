@@ -1,0 +1,200 @@
+//! Rules, conditions, and how to read it all.
+
+use crate::plan::Block as PlanBlock;
+use crate::report::Report;
+use crate::report::html::figures::{bytes, count};
+use crate::report::html::model_label;
+use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table, Term};
+
+/// The rules that were given, and what came of them.
+pub(super) fn thresholds(report: &Report) -> Section {
+    let row = |result: &crate::threshold::ThresholdResult| {
+        let held = if result.held { Cell::text("✓ held") } else { Cell::text("✗ CROSSED") };
+        Row {
+            name: result.rule.clone(),
+            cells: vec![
+                Cell::text(result.strategy.clone()),
+                Cell::count(Some(u64::from(result.users))),
+                Cell::figure(result.value),
+                held.marked(if result.held { Mark::Good } else { Mark::Bad }),
+            ],
+        }
+    };
+    let block = if report.thresholds.is_empty() {
+        Block::Paragraph(
+            "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails when a figure is not what it has to \
+             be."
+                .to_owned(),
+        )
+    } else {
+        Block::Table(Table {
+            id: "table-thresholds",
+            caption: "Rules and what came of them; times in milliseconds, shares as parts of one".to_owned(),
+            label: Some(model_label(report)),
+            columns: vec![
+                Column::words("Rule"),
+                Column::words("Strategy"),
+                Column::figures("Users", ""),
+                Column::figures("Figure", ""),
+                Column::words("Held"),
+            ],
+            groups: vec![Group { title: None, rows: report.thresholds.iter().map(row).collect() }],
+        })
+    };
+    Section { id: "thresholds", title: "Thresholds", blocks: vec![block] }
+}
+
+/// How to read it.
+pub(super) fn guide() -> Section {
+    let terms = [
+        (
+            "Kept",
+            "Whether the strategy did what it promises. A control is expected to oversell: if it does not, the load was too \
+             weak to prove anything.",
+        ),
+        (
+            "Bad trials",
+            "Trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer something that \
+             the database denies. Beside it the exact one-sided 95 % upper bound of their rate: a few good trials prove \
+             little.",
+        ),
+        ("Lost updates", "Initial stock − final stock − units sold. Negative: orders whose deduction was overwritten."),
+        (
+            "Overlaps",
+            "Critical sections entered while as many others were inside as the lock permits; – where they may overlap, or \
+             without a history. A token regression is a hold whose fencing token is not above those before it.",
+        ),
+        (
+            "Indeterminate",
+            "Orders in the database whose buyers saw an error or nothing. They are counted apart, and held against nobody.",
+        ),
+        (
+            "Response time",
+            "From the instant at which a request was meant to start to the last byte of its answer, so that no wait is \
+             forgotten (no coordinated omission). A quantile with fewer than ten values above it is left out: –.",
+        ),
+        (
+            "Intervals",
+            "95 % bootstrap intervals over the blocks, from six on: requests of one trial depend on each other, trials do \
+             not.",
+        ),
+        (
+            "Ratio, ~ and ?",
+            "Of the medians, paired within blocks. ~ does not hold an exact signed-rank test after Holm's correction, or is \
+             within 5 %; ? has too few trials for any difference to hold.",
+        ),
+        (
+            "Rank",
+            "By median response time, only among strategies that sold exactly the stock in every trial: being fast at \
+             selling what is not there is no merit.",
+        ),
+    ];
+    let terms = terms.into_iter().map(|(name, text)| Term::new(name, text)).collect();
+    Section { id: "guide", title: "How to read it", blocks: vec![Block::Terms(terms)] }
+}
+
+/// Where it ran and what was asked for.
+pub(super) fn environment(report: &Report) -> Section {
+    let plan_words = "Every block ran each strategy once, in an order drawn from the seed.";
+    Section {
+        id: "environment",
+        title: "Environment and plan",
+        blocks: vec![
+            Block::Terms(machine(report)),
+            Block::Terms(plan(report)),
+            Block::Paragraph(plan_words.to_owned()),
+            Block::Table(order(report)),
+        ],
+    }
+}
+
+fn machine(report: &Report) -> Vec<Term> {
+    let environment = &report.environment;
+    let unknown = || "unknown".to_owned();
+    let kernel = environment.kernel.clone().unwrap_or_else(unknown);
+    let cores = environment.cpu_count;
+    let mut terms = vec![
+        Term::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
+        Term::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
+        Term::new("Memory", environment.memory_bytes.map_or_else(unknown, bytes)),
+        Term::new("Postgres", environment.postgres_version.clone()),
+    ];
+    let settings: Vec<String> =
+        environment.postgres_settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value)).collect();
+    if !settings.is_empty() {
+        terms.push(Term::new("Its settings", settings.join(", ")));
+    }
+    terms.push(Term::new("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)));
+    let server = |server: &crate::report::ZooKeeperServer| {
+        format!("{} ({})", server.server, server.mode.as_deref().unwrap_or("part unknown"))
+    };
+    let servers: Vec<String> = environment.zookeeper_servers.iter().map(server).collect();
+    if !servers.is_empty() {
+        terms.push(Term::new("Its servers", servers.join(", ")));
+    }
+    let throwaway = if environment.servers_throwaway { "started for this comparison alone" } else { "given" };
+    terms.push(Term::new("Servers were", throwaway));
+    let shares = match environment.generator_shares_host {
+        Some(true) => "on one machine",
+        Some(false) => "on different machines",
+        None => "perhaps on different machines: the target's address does not tell",
+    };
+    terms.push(Term::new("Generator and service", shares));
+    terms
+}
+
+fn plan(report: &Report) -> Vec<Term> {
+    let plan = &report.plan;
+    let unknown = || "unknown".to_owned();
+    let users: Vec<String> = plan.users.iter().map(|users| count(u64::from(*users))).collect();
+    let mut terms = vec![
+        Term::new("Load model", model_label(report)),
+        Term::new("Users", users.join(", ")),
+        Term::new(
+            "Stock",
+            format!("{} units of each of {} SKUs from number {}", plan.stock, plan.goods, plan.goods_no),
+        ),
+        Term::new("Trials", format!("{} of each strategy; {} in all with the warm-up", plan.trials, plan.len())),
+        Term::new("Seed", plan.seed.to_string()),
+        Term::new("Instances", plan.instances.to_string()),
+        Term::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),
+        Term::new("Business time", plan.hold.clone().unwrap_or_else(unknown)),
+        Term::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
+    ];
+    if !plan.service_args.is_empty() {
+        terms.push(Term::new("Further arguments", plan.service_args.join(" ")));
+    }
+    terms
+}
+
+/// The order of the trials, block by block.
+fn order(report: &Report) -> Table {
+    let tell_users = report.plan.users.len() > 1;
+    let row = |(number, block): (usize, &PlanBlock)| {
+        let subjects = block.trials.iter().map(|subject| {
+            if tell_users { format!("{} @{}", subject.strategy, subject.users) } else { subject.strategy.clone() }
+        });
+        let warm_up = if block.warm_up { " (warm-up)" } else { "" };
+        let run = report.trials.iter().filter(|trial| trial.block == number).count();
+        Row {
+            name: format!("{number}{warm_up}"),
+            cells: vec![
+                Cell::text(subjects.collect::<Vec<_>>().join(", ")),
+                Cell::text(format!("{run}/{}", block.trials.len())).sorted(run),
+            ],
+        }
+    };
+    Table {
+        id: "table-order",
+        caption: "Order of the trials".to_owned(),
+        label: None,
+        columns: vec![Column::words("Block"), Column::words("Strategies in order"), Column::figures("Run", "trials")],
+        groups: vec![Group { title: None, rows: report.plan.blocks.iter().enumerate().map(row).collect() }],
+    }
+}
+
+impl Cell {
+    fn sorted(self, by: usize) -> Cell {
+        Cell { sort: Some(loadgen::stats::length(by)), ..self }
+    }
+}

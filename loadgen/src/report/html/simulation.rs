@@ -1,0 +1,137 @@
+//! What a simulation predicts for more waiters than one machine can have, beside what was measured.
+
+use serde::Serialize;
+
+use crate::report::Report;
+use crate::report::html::figures;
+use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use crate::simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
+
+const COMMAND: &str =
+    "loadgen simulate --json simulation.json && loadgen report report.json --simulation simulation.json";
+
+/// A prediction that is off by more than this factor catches the eye.
+const OFF: f64 = 1.25;
+
+pub(super) fn section(report: &Report) -> Section {
+    let words = "A drain: so many waiters queue at once for one lock, and each holds it once. The counts follow from the \
+                 lock library's own decisions, the times from a model that is fitted to measured drains. Some of those are \
+                 held out of the fit, to see how far the predictions are off.";
+    let mut blocks = vec![Block::Paragraph(words.to_owned())];
+    match &report.simulation {
+        None => {
+            let absent = Absent { why: "No simulation was added to this report.".to_owned(), command: COMMAND };
+            blocks.push(Block::Charts(vec![chart(
+                "simulation",
+                "Prediction and measurement",
+                Vec::new(),
+                Some(absent),
+            )]));
+        }
+        Some(simulation) => {
+            let words = |unit: &str, of: fn(&Point) -> f64| -> Vec<String> {
+                simulation.recipes.iter().filter_map(|recipe| line(recipe, unit, of)).collect()
+            };
+            blocks.push(Block::Charts(vec![
+                chart("simulated-time", "Time of a drain", words("ms", |point| point.drain_ms), None),
+                chart(
+                    "simulated-notifications",
+                    "Notifications of a drain",
+                    words("notifications", |point| loadgen::stats::as_f64(point.notifications)),
+                    None,
+                ),
+                chart(
+                    "simulated-bytes",
+                    "Bytes of a drain",
+                    words("bytes", |point| loadgen::stats::as_f64(point.bytes)),
+                    None,
+                ),
+            ]));
+            blocks.push(Block::Table(deviations(simulation)));
+            blocks.extend(simulation.caveats.iter().map(|caveat| Block::Paragraph(caveat.clone())));
+        }
+    }
+    Section { id: "simulations", title: "With more waiters", blocks }
+}
+
+fn chart(id: &'static str, title: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
+    let caption = "Lines are predictions, shapes measurements: solid ones those the model was fitted to, open ones those held \
+                   out. An open shape on its line is a prediction come true. Both axes are logarithmic.";
+    let wide = id == "simulated-time";
+    Chart { id, title: title.to_owned(), caption: caption.to_owned(), label: None, words, absent, wide }
+}
+
+/// The largest prediction of a recipe in words.
+fn line(recipe: &RecipeSimulation, unit: &str, of: fn(&Point) -> f64) -> Option<String> {
+    let last = recipe.points.last()?;
+    let waiters = figures::count(u64::from(last.waiters));
+    Some(format!("{}: {} {unit} with {waiters} waiters", recipe.recipe.name(), figures::figure(of(last))))
+}
+
+fn deviations(simulation: &Simulation) -> Table {
+    let worst = |factor: f64| Cell::figure(Some(factor)).marked(if factor > OFF { Mark::Open } else { Mark::Good });
+    let of_recipe = |recipe: &RecipeSimulation| -> Vec<Row> {
+        let of_figure = |of: &Deviation| Row {
+            name: format!("{}, {}", recipe.recipe.name(), of.figure.name()),
+            cells: vec![Cell::figure(Some(of.ratio)), Cell::figure(None), worst(of.factor_worst), Cell::count(None)],
+        };
+        recipe.deviations.iter().map(of_figure).collect()
+    };
+    let of_all = |name: &str, accuracy: Option<&Accuracy>| {
+        accuracy.map(|of| Row {
+            name: name.to_owned(),
+            cells: vec![
+                Cell::figure(None),
+                Cell::figure(Some(of.factor)),
+                worst(of.factor_worst),
+                Cell::count(Some(of.comparisons)),
+            ],
+        })
+    };
+    let mut rows: Vec<Row> = simulation.recipes.iter().flat_map(of_recipe).collect();
+    rows.extend(of_all("all counts", simulation.counts.as_ref()));
+    rows.extend(of_all("all times", simulation.times.as_ref()));
+    let held_out: Vec<String> =
+        simulation.held_out_waiters.iter().map(|waiters| figures::count(u64::from(*waiters))).collect();
+    Table {
+        id: "table-simulation",
+        caption: format!("How far predictions are off at the numbers of waiters held out: {}", held_out.join(", ")),
+        label: None,
+        columns: vec![
+            Column::words("Prediction"),
+            Column::figures("Predicted ÷ measured", "mean"),
+            Column::figures("Off", "by a factor of, mean"),
+            Column::figures("Off at worst", "by a factor of"),
+            Column::figures("Comparisons", ""),
+        ],
+        groups: vec![Group { title: None, rows }],
+    }
+}
+
+/// What the charts need of a simulation.
+#[derive(Serialize)]
+pub(super) struct SimulationData<'a> {
+    held_out: &'a [u32],
+    recipes: Vec<RecipeData<'a>>,
+}
+
+#[derive(Serialize)]
+struct RecipeData<'a> {
+    name: &'static str,
+    points: &'a [Point],
+    measured: &'a [Point],
+}
+
+impl<'a> SimulationData<'a> {
+    pub(super) fn of(simulation: &'a Simulation) -> Self {
+        let recipe = |of: &'a RecipeSimulation| RecipeData {
+            name: of.recipe.name(),
+            points: &of.points,
+            measured: &of.measured,
+        };
+        SimulationData {
+            held_out: &simulation.held_out_waiters,
+            recipes: simulation.recipes.iter().map(recipe).collect(),
+        }
+    }
+}

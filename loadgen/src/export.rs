@@ -186,6 +186,14 @@ impl<'a> Load<'a> {
                 service.instances
             ));
         }
+        if let Source::Start(service) = &self.settings.source
+            && !service.args.is_empty()
+        {
+            let args = service.args.join(" ");
+            lines.push(format!(
+                "loadgen up gives the service no further arguments, so these are to be given by hand: {args}."
+            ));
+        }
         if self.runs.iter().all(|run| run.strategy.is_none()) {
             lines.push(
                 "The service's default strategy is asked for, where loadgen compare would try one after another; \
@@ -264,6 +272,17 @@ mod tests {
     #[test]
     fn a_target_needs_neither_its_database_nor_its_administration() {
         assert!(exported("jmeter --target http://shop.example").contains("shop.example"));
+    }
+
+    #[test]
+    fn arguments_of_the_service_that_up_does_not_take_are_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan.toml");
+        fs::write(&plan, "[service]\nargs = [\"--permits\", \"8\"]").unwrap();
+        for engine in ["jmeter", "k6"] {
+            let text = exported(&format!("{engine} --plan {}", plan.display()));
+            assert!(text.contains("these are to be given by hand: --permits 8."), "{text}");
+        }
     }
 
     #[test]

@@ -373,6 +373,8 @@ mod tests {
             let plan = exported(&format!("jmeter {args}"));
             assert!(plan.contains(expected), "{plan}");
         }
+        assert!(exported("jmeter --rate 5").contains("in all: evenly, and not as Poisson arrivals do."));
+        assert!(exported("jmeter --rate 5 --arrivals constant").contains("in all: evenly.\n"));
         let plan = exported_with("jmeter", &["zk-* p99<1s"]);
         assert!(
             plan.contains("- JMeter knows no thresholds, so these are checked by nobody: zk-* p99&lt;1s.\n"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -21,12 +21,14 @@ fn jmeter(folder: &Path) -> Command {
     jmeter
 }
 
-/// A plan for a service that is up, whose stock is less than its buyers want.
+/// One sample, by the names of the columns.
+type Sample = BTreeMap<String, String>;
+
+/// A service that is up, whose stock is less than its buyers want.
 struct Sale {
     lab: Lab,
     service: Running,
     variables: BTreeMap<String, String>,
-    plan: PathBuf,
 }
 
 impl Sale {
@@ -36,20 +38,23 @@ impl Sale {
         let up = ["up", "--instances", "2", "--zk-sessions", "60", "--lock-wait", "60s", "--stock", &stock];
         let service = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
         let variables = exports(&service.until_stdout("# what was sold"));
-        let plan = lab.path("seckill.jmx");
-        let users = USERS.to_string();
-        let export = ["export", "jmeter", "--users", &users, "--strategies", "zk-mutex", "--lock-wait", "60s"];
-        let mut export = lab.loadgen(export);
-        let exported = finish(export.args(["--target", &variables["SECKILL_URLS"]]).arg("--out").arg(&plan));
-        assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
-        Sale { lab, service, variables, plan }
+        Sale { lab, service, variables }
     }
 
-    /// Runs the plan, and gives what is in its log of results: a sample each, by the names of the columns.
-    fn run(&self, args: &[String]) -> Vec<BTreeMap<String, String>> {
-        let results = self.lab.path("result.jtl");
+    fn urls(&self) -> Vec<&str> {
+        self.variables["SECKILL_URLS"].split(',').collect()
+    }
+
+    /// Exports a plan for all instances and runs it, and gives what is in its log of results.
+    fn run(&self, load: &str, args: &[String]) -> Vec<Sample> {
+        let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| self.lab.path(name));
+        let mut export = self.lab.loadgen(["export", "jmeter", "--target", &self.variables["SECKILL_URLS"]]);
+        let exported = finish(export.args(load.split(' ')).arg("--out").arg(&plan));
+        assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
+        // It would write behind what is there.
+        let _ = fs::remove_file(&results);
         let mut jmeter = jmeter(&self.lab.path("jmeter"));
-        jmeter.arg("-n").arg("-t").arg(&self.plan).arg("-l").arg(&results);
+        jmeter.arg("-n").arg("-t").arg(&plan).arg("-l").arg(&results);
         // 2.13 writes neither by itself.
         for column in ["print_field_names", "url"] {
             jmeter.arg(format!("-Jjmeter.save.saveservice.{column}=true"));
@@ -60,8 +65,16 @@ impl Sale {
         reader.deserialize().collect::<Result<_, _>>().unwrap()
     }
 
+    /// Puts units of a SKU on sale.
+    fn put(&self, goods_no: i64, stock: usize) {
+        let url = format!("{}/admin/goods/{goods_no}", self.urls()[0]);
+        let request = reqwest::Client::new().put(url).bearer_auth(&self.variables["ADMIN_TOKEN"]);
+        let answer = block_on(request.json(&serde_json::json!({ "stock": stock })).send()).unwrap();
+        assert_eq!(answer.status().as_u16(), 200);
+    }
+
     /// Sees that exactly the stock was sold, as JMeter was told and as the database has it.
-    fn assert_sold_exactly_the_stock(&self, samples: &[BTreeMap<String, String>]) {
+    fn assert_sold_exactly_the_stock(&self, samples: &[Sample]) {
         let count = |column: &str, value: &str| samples.iter().filter(|sample| sample[column] == value).count();
         assert_eq!(samples.len(), USERS);
         assert_eq!(
@@ -71,8 +84,7 @@ impl Sale {
         );
         assert_eq!(count("success", "true"), USERS, "whoever is told that everything is sold has an answer");
         let ordered = "select coalesce(sum(quantity), 0)::bigint from order_lines";
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let ordered: i64 = runtime.block_on(async {
+        let ordered: i64 = block_on(async {
             let pool = sqlx::PgPool::connect(&self.variables["DATABASE_URL"]).await.unwrap();
             sqlx::query_scalar(ordered).fetch_one(&pool).await.unwrap()
         });
@@ -85,20 +97,52 @@ impl Sale {
     }
 }
 
-/// How many samples went where.
-fn asked(samples: &[BTreeMap<String, String>], url: &str) -> usize {
-    samples.iter().filter(|sample| sample["URL"] == format!("{url}/goods-stock/1?strategy=zk-mutex")).count()
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Runtime::new().unwrap().block_on(future)
+}
+
+/// How many samples were asked of each place of these.
+fn asked(samples: &[Sample], urls: &[&str], goods: &[i64]) -> Vec<usize> {
+    let at = |url: &str, goods: i64| {
+        let place = format!("{url}/goods-stock/{goods}?strategy=");
+        samples.iter().filter(|sample| sample["URL"].starts_with(&place)).count()
+    };
+    urls.iter().flat_map(|url| goods.iter().map(|goods| at(url, *goods))).collect()
+}
+
+fn burst() -> String {
+    format!("--users {USERS} --strategies zk-mutex --lock-wait 60s")
 }
 
 #[test]
 fn an_exported_plan_lets_jmeter_sell_exactly_the_stock_of_all_instances() {
     let sale = Sale::open();
-    let samples = sale.run(&[]);
+    let samples = sale.run(&burst(), &[]);
     sale.assert_sold_exactly_the_stock(&samples);
-    for url in sale.variables["SECKILL_URLS"].split(',') {
-        assert_eq!(asked(&samples, url), USERS / 2, "buyers take turns in the instances");
-    }
+    assert_eq!(asked(&samples, &sale.urls(), &[1]), [USERS / 2; 2], "buyers take turns in the instances");
     assert!(samples.iter().all(|sample| sample["threadName"].starts_with("buyers 1-")), "{samples:#?}");
+    sale.close();
+}
+
+#[test]
+fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
+    let sale = Sale::open();
+    sale.put(2, STOCK);
+    for (load, samples_min, samples_max) in [
+        ("--users 12 --ramp-up 1s", 12, 12),
+        ("--users 4 --duration 1s", 5, usize::MAX),
+        // Twenty a second, by ten threads that ask four times each; on a busy machine the end comes before the last of them.
+        ("--users 10 --rate 20 --duration 2s", 10, 40),
+    ] {
+        let samples = sale.run(&format!("{load} --strategies pg-conditional --goods 2"), &[]);
+        assert!((samples_min..=samples_max).contains(&samples.len()), "{load}: {} samples", samples.len());
+        assert!(samples.iter().all(|sample| sample["success"] == "true"), "{load}: {samples:#?}");
+        let places = asked(&samples, &sale.urls(), &[1, 2]);
+        assert_eq!(places.iter().sum::<usize>(), samples.len(), "{load}: {samples:#?}");
+        let (least, most) = (places.iter().min().unwrap(), places.iter().max().unwrap());
+        // A thread takes its place before it notices that the time is over.
+        assert!(most - least <= 4, "{load}: every request takes the next place, but there were {places:?}");
+    }
     sale.close();
 }
 
@@ -122,7 +166,7 @@ fn two_workers_of_a_remote_jmeter_sell_exactly_the_stock_together() {
         })
         .collect();
     let remote = workers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
-    let samples = sale.run(&["-R".to_owned(), remote, format!("-Gthreads={}", USERS / workers.len())]);
+    let samples = sale.run(&burst(), &["-R".to_owned(), remote, format!("-Gthreads={}", USERS / workers.len())]);
     sale.assert_sold_exactly_the_stock(&samples);
     for (port, worker) in workers {
         worker.until_stdout(&format!("Finished the test on host 127.0.0.1:{port}"));

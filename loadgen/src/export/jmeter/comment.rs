@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Pace, number};
 use crate::error::Error;
 use crate::export::{Load, Run};
-use crate::model::LoadModel;
+use crate::model::{Arrivals, LoadModel};
 
 /// The comment of a plan.
 ///
@@ -98,7 +98,7 @@ fn differences(model: LoadModel, pace: &Pace) -> Vec<String> {
             vec!["There is no rendezvous: threads begin as fast as JMeter can make them.".to_owned()]
         }
         LoadModel::Loop { .. } => vec![ramp_difference()],
-        LoadModel::Open { rate_per_s, .. } => open_differences(rate_per_s, pace),
+        LoadModel::Open { rate_per_s, arrivals, .. } => open_differences(rate_per_s, arrivals, pace),
     }
 }
 
@@ -107,13 +107,16 @@ fn ramp_difference() -> String {
         .to_owned()
 }
 
-fn open_differences(rate_per_s: f64, pace: &Pace) -> Vec<String> {
+fn open_differences(rate_per_s: f64, arrivals: Arrivals, pace: &Pace) -> Vec<String> {
+    let unlike = match arrivals {
+        Arrivals::Poisson => ", and not as Poisson arrivals do",
+        Arrivals::Constant => "",
+    };
     let round_s = number(f64::from(pace.threads) / rate_per_s);
     let mut differences = vec![
         format!(
             "This is a closed model with a cap and no open one, of which 2.13 has none. Each of the {} threads asks once in \
-             {round_s} s, and they begin one after another, so that they ask {} times a second in all: evenly, and not \
-             as Poisson arrivals do.",
+             {round_s} s, and they begin one after another, so that they ask {} times a second in all: evenly{unlike}.",
             pace.threads,
             number(rate_per_s)
         ),

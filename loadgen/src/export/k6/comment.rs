@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::rules::unsaid;
 use crate::export::{Load, Run};
-use crate::model::LoadModel;
+use crate::model::{Arrivals, LoadModel};
 
 /// The comment at the beginning of a script.
 pub(super) fn comment(load: &Load<'_>) -> String {
@@ -72,12 +72,16 @@ fn differences(load: &Load<'_>) -> Vec<String> {
             vec!["There is no rendezvous: users begin as soon as k6 has started them.".to_owned()]
         }
         LoadModel::Loop { .. } => Vec::new(),
-        LoadModel::Open { .. } => vec![
-            "Arrivals are evenly spaced and not those of a Poisson process, which k6 has not.".to_owned(),
-            "Times count from when a request was sent. What found no free user is counted as dropped_iterations, and its \
-             time is missing: as long as there are any, the quantiles flatter."
-                .to_owned(),
-        ],
+        LoadModel::Open { arrivals, .. } => [
+            (arrivals == Arrivals::Poisson)
+                .then_some("Arrivals are evenly spaced and not those of a Poisson process, which k6 has not."),
+            Some("Times count from when a request was sent. What found no free user is counted as dropped_iterations, and its \
+             time is missing: as long as there are any, the quantiles flatter."),
+        ]
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect(),
     };
     differences.push("Times are in whole milliseconds.".to_owned());
     differences.extend(load.not_done());

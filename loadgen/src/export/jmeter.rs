@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn the_plan_of_the_repository_is_the_exported_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/seckill.jmx");
-        let (kept, exported) = (fs::read_to_string(path).unwrap(), exported("jmeter"));
+        let (kept, exported) = (fs::read_to_string(path).unwrap(), exported("jmeter --preset jmeter"));
         let differs = kept.lines().zip(exported.lines()).find(|(kept, exported)| kept != exported);
-        let remedy = "write it anew: loadgen export jmeter --out jmeter/seckill.jmx";
+        let remedy = "write it anew: loadgen export jmeter --preset jmeter --out jmeter/seckill.jmx";
         assert!(kept == exported, "{remedy}; the first lines that differ: {differs:#?}");
     }
 

@@ -45,16 +45,30 @@ fn sold_right(plan: &Plan, users: u32, level: &[&StrategyResult]) -> String {
     )
 }
 
+/// Who sold wrongly, those first who must not.
 fn sold_wrong(text: &mut String, level: &[&StrategyResult]) {
-    let wrong: Vec<String> = level.iter().filter(|result| result.bad_trials > 0).map(|result| wrong(result)).collect();
-    if !wrong.is_empty() {
-        let _ = write!(text, "; {}", wrong.join(", "));
+    let wrong = |must_not: bool| -> Vec<String> {
+        let of_kind = level.iter().filter(|result| result.bad_trials > 0 || result.finding == Finding::Broken);
+        of_kind.filter(|result| (result.finding == Finding::Broken) == must_not).map(|result| wrong(result)).collect()
+    };
+    for (intro, wrong) in [("", wrong(true)), ("the controls sold wrongly, as they have to: ", wrong(false))] {
+        if !wrong.is_empty() {
+            let _ = write!(text, "; {intro}{}", wrong.join(", "));
+        }
     }
     text.push('.');
 }
 
-/// How one strategy sold wrongly, and whether it had to.
+/// How one strategy sold wrongly.
 fn wrong(result: &StrategyResult) -> String {
+    if result.bad_trials == 0 {
+        let (strategy, overlaps) = (&result.strategy, result.overlaps.unwrap_or(0));
+        let regressions = result.token_regressions.unwrap_or(0);
+        return format!(
+            "{strategy} broke its promise: its lock let {overlaps} buyers in beside others, and gave {regressions} tokens \
+             that were not above those before them"
+        );
+    }
     let how = if result.oversold_max > 0 {
         format!("oversold by up to {} units ({:.0} %)", result.oversold_max, result.oversell_rate_max * 100.0)
     } else if result.undersold_max > 0 {
@@ -64,8 +78,13 @@ fn wrong(result: &StrategyResult) -> String {
     } else {
         "told buyers what the database denies".to_owned()
     };
-    let expected = if result.finding == Finding::Broken { ", which it must not" } else { ", as was to be expected" };
-    format!("{} {how} in {} of {}{expected}", result.strategy, result.bad_trials, result.trials)
+    let trials = if result.bad_trials == result.trials {
+        "every trial".to_owned()
+    } else {
+        format!("{} of {} trials", result.bad_trials, result.trials)
+    };
+    let promise = if result.finding == Finding::Broken { " broke its promise and" } else { "" };
+    format!("{}{promise} {how} in {trials}", result.strategy)
 }
 
 fn speed(text: &mut String, level: &[&StrategyResult]) {
@@ -148,18 +167,32 @@ mod tests {
         for (sentence, expected) in [
             (
                 sentence(|audit| audit.oversold = 3),
-                "pg-conditional oversold by up to 3 units (3 %) in 1 of 1, which it must not.",
+                "pg-conditional broke its promise and oversold by up to 3 units (3 %) in every trial.",
             ),
-            (sentence(|audit| audit.undersold = 2), "pg-conditional left up to 2 units that buyers wanted in 1 of 1"),
-            (sentence(|audit| audit.lost_updates = -4), "pg-conditional lost up to 4 updates in 1 of 1"),
+            (
+                sentence(|audit| audit.undersold = 2),
+                "pg-conditional broke its promise and left up to 2 units that buyers wanted in every trial",
+            ),
+            (
+                sentence(|audit| audit.lost_updates = -4),
+                "pg-conditional broke its promise and lost up to 4 updates in every trial",
+            ),
             (
                 sentence(|audit| audit.orders_unexplained = 1),
-                "pg-conditional told buyers what the database denies in 1",
+                "pg-conditional broke its promise and told buyers what the database denies in every",
             ),
         ] {
             assert!(sentence.contains(expected), "{sentence}");
             assert!(sentence.starts_with("With 300 users no strategy sold exactly"), "{sentence}");
         }
+    }
+
+    #[test]
+    fn a_lock_that_did_not_exclude_is_told_although_it_sold_right() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
+        trial.history.as_mut().unwrap().overlaps = Some(2);
+        let sentence = Report::of(fixture::findings(None, vec![trial])).verdict.sentence;
+        assert!(sentence.contains("zk-mutex broke its promise: its lock let 2 buyers in beside others"), "{sentence}");
     }
 
     #[test]

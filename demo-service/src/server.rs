@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -40,6 +40,11 @@ const DRAIN_GRACE: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for ZooKeeper, and then for Postgres, to take leave.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
+/// Connections that may wait to be accepted; the system takes as many of them as it allows (`net.core.somaxconn` in Linux).
+/// With the 1024 that are customary, the handshakes of a crowd that comes at the same instant are dropped, and repeated only
+/// after a second, then after two more, and so on.
+const BACKLOG: u32 = 65_535;
+
 /// A service that is ready: the port is bound, the servers behind it have answered.
 pub struct Server {
     listener: TcpListener,
@@ -60,7 +65,7 @@ impl Server {
         let address = config.listen;
         let unusable = |source: io::Error| SetupError::Listen { address, source };
         // Bound first, as it is the quickest to fail.
-        let listener = TcpListener::bind(address).await.map_err(unusable)?;
+        let listener = listen(address).map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
         let app = Arc::new(App::open(config).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
@@ -155,6 +160,15 @@ impl Connections {
     }
 }
 
+/// Listens, with room for a crowd.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of before to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Accepts connections for ever. At the limit new ones wait in the system's queue.
 async fn accept_all(listener: TcpListener, vacancies: Arc<Semaphore>, connections: &mut Connections) {
     while let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await {
@@ -181,5 +195,42 @@ fn raise_open_files_limit() {
         getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
         warn!(%error, "cannot raise the limit of open files, many connections may fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    /// As many as come at the same instant in the classic demo, or as the system lets wait.
+    fn crowd() -> usize {
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok();
+        allowed.and_then(|allowed| allowed.trim().parse().ok()).unwrap_or(128).min(1500)
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_connected_before_anyone_is_accepted() {
+        raise_open_files_limit();
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connected = Vec::new();
+        for number in 0..crowd() {
+            // A handshake that is dropped would be repeated after a second, and dropped again.
+            let stream = timeout(Duration::from_secs(30), TcpStream::connect(address)).await;
+            let stream = stream.unwrap_or_else(|_| panic!("connection {number} has no place in the queue"));
+            connected.push(stream.unwrap());
+        }
+        for _ in &connected {
+            listener.accept().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn both_versions_of_ip_are_listened_to() {
+        for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
+            assert_eq!(listen(address).unwrap().local_addr().unwrap().ip(), address.ip());
+        }
     }
 }

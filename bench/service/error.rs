@@ -25,6 +25,9 @@ pub(crate) enum Error {
     /// A load generator did not do what it was told to, or said something else than it does.
     #[error("{program} {what}:\n{said}")]
     Generator { program: &'static str, what: &'static str, said: String },
+    /// Our load generator was told to buy, and nothing was sold.
+    #[error("loadgen sold nothing within {within:?}")]
+    NothingSold { within: std::time::Duration },
     /// A process of ours did not start.
     #[error("{process} did not come up within {within:?}; its log ends with:\n{log}")]
     Process { process: &'static str, within: std::time::Duration, log: String },

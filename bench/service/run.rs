@@ -7,15 +7,18 @@ use bench::{Exit, tell};
 
 use crate::cli::Settings;
 use crate::error::Error;
-use crate::generators::{Counted, Target, counted_by_loadgen, loadgen, pgbench, wrk};
+use crate::generators::{Answers, Counted, Target, counted_by_loadgen, loadgen, pgbench, wrk};
 use crate::results::{Ledger, Pair, Results, Row};
-use crate::stage::{ADMIN_TOKEN, GOODS_NO, Stage};
+use crate::stage::{ADMIN_TOKEN, GOODS_NO, SOLD_OUT_GOODS_NO, Stage};
 
 /// Connections of the service to Postgres while its stock is looked at: its default.
 const DB_CONNECTIONS: u16 = 20;
 
 /// The SKU that our load generator sells, which starts a sale of it every time.
-const LOADGEN_GOODS_NO: i64 = 2;
+const LOADGEN_GOODS_NO: i64 = 3;
+
+/// More than our load generator sells in any measurement.
+const LOADGEN_STOCK: u32 = 100_000_000;
 
 /// Users of the burst whose starts are timed.
 const BURST_USERS: u16 = 1500;
@@ -40,9 +43,9 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
     };
     let conditions = conditions(settings, &stage.version().await?);
     let (purchases, looks) = (rows(&settings.buyers), rows(&settings.lookers));
-    let generators = rows(&settings.users);
+    let (timings, rates) = (rows(&settings.users), rows(&settings.users));
     let (spreads_ms, ledgers) = (Vec::new(), Vec::new());
-    let mut results = Results { conditions, purchases, looks, generators, spreads_ms, ledgers };
+    let mut results = Results { conditions, purchases, looks, timings, rates, spreads_ms, ledgers };
     for repetition in 0..=settings.reps {
         // Turns about, so that whatever one leaves behind meets the other as often.
         let is_service_first = repetition.is_multiple_of(2);
@@ -55,14 +58,18 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
         let (service, bare) = (stage.service(DB_CONNECTIONS).await?, stage.bare().await?);
         let look = |url: &str| format!("{url}/goods/{GOODS_NO}");
         for row in &mut results.looks {
-            let load = async |url: &str| wrk(&look(url), row.connections, settings.seconds).await;
+            let load = async |url: &str| wrk(&look(url), row.connections, settings.seconds, Answers::Successes).await;
             let pair = in_turns(is_service_first, async || load(&service.url).await, async || load(&bare.url).await);
             let pair = pair.await?;
             keep(&name, "looks", row, pair, repetition);
         }
-        for row in &mut results.generators {
-            let pair = generators_at(&stage, &service.url, row.connections, settings.seconds, is_service_first).await?;
+        for row in &mut results.timings {
+            let pair = timed_at(&mut stage, &service.url, row.connections, settings.seconds).await?;
             keep(&name, "purchases by loadgen and wrk", row, pair, repetition);
+        }
+        for row in &mut results.rates {
+            let pair = rates_at(&stage, &service.url, row.connections, settings.seconds, is_service_first).await?;
+            keep(&name, "refusals to loadgen and wrk", row, pair, repetition);
         }
         let spread_ms = spread_of_burst(&stage, &service.url).await?;
         tell(format_args!("{name}, {BURST_USERS} users started within {spread_ms:.0} ms"));
@@ -108,7 +115,7 @@ async fn purchases_at(
 ) -> Result<Pair, Error> {
     let served = stage.service(buyers).await?;
     let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), stage.database_url.clone());
-    let service = async || wrk(&url, buyers, seconds).await;
+    let service = async || wrk(&url, buyers, seconds, Answers::Successes).await;
     let floor = async || pgbench(&database_url, GOODS_NO, buyers, seconds).await;
     let before = stage.orders().await?;
     let pair = in_turns(is_service_first, service, floor).await?;
@@ -119,26 +126,54 @@ async fn purchases_at(
     Ok(pair)
 }
 
-fn target<'a>(stage: &'a Stage, url: &'a str) -> Target<'a> {
-    let (loadgen, database_url, zookeeper) = (&stage.loadgen, &stage.database_url, &stage.zookeeper);
-    Target { loadgen, url, database_url, zookeeper, admin_token: ADMIN_TOKEN, goods_no: LOADGEN_GOODS_NO }
+fn target(stage: &Stage, url: &str) -> Target {
+    let [database_url, zookeeper] = [&stage.database_url, &stage.zookeeper].map(String::clone);
+    let loadgen = stage.loadgen.clone();
+    Target {
+        loadgen,
+        url: url.to_owned(),
+        database_url,
+        zookeeper,
+        admin_token: ADMIN_TOKEN,
+        goods_no: LOADGEN_GOODS_NO,
+    }
 }
 
-/// Lets our load generator and wrk buy at the same place, so many users each.
-async fn generators_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
-    let ours = async || {
-        let flags = [format!("--users={users}"), format!("--duration={seconds}s"), "--stock=100000000".to_owned()];
-        let report = loadgen(target(stage, url), &flags).await?;
-        let said = report["caveats"].to_string();
-        counted_by_loadgen(&report).ok_or(Error::Generator { program: "loadgen", what: "counted nothing", said })
-    };
+/// Lets our load generator and wrk buy at the same time, so many users each, so that both meet the same service: with the
+/// same stalls of the disk, and the same crowd.
+async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Result<Pair, Error> {
+    let target = target(stage, url);
+    let ours = loop_of_loadgen(&target, users, seconds, LOADGEN_STOCK);
     let path = format!("{url}/goods-stock/{GOODS_NO}");
-    in_turns(is_ours_first, ours, async || wrk(&path, users, seconds).await).await
+    let sales = stage.sales_begun(LOADGEN_GOODS_NO).await?;
+    let theirs = async {
+        // Our load generator takes its time to set up.
+        stage.wait_for_sale(LOADGEN_GOODS_NO, sales).await?;
+        wrk(&path, users, seconds, Answers::Successes).await
+    };
+    let (service, floor) = tokio::try_join!(ours, theirs)?;
+    Ok(Pair { service, floor })
+}
+
+/// Lets our load generator and wrk ask one after the other for what is sold out, which is where the service does least for
+/// an answer and the generator counts most.
+async fn rates_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
+    let ours = async || loop_of_loadgen(&target(stage, url), users, seconds, 1).await;
+    let path = format!("{url}/goods-stock/{SOLD_OUT_GOODS_NO}");
+    in_turns(is_ours_first, ours, async || wrk(&path, users, seconds, Answers::Refusals).await).await
+}
+
+/// Lets so many users of our load generator buy again and again.
+async fn loop_of_loadgen(target: &Target, users: u16, seconds: u16, stock: u32) -> Result<Counted, Error> {
+    let flags = [format!("--users={users}"), format!("--duration={seconds}s"), format!("--stock={stock}")];
+    let report = loadgen(target, &flags).await?;
+    let said = report["caveats"].to_string();
+    counted_by_loadgen(&report, users).ok_or(Error::Generator { program: "loadgen", what: "counted nothing", said })
 }
 
 /// In how many milliseconds the users of a burst start.
 async fn spread_of_burst(stage: &Stage, url: &str) -> Result<f64, Error> {
-    let report = loadgen(target(stage, url), &[format!("--users={BURST_USERS}")]).await?;
+    let report = loadgen(&target(stage, url), &[format!("--users={BURST_USERS}")]).await?;
     let spread_ms = report["trials"][0]["generator"]["start_spread_ms"].as_f64();
     let said = report["caveats"].to_string();
     spread_ms.ok_or(Error::Generator { program: "loadgen", what: "timed no starts", said })
@@ -148,7 +183,7 @@ fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let Settings { reps, seconds, .. } = settings;
     vec![
-        format!("{reps} × {seconds} s of each, after one that warms up; both sides of a pair one after the other, in turns"),
+        format!("{reps} × {seconds} s of each, after one that warms up; both sides of a pair one after the other, in turns, and at the same time for the times of the load generator"),
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),
         "purchases: one unit of the same SKU each, by the same statements in one transaction over as many connections to \
          Postgres; commits are durable"

@@ -6,17 +6,27 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
+use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 
 /// The SKU that is sold and looked at.
 pub(crate) const GOODS_NO: i64 = 1;
 
+/// A SKU of which nothing is left.
+pub(crate) const SOLD_OUT_GOODS_NO: i64 = 2;
+
 /// What the service wants to hear from an administrator; it listens on this machine alone, and not for long.
 pub(crate) const ADMIN_TOKEN: &str = "bench-service";
 
 /// More than is sold in any run.
 const STOCK: i64 = 1_000_000_000;
+
+/// How long our load generator may take until it sells.
+const SELLING_WITHIN: Duration = Duration::from_secs(30);
+
+/// The pause between two looks whether it does.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// How long a process may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(30);
@@ -83,12 +93,9 @@ impl Stage {
         let mut stage = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
         // It makes the tables.
         stage.service(1).await?.stop().await?;
-        sqlx::query("insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)")
-            .bind(GOODS_NO)
-            .bind(STOCK)
-            .execute(&mut stage.database)
-            .await
-            .map_err(Error::postgres("put goods on sale"))?;
+        let put = "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2), ($3, 1, 0, 0)";
+        let put = sqlx::query(put).bind(GOODS_NO).bind(STOCK).bind(SOLD_OUT_GOODS_NO);
+        put.execute(&mut stage.database).await.map_err(Error::postgres("put goods on sale"))?;
         Ok(stage)
     }
 
@@ -137,6 +144,41 @@ impl Stage {
     pub(crate) async fn orders(&mut self) -> Result<i64, Error> {
         let orders = sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.database);
         orders.await.map_err(Error::postgres("count the orders"))
+    }
+
+    /// How many sales of a SKU there have been in which something was sold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn sales_begun(&mut self, goods_no: i64) -> Result<i64, Error> {
+        let begun = "select coalesce(max(sale), 0) from goods where goods_no = $1 and on_hand < stock_initial";
+        let begun = sqlx::query_scalar(begun).bind(goods_no).fetch_one(&mut self.database);
+        begun.await.map_err(Error::postgres("look whether a sale has begun"))
+    }
+
+    /// Waits until something is sold in a later sale of a SKU than this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`], [`Error::NothingSold`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn wait_for_sale(&mut self, goods_no: i64, after: i64) -> Result<(), Error> {
+        let deadline = Instant::now() + SELLING_WITHIN;
+        while self.sales_begun(goods_no).await? <= after {
+            if Instant::now() > deadline {
+                return Err(Error::NothingSold { within: SELLING_WITHIN });
+            }
+            sleep(LOOK_PAUSE).await;
+        }
+        Ok(())
     }
 
     /// What the database is.

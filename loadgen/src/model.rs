@@ -76,6 +76,11 @@ impl LoadModel {
         }
     }
 
+    /// Whether all users begin at the release.
+    pub(crate) fn begins_together(&self) -> bool {
+        matches!(self, LoadModel::Burst | LoadModel::Loop { ramp_up_ms: 0, .. })
+    }
+
     /// Whether every user sends exactly one request.
     pub(crate) fn is_one_shot(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Ramp { .. })

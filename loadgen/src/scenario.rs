@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
+use reqwest::{Client, Url};
 
 use crate::error::Error;
 use crate::model::LoadModel;
@@ -22,7 +23,9 @@ use crate::trial::Sample;
 #[derive(Debug, Clone)]
 pub(crate) struct Purchase {
     /// For each SKU, one URL an instance.
-    pub(crate) urls: Vec<Vec<String>>,
+    pub(crate) urls: Vec<Vec<Url>>,
+    /// For each instance, a URL that answers at once.
+    pub(crate) probes: Vec<Url>,
     pub(crate) users: usize,
     pub(crate) model: LoadModel,
     /// Draws the arrivals of an open model.
@@ -36,7 +39,7 @@ pub(crate) struct Purchase {
 impl Purchase {
     /// Which SKU and which URL is for buyer `number`: the buyers take turns in the instances, and rounds of them in the
     /// SKUs, so that every SKU is bought at every instance.
-    fn place(&self, number: usize) -> Option<(usize, &str)> {
+    fn place(&self, number: usize) -> Option<(usize, &Url)> {
         let instances = self.urls.first()?.len().max(1);
         let goods = number / instances % self.urls.len();
         Some((goods, self.urls[goods].get(number % instances)?))
@@ -72,6 +75,13 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     }
 }
 
+/// The client that all users share, with as many connections as are needed at the same time.
+fn client(purchase: &Purchase) -> Result<Client, Error> {
+    // A proxy would be measured with the service.
+    let builder = Client::builder().no_proxy().timeout(purchase.answer_within);
+    builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
+}
+
 /// Processor time of this process, user and system; zero if the system does not tell.
 pub(crate) fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
@@ -96,9 +106,10 @@ mod tests {
 
     #[test]
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
-        let url = |goods: &str, instance: &str| format!("{instance}/{goods}");
+        let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let purchase = Purchase {
             urls: ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec(),
+            probes: Vec::new(),
             users: 4,
             model: LoadModel::Burst,
             seed: 1,
@@ -106,6 +117,8 @@ mod tests {
             arrive_within: Duration::ZERO,
         };
         let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
-        assert_eq!(places, [(0, "a/1"), (0, "b/1"), (1, "a/2"), (1, "b/2"), (0, "a/1")]);
+        let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
+        let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
+        assert_eq!(places, expected);
     }
 }

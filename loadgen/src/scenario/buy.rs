@@ -31,7 +31,7 @@ pub(super) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> O
     let Buyer { user, number, released, intended } = buyer;
     let (goods, url) = purchase.place(number)?;
     let started = released.elapsed();
-    let response = client.get(url).send().await;
+    let response = client.get(url.clone()).send().await;
     let first_byte = response.is_ok().then(|| released.elapsed());
     let answer = match response {
         Ok(response) => read(response).await,

@@ -8,10 +8,11 @@ use goose::goose::{GooseUser, Scenario, Transaction};
 use goose::{GooseAttack, GooseError};
 use reqwest::Client;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::buy::{Buyer, buy};
 use super::gate::{CancelOnDrop, Gate};
-use super::{Load, Purchase, cpu_time};
+use super::{Load, Purchase, client, cpu_time};
 use crate::error::Error;
 use crate::model::LoadModel;
 use crate::trial::{Outcome, Sample};
@@ -45,9 +46,11 @@ pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let gate = Gate::new(purchase.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));
     let (sender, receiver) = mpsc::unbounded_channel();
-    let attack = attack(purchase, &gate, sender).map_err(|error| goose_failed(&error))?;
+    let client = client(purchase)?;
+    let attack = attack(purchase, &client, &gate, sender).map_err(|error| goose_failed(&error))?;
 
     let opening = async {
+        connect(&client, purchase).await;
         let opened = gate.open(purchase.arrive_within).await;
         if opened.is_err() {
             gate.cancel();
@@ -77,6 +80,20 @@ pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     }
 }
 
+/// Opens a connection for every user of a load that begins with all of them, so that a burst is one of requests and not of
+/// handshakes. An instance that does not answer shows in the load itself.
+async fn connect(client: &Client, purchase: &Purchase) {
+    if !purchase.model.begins_together() {
+        return;
+    }
+    let probes = purchase.probes.iter().cycle().take(purchase.users).map(|url| client.get(url.clone()).send());
+    let answers = tokio::time::timeout(purchase.arrive_within, JoinSet::from_iter(probes).join_all()).await;
+    // Read only now: a connection whose answer has been read would serve the probes of others too.
+    for answer in answers.into_iter().flatten().flatten() {
+        let _ = answer.bytes().await;
+    }
+}
+
 struct Collected {
     samples: Vec<Sample>,
     done: usize,
@@ -99,28 +116,20 @@ async fn collect(mut receiver: mpsc::UnboundedReceiver<Report>, users: usize) ->
     Collected { samples, done, cpu_end: cpu_time() }
 }
 
-/// One goose attack: `on_start` is the rendezvous, the only iteration is all that a user buys.
+/// One goose attack, whose only iteration is all that a user buys.
 fn attack(
     purchase: &Purchase,
+    client: &Client,
     gate: &Arc<Gate>,
     reports: mpsc::UnboundedSender<Report>,
 ) -> Result<GooseAttack, GooseError> {
-    let rendezvous = {
-        let gate = Arc::clone(gate);
-        Transaction::new(Arc::new(move |_: &mut GooseUser| {
-            let gate = Arc::clone(&gate);
-            Box::pin(async move {
-                gate.arrive().await;
-                Ok(())
-            })
-        }))
-    };
+    // Goose does things of its own between two transactions, so the rendezvous is in the one that buys.
     let shop = {
         let gate = Arc::clone(gate);
-        let purchase = Arc::new(purchase.clone());
+        let (purchase, client) = (Arc::new(purchase.clone()), client.clone());
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
             let (gate, purchase, reports) = (Arc::clone(&gate), Arc::clone(&purchase), reports.clone());
-            let (client, number) = (user.client.clone(), user.weighted_users_index);
+            let (client, number) = (client.clone(), user.weighted_users_index);
             Box::pin(async move {
                 tokio::select! {
                     () = shop(&client, &purchase, number, &gate, &reports) => {
@@ -133,12 +142,10 @@ fn attack(
             })
         }))
     };
-    let scenario = Scenario::new("flash sale")
-        .register_transaction(rendezvous.set_name("rendezvous").set_on_start())
-        .register_transaction(shop.set_name("shop"));
+    let scenario = Scenario::new("flash sale").register_transaction(shop.set_name("shop"));
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
-    configuration.host = purchase.place(0).map(|(_, url)| url.to_owned());
+    configuration.host = purchase.place(0).map(|(_, url)| url.to_string());
     configuration.users = Some(purchase.users);
     configuration.increase_rate = Some(USERS_PER_SECOND.to_owned());
     configuration.iterations = Some(1);
@@ -146,9 +153,10 @@ fn attack(
     configuration.no_print_metrics = true;
     configuration.no_metrics = true;
     configuration.quiet = 1;
-    let client = goose::client::GooseClientBuilder::new().without_cookies().timeout(purchase.answer_within);
+    // Unused, but without it goose would make a client for every user, and read all root certificates for each.
+    let unused = goose::client::GooseClientBuilder::new().without_cookies();
     Ok(GooseAttack::initialize_with_config(configuration)?
-        .set_client_builder_without_cookies(client)?
+        .set_client_builder_without_cookies(unused)?
         .register_scenario(scenario))
 }
 
@@ -156,8 +164,9 @@ fn goose_failed(error: &GooseError) -> Error {
     Error::Generator(format!("goose: {error}"))
 }
 
-/// All that one user buys.
+/// The rendezvous, and all that one user buys.
 async fn shop(client: &Client, purchase: &Purchase, user: usize, gate: &Gate, reports: &mpsc::UnboundedSender<Report>) {
+    gate.arrive().await;
     let Some(released) = gate.opened_at() else { return };
     let mut intended = purchase.model.first_start(user, purchase.users);
     let mut number = user;

@@ -94,6 +94,9 @@ mod tests {
                 gate.opened_at()
             }
         });
+        while gate.arrived.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
         let opening = gate.open(Duration::from_secs(60));
         tokio::pin!(opening);
         assert!(futures_poll_once(opening.as_mut()).await.is_none(), "only one of two is there");

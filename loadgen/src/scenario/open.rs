@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use reqwest::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::buy::{Buyer, buy};
-use super::{Load, Purchase, cpu_time};
+use super::{Load, Purchase, client, cpu_time};
 use crate::error::Error;
 use crate::trial::Sample;
 
@@ -23,11 +22,7 @@ use crate::trial::Sample;
 /// That of [`super::run`].
 pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let purchase = Arc::new(purchase.clone());
-    // That of the closed models is goose's, with the same settings.
-    let client = Client::builder()
-        .timeout(purchase.answer_within)
-        .build()
-        .map_err(|error| Error::Generator(format!("no HTTP client: {error}")))?;
+    let client = client(&purchase)?;
     let (cpu_start, released_at, released) = (cpu_time(), SystemTime::now(), Instant::now());
     let mut free: Vec<usize> = (0..purchase.users).rev().collect();
     let mut busy = JoinSet::new();

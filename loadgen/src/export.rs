@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use reqwest::Url;
 
+use crate::cli::BUYERS_MAX_MIN;
 use crate::error::Error;
 use crate::output::Output;
 use crate::run::ANSWER_GRACE;
@@ -163,11 +164,16 @@ impl<'a> Load<'a> {
         let Source::Start(service) = &self.settings.source else { return None };
         let ServiceSettings { instances, zk_sessions, hold, .. } = service;
         let sessions = (zk_sessions * u32::from(*instances)).min(20_000);
+        let hold = hold.replace(char::is_whitespace, "");
         let lock_wait = humantime::format_duration(self.settings.lock_wait).to_string().replace(' ', "");
         let CompareSettings { stock, goods_no, .. } = self.settings;
+        let users = match self.first_run().users {
+            most if most > BUYERS_MAX_MIN => format!(" --users {most}"),
+            _ => String::new(),
+        };
         Some(format!(
             "loadgen up --port 8080 --instances 1 --zk-sessions {sessions} --hold {hold} --lock-wait {lock_wait} \
-             --goods-no {goods_no} --stock {stock}"
+             --goods-no {goods_no} --stock {stock}{users}"
         ))
     }
 
@@ -178,6 +184,9 @@ impl<'a> Load<'a> {
              what was really sold; the last can be had afterwards: loadgen audit."
                 .to_owned(),
         ];
+        if self.settings.model.begins_together() {
+            lines.push("Users connect when they first buy; those of loadgen compare are connected before.".to_owned());
+        }
         if let Source::Start(service) = &self.settings.source
             && service.instances > 1
         {
@@ -236,7 +245,10 @@ fn runs(settings: &CompareSettings) -> Result<Vec<Run>, Error> {
         let users = settings.users.iter().filter(|users| is_tried(strategy, **users));
         runs.extend(users.map(|users| Run { users: *users, strategy: strategy.cloned() }));
     }
-    if runs.is_empty() { Err(Error::Usage("no strategy is tried with so many users".to_owned())) } else { Ok(runs) }
+    if runs.is_empty() {
+        return Err(Error::Usage("users-max leaves no strategy to be tried with these --users".to_owned()));
+    }
+    Ok(runs)
 }
 
 #[cfg(test)]
@@ -275,6 +287,18 @@ mod tests {
     }
 
     #[test]
+    fn the_command_that_starts_the_service_has_room_for_all_users_and_no_blanks_in_its_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan.toml");
+        fs::write(&plan, "lock-wait = \"1m 30s\"\n[service]\nhold = \"1s 500ms .. 2s\"").unwrap();
+        let command = "--hold 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
+        for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
+            let text = exported(&format!("k6 --users {users} --plan {}", plan.display()));
+            assert!(text.lines().any(|line| line.ends_with(&format!("{command}{flag}"))), "{text}");
+        }
+    }
+
+    #[test]
     fn arguments_of_the_service_that_up_does_not_take_are_said() {
         let folder = tempfile::tempdir().unwrap();
         let plan = folder.path().join("plan.toml");
@@ -302,7 +326,10 @@ mod tests {
             ),
             ("--target http://a:1,http://b:1 --goods 501", "1002 pairs of an instance and a SKU are too many"),
             ("--strategies zk-mutex,a&b", "no strategy is named \"a&b\""),
-            ("--preset scale --strategies zk-naive --users 1500", "no strategy is tried with so many users"),
+            (
+                "--preset scale --strategies zk-naive --users 1500",
+                "users-max leaves no strategy to be tried with these --users",
+            ),
         ] {
             for engine in ["jmeter", "k6"] {
                 let refused = refusal(&format!("{engine} {args}"));

@@ -102,13 +102,16 @@ impl Pace {
 fn paced(rate_per_s: f64, duration_s: u64, users: u32) -> Pace {
     let arrivals = (rate_per_s * duration_s as f64).ceil().max(1.0);
     // More threads than arrivals would never have anything to do.
-    let threads = users.min(arrivals as u32);
+    let most = users.min(arrivals as u32);
+    // They begin within whole seconds, so their requests are evenly spaced only if a round takes as many.
+    let whole_s = (f64::from(most) / rate_per_s).floor();
+    let threads = if whole_s < 1.0 { most } else { (rate_per_s * whole_s).round() as u32 };
     let round_s = f64::from(threads) / rate_per_s;
     Pace {
         threads,
         // A thread of 2.13 that waits for its next turn does not notice that the time is over.
         loops: Some((arrivals / f64::from(threads)).ceil() as u64),
-        rampup_s: round_s.ceil() as u64,
+        rampup_s: round_s.round().max(1.0) as u64,
         duration_s: Some(duration_s),
         throughput: Some(60.0 / round_s),
     }
@@ -311,11 +314,23 @@ mod tests {
         assert_eq!(values(&plan, "calcMode"), ["0"]);
     }
 
+    fn open(rate_per_s: f64, duration_ms: u64, users: u32) -> Pace {
+        Pace::of(LoadModel::Open { rate_per_s, arrivals: Arrivals::Poisson, duration_ms }, users).unwrap()
+    }
+
+    #[test]
+    fn a_rate_has_as_many_threads_as_make_a_round_of_whole_seconds() {
+        let pace = open(200.0, 10_000, 300);
+        assert_eq!((pace.threads, pace.loops, pace.rampup_s, pace.throughput), (200, Some(10), 1, Some(60.0)));
+        let pace = open(100.0, 10_000, 300);
+        assert_eq!((pace.threads, pace.loops, pace.rampup_s, pace.throughput), (300, Some(4), 3, Some(20.0)));
+        // Threads are whole, so such a round is a little longer or shorter than its seconds.
+        let pace = open(0.3, 60_000, 5);
+        assert_eq!((pace.threads, pace.loops, pace.rampup_s), (5, Some(4), 17));
+    }
+
     #[test]
     fn a_rate_has_no_more_threads_than_arrivals() {
-        let open = |rate_per_s, duration_ms, users| {
-            Pace::of(LoadModel::Open { rate_per_s, arrivals: Arrivals::Poisson, duration_ms }, users).unwrap()
-        };
         let pace = open(0.5, 10_000, 300);
         assert_eq!((pace.threads, pace.loops, pace.rampup_s, pace.throughput), (5, Some(1), 10, Some(6.0)));
         let pace = open(1000.0, 10_000, 300);
@@ -363,7 +378,8 @@ mod tests {
             assert!(refused.ends_with(expected), "{refused}");
         }
         for (args, expected) in [
-            ("--rate 5", "- This is a closed model with a cap and no open one"),
+            ("--rate 5", "- This is a closed model with a cap: JMeter 2.13 has no open one. Each of the 50 threads"),
+            ("--rate 200", "Each of the 200 threads asks once in 1 s, and"),
             ("--preset herd --users 10,30", "  -Jthreads=30 -Jstrategy=zk-handoff\n"),
             (
                 "--strategies a,b --users 10 --rate 20",
@@ -373,12 +389,21 @@ mod tests {
             let plan = exported(&format!("jmeter {args}"));
             assert!(plan.contains(expected), "{plan}");
         }
-        assert!(exported("jmeter --rate 5").contains("in all: evenly, and not as Poisson arrivals do."));
-        assert!(exported("jmeter --rate 5 --arrivals constant").contains("in all: evenly.\n"));
+        let uneven = "- JMeter starts threads over whole seconds: with fewer users than requests a second, several ask \
+                      at the same instant.";
+        for (args, expected, is_even) in [
+            ("--rate 5", "in all: evenly, and not as Poisson arrivals do.\n", true),
+            ("--rate 5 --arrivals constant", "in all: evenly.\n", true),
+            ("--rate 33.3 --users 34 --arrivals constant", "in all: evenly.\n", true),
+            ("--rate 20 --users 10", "in all, and not as Poisson arrivals do.\n", false),
+            ("--rate 20 --users 10 --arrivals constant", "in all.\n", false),
+        ] {
+            let plan = exported(&format!("jmeter {args}"));
+            assert!(plan.contains(expected) && plan.contains(uneven) != is_even, "{plan}");
+        }
+        assert!(exported("jmeter").contains("goodsNo, strategy (the service's default if empty), threads"));
+        assert!(exported("jmeter --strategies a").contains("goodsNo, strategy, threads"));
         let plan = exported_with("jmeter", &["zk-* p99<1s"]);
-        assert!(
-            plan.contains("- JMeter knows no thresholds, so these are checked by nobody: zk-* p99&lt;1s.\n"),
-            "{plan}"
-        );
+        assert!(plan.contains("- JMeter has no thresholds, so these are not checked: zk-* p99&lt;1s.\n"), "{plan}");
     }
 }

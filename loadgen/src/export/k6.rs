@@ -67,7 +67,7 @@ impl Shape {
         match load.settings.model {
             LoadModel::Burst => Ok(one_shot(load, None)),
             LoadModel::Ramp { ramp_up_ms } => Ok(one_shot(load, Some(ramp_up_ms))),
-            LoadModel::Loop { duration_ms, ramp_up_ms } => looping(duration_ms, ramp_up_ms),
+            LoadModel::Loop { duration_ms, ramp_up_ms } => Ok(looping(duration_ms, ramp_up_ms)),
             LoadModel::Open { rate_per_s, duration_ms, .. } => open(rate_per_s, duration_ms),
         }
     }
@@ -75,19 +75,21 @@ impl Shape {
 
 /// Every user waits for its own instant, which counts from one that they share.
 fn one_shot(load: &Load<'_>, ramp_up_ms: Option<u64>) -> Shape {
-    let longest = load.answer_within() + Duration::from_millis(ramp_up_ms.unwrap_or(0)) + GRACE;
+    let longest = load.answer_within() + GRACE;
     let mut settings = format!(
         "// When the first buyer buys: so long after all users are there, or at an instant of the clock, in milliseconds\n\
          // since 1970, that several k6 share.\n\
          const LEAD_MS = Number(__ENV.LEAD_MS || {LEAD_MS});\nconst START_AT = Number(__ENV.START_AT || 0);\n"
     );
     let mut intended = "data.start".to_owned();
+    let mut last = "Math.max(LEAD_MS, START_AT - Date.now())".to_owned();
     if let Some(ramp_up_ms) = ramp_up_ms {
         let _ = write!(
             settings,
             "// From the first buyer to the last one.\nconst RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {ramp_up_ms});\n"
         );
         intended += " + (RAMP_UP_MS * number) / Math.max(USERS - 1, 1)";
+        last += " + RAMP_UP_MS";
     }
     Shape {
         settings,
@@ -95,7 +97,7 @@ fn one_shot(load: &Load<'_>, ramp_up_ms: Option<u64>) -> Shape {
             ("executor", "'per-vu-iterations'"),
             ("vus", "USERS"),
             ("iterations", "1"),
-            ("maxDuration", &format!("`${{Math.max(LEAD_MS, START_AT - Date.now()) + {}}}ms`", longest.as_millis())),
+            ("maxDuration", &format!("`${{{last} + {}}}ms`", longest.as_millis())),
         ]),
         functions: format!(
             "export function setup() {{\n  return {{ start: START_AT || Date.now() + LEAD_MS }};\n}}\n\n\
@@ -106,7 +108,7 @@ fn one_shot(load: &Load<'_>, ramp_up_ms: Option<u64>) -> Shape {
     }
 }
 
-fn looping(duration_ms: u64, ramp_up_ms: u64) -> Result<Shape, Error> {
+fn looping(duration_ms: u64, ramp_up_ms: u64) -> Shape {
     let mut settings = format!("const DURATION_MS = Number(__ENV.DURATION_MS || {duration_ms});\n");
     let executor = if ramp_up_ms == 0 {
         executor(&[
@@ -115,7 +117,7 @@ fn looping(duration_ms: u64, ramp_up_ms: u64) -> Result<Shape, Error> {
             ("duration", "`${DURATION_MS}ms`"),
             ("gracefulStop", "ANSWER_WITHIN"),
         ])
-    } else if ramp_up_ms < duration_ms {
+    } else {
         let _ = writeln!(settings, "const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {ramp_up_ms});");
         let stages = "[\n        { duration: `${RAMP_UP_MS}ms`, target: USERS },\n        \
              { duration: `${DURATION_MS - RAMP_UP_MS}ms`, target: USERS },\n      ]";
@@ -125,12 +127,10 @@ fn looping(duration_ms: u64, ramp_up_ms: u64) -> Result<Shape, Error> {
             ("stages", stages),
             ("gracefulStop", "ANSWER_WITHIN"),
         ])
-    } else {
-        return Err(Error::Usage("k6 needs a --ramp-up shorter than the --duration, which it is a part of".to_owned()));
     };
     let functions = "export default function () {\n  \
          buy(exec.vu.idInTest - 1 + USERS * exec.vu.iterationInScenario, Date.now());\n}\n";
-    Ok(Shape { settings, executor, functions: functions.to_owned() })
+    Shape { settings, executor, functions: functions.to_owned() }
 }
 
 fn open(rate_per_s: f64, duration_ms: u64) -> Result<Shape, Error> {
@@ -172,7 +172,7 @@ fn settings(load: &Load<'_>) -> String {
     let types = NOTHING_WRITTEN.iter().map(|slug| format!("  '{PROBLEM_TYPE}{slug}',\n"));
     format!(
         "const USERS = Number(__ENV.USERS || {});\n\
-         const STRATEGY = __ENV.STRATEGY || {};\n\
+         const STRATEGY = __ENV.STRATEGY ?? {};\n\
          const TARGETS = (__ENV.TARGETS || {}).split(',');\n\
          const GOODS = (__ENV.GOODS || {}).split(',');\n\
          const ANSWER_WITHIN = '{}ms';\n\
@@ -215,6 +215,8 @@ mod tests {
         assert!(script.contains("const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || 1500);\n"));
         let intended = "const intended = data.start + (RAMP_UP_MS * number) / Math.max(USERS - 1, 1);";
         assert!(script.contains(intended), "{script}");
+        let longest = "maxDuration: `${Math.max(LEAD_MS, START_AT - Date.now()) + RAMP_UP_MS + 110000}ms`,";
+        assert_eq!(scenario(&script)[3], longest);
     }
 
     #[test]
@@ -230,9 +232,6 @@ mod tests {
         let script = exported("k6 --users 40 --duration 5s --ramp-up 1s");
         assert_eq!(scenario(&script)[..2], ["executor: 'ramping-vus',", "startVUs: 0,"]);
         assert!(script.contains("{ duration: `${DURATION_MS - RAMP_UP_MS}ms`, target: USERS },"), "{script}");
-        assert!(
-            refusal("k6 --duration 1s --ramp-up 1s").starts_with("k6 needs a --ramp-up shorter than the --duration")
-        );
     }
 
     #[test]
@@ -245,10 +244,21 @@ mod tests {
             "const RATE = Number(__ENV.RATE || 50.5);",
             "const TARGETS = (__ENV.TARGETS || 'http://a:1,http://b:80/shop').split(',');",
             "const GOODS = (__ENV.GOODS || '9,10').split(',');",
-            "// - Arrivals are evenly spaced and not those of a Poisson process, which k6 has not.",
+            "// - Arrivals are evenly spaced: k6 has no Poisson process.",
         ] {
             assert!(script.lines().any(|line| line == expected), "{script}");
         }
+    }
+
+    #[test]
+    fn a_rule_about_none_of_the_runs_is_said_to_wait_for_one() {
+        let rules = ["zk-* p99<250ms", "* errors==0", "*@10 errors==0", "zk-* overlaps==0"];
+        let script = exported_with("k6", &rules);
+        let expected =
+            "// - Checked only with -e STRATEGY=… or -e USERS=… that they name: zk-* p99<250ms; *@10 errors==0.";
+        assert!(script.lines().any(|line| line == expected), "{script}");
+        let script = exported_with("k6 --strategies zk-mutex --users 10,20", &rules);
+        assert!(!script.contains("Checked only"), "{script}");
     }
 
     #[test]

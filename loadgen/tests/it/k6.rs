@@ -22,8 +22,10 @@ fn shared(name: &str) -> PathBuf {
 fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> Lab {
     let lab = Lab::new();
     for (file, args) in exports {
-        let mut export =
-            lab.loadgen(["export", "k6", "--threshold", "zk-* p99<250ms", "--threshold", "pg-* errors==0"]);
+        let mut export = lab.loadgen(["export", "k6"]);
+        for rule in ["zk-* p99<250ms", "zk-* oversold==0", "pg-* errors==0"] {
+            export.args(["--threshold", rule]);
+        }
         let exported = finish(export.args(args.split_whitespace()).arg("--out").arg(lab.path(file)));
         assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
     }
@@ -91,7 +93,10 @@ fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
     );
     // Three seconds to be there, 80 for an answer, 30 to end.
     assert_eq!(sale["maxDuration"], "113000ms");
-    assert_eq!(evaluated["options"]["thresholds"], json!({ "sold_ms": ["p(99)<250"] }));
+    let thresholds = |sold: [&str; 2]| json!({ "sold_ms": ["p(99)<250"], "sold": sold });
+    assert_eq!(evaluated["options"]["thresholds"], thresholds(["count<=100", "count>0"]));
+    let evaluated = evaluate(burst, &json!({ "GOODS": "1,2" }), &[]);
+    assert_eq!(evaluated["options"]["thresholds"], thresholds(["count<=200", "count>0"]));
 
     let environment = json!({ "USERS": "7", "STRATEGY": "pg-conditional", "START_AT": "4102444800000" });
     let evaluated = evaluate(burst, &environment, &[iteration(2, 0, 200, "{}")]);
@@ -100,6 +105,13 @@ fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
     assert_eq!(evaluated["data"]["start"], 4_102_444_800_000_u64);
     assert!(evaluated["slept_s"][0].as_f64().unwrap() > 1e6, "it waits for the instant that it was told");
     assert_eq!(urls(&evaluated), ["http://127.0.0.1:8080/goods-stock/1?strategy=pg-conditional"]);
+
+    let evaluated = evaluate(burst, &json!({ "STRATEGY": "" }), &[iteration(1, 0, 200, "{}")]);
+    assert_eq!(evaluated["options"]["thresholds"], json!({}));
+    assert_eq!(urls(&evaluated), ["http://127.0.0.1:8080/goods-stock/1?strategy="]);
+
+    let evaluated = evaluate("--ramp-up 1500ms", &json!({ "RAMP_UP_MS": "600000" }), &[]);
+    assert_eq!(evaluated["options"]["scenarios"]["sale"]["maxDuration"], "713000ms");
 }
 
 #[test]

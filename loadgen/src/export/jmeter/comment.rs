@@ -32,7 +32,7 @@ pub(super) fn comment(load: &Load<'_>, pace: &Pace) -> Result<String, Error> {
     differences.extend(load.not_done());
     if !settings.thresholds.is_empty() {
         let rules: Vec<&str> = settings.thresholds.iter().map(|threshold| threshold.rule()).collect();
-        differences.push(format!("JMeter knows no thresholds, so these are checked by nobody: {}.", rules.join("; ")));
+        differences.push(format!("JMeter has no thresholds, so these are not checked: {}.", rules.join("; ")));
     }
     differences.push(
         "Elapsed times are in whole milliseconds and begin when a thread sends, not when its buyer wanted to buy."
@@ -74,7 +74,9 @@ fn properties(load: &Load<'_>, pace: &Pace) -> Vec<String> {
     if load.settings.goods == 1 {
         properties.push("goodsNo".to_owned());
     }
-    properties.push("strategy (the service's default if empty)".to_owned());
+    // To JMeter, a property that is set to nothing is not set, so that the plan's own is asked for.
+    let is_default = load.first_run().strategy.is_none();
+    properties.push(if is_default { "strategy (the service's default if empty)" } else { "strategy" }.to_owned());
     properties.push("threads".to_owned());
     properties.push("rampup (seconds)".to_owned());
     properties.push("loops (requests of each thread; -1: no end)".to_owned());
@@ -112,11 +114,14 @@ fn open_differences(rate_per_s: f64, arrivals: Arrivals, pace: &Pace) -> Vec<Str
         Arrivals::Poisson => ", and not as Poisson arrivals do",
         Arrivals::Constant => "",
     };
+    // Threads are whole and a rate need not be: at 33.3 requests a second, 33 of them are even enough.
+    let is_even = f64::from(pace.threads) >= rate_per_s.round();
+    let evenly = if is_even { ": evenly" } else { "" };
     let round_s = number(f64::from(pace.threads) / rate_per_s);
     let mut differences = vec![
         format!(
-            "This is a closed model with a cap and no open one, of which 2.13 has none. Each of the {} threads asks once in \
-             {round_s} s, and they begin one after another, so that they ask {} times a second in all: evenly{unlike}.",
+            "This is a closed model with a cap: JMeter 2.13 has no open one. Each of the {} threads asks once in \
+             {round_s} s, and they begin one after another, so that they ask {} times a second in all{evenly}{unlike}.",
             pace.threads,
             number(rate_per_s)
         ),
@@ -134,9 +139,12 @@ fn open_differences(rate_per_s: f64, arrivals: Arrivals, pace: &Pace) -> Vec<Str
             u64::from(pace.threads) * loops
         ));
     }
-    if f64::from(pace.threads) / rate_per_s < 1.0 {
+    if !is_even {
         differences.push(
-            "JMeter counts in whole seconds, so for the first second the rate grows to what it is to be.".to_owned(),
+            "JMeter starts threads over whole seconds: with fewer users than requests a second, several ask at the \
+             same instant. For even spacing give at least as many --users as --rate. For the first second the rate \
+             grows to what it is to be."
+                .to_owned(),
         );
     }
     differences

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::rules::unsaid;
+use super::rules::{idle, unsaid};
 use crate::export::{Load, Run};
 use crate::model::{Arrivals, LoadModel};
 
@@ -73,8 +73,7 @@ fn differences(load: &Load<'_>) -> Vec<String> {
         }
         LoadModel::Loop { .. } => Vec::new(),
         LoadModel::Open { arrivals, .. } => [
-            (arrivals == Arrivals::Poisson)
-                .then_some("Arrivals are evenly spaced and not those of a Poisson process, which k6 has not."),
+            (arrivals == Arrivals::Poisson).then_some("Arrivals are evenly spaced: k6 has no Poisson process."),
             Some("Times count from when a request was sent. What found no free user is counted as dropped_iterations, and its \
              time is missing: as long as there are any, the quantiles flatter."),
         ]
@@ -85,6 +84,11 @@ fn differences(load: &Load<'_>) -> Vec<String> {
     };
     differences.push("Times are in whole milliseconds.".to_owned());
     differences.extend(load.not_done());
+    let idle = idle(load);
+    if !idle.is_empty() {
+        let rules = idle.join("; ");
+        differences.push(format!("Checked only with -e STRATEGY=… or -e USERS=… that they name: {rules}."));
+    }
     let unsaid = unsaid(load);
     if !unsaid.is_empty() {
         differences.push(format!("What k6 cannot know is not checked: {}.", unsaid.join("; ")));

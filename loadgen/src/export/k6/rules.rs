@@ -8,7 +8,16 @@ use crate::threshold::{Parts, Threshold};
 /// The thresholds that k6 cannot check, as they were given.
 pub(super) fn unsaid<'a>(load: &Load<'a>) -> Vec<&'a str> {
     let thresholds = load.settings.thresholds.iter();
-    thresholds.filter(|threshold| expression(&threshold.parts(), units(load)).is_none()).map(Threshold::rule).collect()
+    thresholds.filter(|threshold| !is_said(load, threshold)).map(Threshold::rule).collect()
+}
+
+/// The thresholds that k6 can check and that are about none of the runs, as they were given.
+pub(super) fn idle<'a>(load: &Load<'a>) -> Vec<&'a str> {
+    let is_idle = |threshold: &Threshold| {
+        !load.runs.iter().any(|run| threshold.is_about(run.strategy.as_deref().unwrap_or_default(), run.users))
+    };
+    let thresholds = load.settings.thresholds.iter();
+    thresholds.filter(|threshold| is_said(load, threshold) && is_idle(threshold)).map(Threshold::rule).collect()
 }
 
 /// The rules, and what makes k6's thresholds of those that are about the strategy and the users of a run.
@@ -19,11 +28,11 @@ pub(super) fn rules(load: &Load<'_>) -> String {
     let mut any = false;
     for threshold in &load.settings.thresholds {
         let parts = threshold.parts();
-        let Some((metric, holds)) = expression(&parts, units(load)) else { continue };
+        let Some((metric, holds)) = expression(&parts, load.settings.stock) else { continue };
         let users = parts.users.map_or_else(|| "null".to_owned(), |users| users.to_string());
         let _ = write!(
             text,
-            "\n  // {}\n  {{ strategies: {}, users: {users}, metric: '{metric}', holds: '{holds}' }},",
+            "\n  // {}\n  {{ strategies: {}, users: {users}, metric: '{metric}', holds: `{holds}` }},",
             threshold.rule(),
             pattern(&parts.strategies)
         );
@@ -43,18 +52,23 @@ function thresholds() {
       chosen[metric] = (chosen[metric] || []).concat(holds);
     }
   }
+  if (chosen.sold_ms) {
+    // Where nothing was sold, k6 takes all of its times for 0, but what was not measured holds no rule.
+    chosen.sold = (chosen.sold || []).concat('count>0');
+  }
   return chosen;
 }
 ";
 
-/// Units on sale in all.
-fn units(load: &Load<'_>) -> f64 {
-    f64::from(load.settings.stock) * f64::from(load.settings.goods)
+fn is_said(load: &Load<'_>, threshold: &Threshold) -> bool {
+    expression(&threshold.parts(), load.settings.stock).is_some()
 }
 
-/// The metric of k6 that a rule is about, and what has to hold of it.
-fn expression(rule: &Parts, units: f64) -> Option<(&'static str, String)> {
+/// The metric of k6 that a rule is about, and what has to hold of it as a template of JavaScript; with so many units of
+/// each SKU on sale.
+fn expression(rule: &Parts, stock: u32) -> Option<(&'static str, String)> {
     let Parts { sign, value, .. } = rule;
+    let bound = |sign: &str| Some(("sold", format!("count{sign}${{{stock} * GOODS.length}}")));
     let quantile = |quantile: &str| Some(("sold_ms", format!("{quantile}{sign}{value}")));
     match rule.metric {
         "p50" => quantile("p(50)"),
@@ -66,8 +80,8 @@ fn expression(rule: &Parts, units: f64) -> Option<(&'static str, String)> {
         "errors" => Some(("errors", format!("rate{sign}{value}"))),
         "dropped" => Some(("dropped_iterations", format!("count{sign}{value}"))),
         // Neither is below zero, so that none of it is a bound of what was sold.
-        "oversold" if ["<=", "=="].contains(sign) && *value == 0.0 => Some(("sold", format!("count<={units}"))),
-        "undersold" if ["<=", "=="].contains(sign) && *value == 0.0 => Some(("sold", format!("count>={units}"))),
+        "oversold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound("<="),
+        "undersold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound(">="),
         _ => None,
     }
 }
@@ -82,7 +96,7 @@ mod tests {
     use super::*;
 
     fn said(rule: &str) -> Option<(&'static str, String)> {
-        expression(&Threshold::parse(rule).unwrap().parts(), 100.0)
+        expression(&Threshold::parse(rule).unwrap().parts(), 100)
     }
 
     #[test]
@@ -94,8 +108,8 @@ mod tests {
             ("zk-mutex errors==0%", "errors", "rate==0"),
             ("zk-mutex refused<5%", "refused", "rate<0.05"),
             ("zk-mutex dropped==0", "dropped_iterations", "count==0"),
-            ("zk-mutex oversold==0", "sold", "count<=100"),
-            ("zk-mutex undersold<=0", "sold", "count>=100"),
+            ("zk-mutex oversold==0", "sold", "count<=${100 * GOODS.length}"),
+            ("zk-mutex undersold<=0", "sold", "count>=${100 * GOODS.length}"),
         ] {
             assert_eq!(said(rule), Some((metric, holds.to_owned())), "{rule}");
         }

@@ -49,7 +49,8 @@ pub struct Audit {
     pub sold: i64,
     /// Units sold beyond the initial stock.
     pub oversold: i64,
-    /// Units wanted and left, although enough buyers had a decision (sold or sold out) to take them all.
+    /// Units wanted and left, although a buyer was told that nothing was left, or enough of them were sold theirs to take
+    /// them all.
     pub undersold: i64,
     /// Units wanted and left because too many buyers had no decision: they were refused, or never learnt what became
     /// of their order. This is not held against the strategy, but nor does the trial prove anything for it.
@@ -82,7 +83,8 @@ impl Audit {
         let decided = count(evidence.confirmed.len()) + evidence.sold_out;
         let buyers = decided + evidence.refused + evidence.unanswered;
         let wanted = evidence.stock_initial.min(i64::try_from(buyers).unwrap_or(i64::MAX));
-        let enough_decided = i64::try_from(decided).is_ok_and(|decided| decided >= wanted);
+        // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
+        let enough_decided = evidence.sold_out > 0 || i64::try_from(decided).is_ok_and(|decided| decided >= wanted);
         let left = (wanted - sold).max(0);
 
         Audit {

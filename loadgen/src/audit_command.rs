@@ -3,7 +3,7 @@
 use std::env;
 
 use loadgen::history::HistoryAudit;
-use loadgen::ledger::{SaleAudit, SaleRow};
+use loadgen::ledger::SaleAudit;
 use serde::Serialize;
 
 use crate::cli::AuditArgs;
@@ -17,7 +17,7 @@ use crate::service::Service;
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Findings {
-    /// Every sale, oldest first.
+    /// Every sale, by SKU and number.
     pub(crate) sales: Vec<SaleAudit>,
     /// The critical sections of every strategy that the instances' history has.
     pub(crate) histories: Vec<StrategyHistory>,
@@ -67,12 +67,7 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
 
 async fn look(args: &AuditArgs) -> Result<Findings, Error> {
     let database = Database::connect(&args.database_url).await?;
-    let rows: Vec<SaleRow> = database.sales(args.goods_no, args.sale).await?;
-    let mut sales = Vec::with_capacity(rows.len());
-    for row in rows {
-        let orders = database.ledger_of(row.goods_no, row.sale).await?;
-        sales.push(SaleAudit::of(&row, &orders));
-    }
+    let sales = database.sale_audits(args.goods_no, args.sale).await?;
     Ok(Findings { sales, histories: histories(args).await? })
 }
 
@@ -84,20 +79,18 @@ async fn histories(args: &AuditArgs) -> Result<Vec<StrategyHistory>, Error> {
     let token = env::var("ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| Error::Usage("--target needs ADMIN_TOKEN in the environment".to_owned()))?;
     let service = Service::new(args.target.clone(), token)?;
-    let mut histories = Vec::new();
-    for strategy in service.strategies().await? {
-        let since = service.history_since(&service.history_begin(), &strategy.name).await?;
-        if since.sections.is_empty() {
-            continue;
-        }
-        if !since.one_clock {
-            return Err(Error::Usage(
-                "the instances of --target have different clocks, so their times cannot be compared; name those of one host"
-                    .to_owned(),
-            ));
-        }
-        let audit = HistoryAudit::of(&since.sections, strategy.permits, since.missing);
-        histories.push(StrategyHistory { strategy: strategy.name, audit });
+    let strategies = service.strategies().await?;
+    let mut since = service.history_since(&service.history_begin()).await?;
+    if !since.one_clock && !since.sections.is_empty() {
+        return Err(Error::Usage(
+            "the instances of --target have different clocks, so their times cannot be compared; name those of one host"
+                .to_owned(),
+        ));
     }
-    Ok(histories)
+    let histories = strategies.into_iter().filter_map(|strategy| {
+        let sections = since.sections.remove(&strategy.name)?;
+        let audit = HistoryAudit::of(&sections, strategy.permits, since.missing);
+        Some(StrategyHistory { strategy: strategy.name, audit })
+    });
+    Ok(histories.collect())
 }

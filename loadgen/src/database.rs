@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use loadgen::audit::OrderRow;
-use loadgen::ledger::{LedgerOrder, SaleRow};
+use loadgen::ledger::{LedgerOrder, SaleAudit, SaleRow};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgExecutor, PgPool};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgExecutor, PgPool};
 
 use crate::error::Error;
 use crate::postgres::PostgresCounters;
@@ -54,7 +54,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::Postgres`] when the SKU is not there or the database does not answer.
+    /// [`Error::Reset`] when the SKU is not there, [`Error::Postgres`] when the database does not answer.
     ///
     /// # Cancel safety
     ///
@@ -67,7 +67,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::Postgres`] when the SKU is not there or the database does not answer.
+    /// [`Error::Reset`] when the SKU is not there, [`Error::Postgres`] when the database does not answer.
     ///
     /// # Cancel safety
     ///
@@ -110,7 +110,7 @@ impl Database {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Every sale that the ledger has, or those of one SKU, or one alone; oldest first.
+    /// What the books of every sale say, or of those of one SKU, or of one alone; by SKU and number, all as of one moment.
     ///
     /// # Errors
     ///
@@ -119,7 +119,23 @@ impl Database {
     /// # Cancel safety
     ///
     /// Cancelling loses nothing.
-    pub(crate) async fn sales(&self, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleRow>, Error> {
+    pub(crate) async fn sale_audits(&self, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleAudit>, Error> {
+        let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
+        let rows = Self::sales(&mut snapshot, goods_no, sale).await?;
+        let mut audits = Vec::with_capacity(rows.len());
+        for row in rows {
+            let orders = Self::ledger_of(&mut snapshot, row.goods_no, row.sale).await?;
+            audits.push(SaleAudit::of(&row, &orders));
+        }
+        snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
+        Ok(audits)
+    }
+
+    async fn sales(
+        connection: &mut PgConnection,
+        goods_no: Option<i64>,
+        sale: Option<i64>,
+    ) -> Result<Vec<SaleRow>, Error> {
         // A sale without a row in the ledger is one from before there was a ledger; only its orders tell of it.
         sqlx::query_as!(
             SaleRow,
@@ -136,21 +152,13 @@ impl Database {
             goods_no,
             sale
         )
-        .fetch_all(&self.0)
+        .fetch_all(connection)
         .await
         .map_err(Error::postgres("read the ledger"))
     }
 
     /// The orders of a sale, in the order in which they were written.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
-    pub(crate) async fn ledger_of(&self, goods_no: i64, sale: i64) -> Result<Vec<LedgerOrder>, Error> {
+    async fn ledger_of(connection: &mut PgConnection, goods_no: i64, sale: i64) -> Result<Vec<LedgerOrder>, Error> {
         let rows = sqlx::query!(
             "select strategy, quantity, remaining, token, token_handover
              from order_lines join orders using (order_id)
@@ -158,7 +166,7 @@ impl Database {
             goods_no,
             sale
         )
-        .fetch_all(&self.0)
+        .fetch_all(connection)
         .await
         .map_err(Error::postgres("read the orders"))?;
         let order = rows.into_iter().map(|row| LedgerOrder {
@@ -285,9 +293,12 @@ impl Database {
 
 async fn read_goods(executor: impl PgExecutor<'_>, goods_no: i64) -> Result<Goods, Error> {
     sqlx::query_as!(Goods, "select sale, stock_initial, on_hand from goods where goods_no = $1", goods_no)
-        .fetch_one(executor)
+        .fetch_optional(executor)
         .await
-        .map_err(Error::postgres("read the stock"))
+        .map_err(Error::postgres("read the stock"))?
+        .ok_or_else(|| {
+            Error::Reset(format!("the database has no SKU {goods_no}; is this the database of the service?"))
+        })
 }
 
 /// Where the options lead, without the user and the password.
@@ -346,7 +357,8 @@ mod tests {
             tokio::spawn(
                 async move { sqlx::query("select pg_advisory_lock(1)").execute(&mut waiter).await.map(|_| ()) },
             );
-        while database.waiting().await.unwrap() == 0 {}
+        let seen = async { while database.waiting().await.unwrap() == 0 {} };
+        tokio::time::timeout(Duration::from_secs(30), seen).await.expect("who waits is seen");
         sqlx::query("select pg_advisory_unlock(1)").execute(&mut holder).await.unwrap();
         waiting.await.unwrap().unwrap();
         let fsync = Setting { name: "fsync".to_owned(), value: "on".to_owned() };

@@ -85,8 +85,8 @@ fn whole(value: &str) -> Option<u64> {
 pub(crate) struct Snapshot {
     /// Those of each server with its address; absent when a server does not answer `mntr`.
     pub(crate) servers: Option<Vec<(String, Counters)>>,
-    /// Sums over the instances.
-    pub(crate) instances: Counters,
+    /// Those of each instance.
+    pub(crate) instances: Vec<Counters>,
 }
 
 impl Snapshot {
@@ -182,18 +182,26 @@ impl ServerTraffic {
 impl Traffic {
     /// What happened between two snapshots, in which the lock was released so many times.
     pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
-        let was = &before.servers_total().unwrap_or_default();
-        let now = &after.servers_total().unwrap_or_default();
-        let client = |name: &str| after.instances.grown(&before.instances, name);
-        let wake_max = |counters: &Counters| counters.get("zk_max_node_deleted_watch_count");
+        // Each by itself first: a sum would hide that one of them began anew meanwhile.
+        let client = |name: &str| {
+            let instances = before.instances.iter().zip(&after.instances);
+            sum_of(instances.map(|(was, now)| now.grown(was, name)))
+        };
+        let servers = ServerTraffic::between(before, after);
+        let of_servers = |figure: fn(&ServerTraffic) -> Option<u64>| sum_of(servers.iter().map(figure));
         Traffic {
             releases,
-            servers: ServerTraffic::between(before, after),
-            watches_fired: WatchesFired::between(was, now),
-            wake_max: wake_max(now).filter(|max| wake_max(was).is_some_and(|was| was < *max)),
-            packets_received: now.grown(was, "zk_packets_received"),
-            packets_sent: now.grown(was, "zk_packets_sent"),
-            bytes_received: now.grown(was, "zk_bytes_received_count"),
+            watches_fired: WatchesFired {
+                created: of_servers(|server| server.watches_fired.created),
+                deleted: of_servers(|server| server.watches_fired.deleted),
+                changed: of_servers(|server| server.watches_fired.changed),
+                children: of_servers(|server| server.watches_fired.children),
+            },
+            wake_max: wake_max(before, after),
+            packets_received: of_servers(|server| server.packets_received),
+            packets_sent: of_servers(|server| server.packets_sent),
+            bytes_received: of_servers(|server| server.bytes_received),
+            servers,
             client_requests: client("zookeeper_requests_total"),
             client_notifications: client("zookeeper_notifications_total"),
             client_bytes_sent: client("zookeeper_bytes_sent_total"),
@@ -223,6 +231,21 @@ impl Traffic {
     pub(crate) fn client_bytes(&self) -> Option<u64> {
         self.client_bytes_sent?.checked_add(self.client_bytes_received?)
     }
+}
+
+/// Nothing of nothing, or if one of them is not known.
+fn sum_of(figures: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let figures: Option<Vec<u64>> = figures.collect();
+    figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum())
+}
+
+/// Most connections that one deletion woke, where a server has a new record.
+fn wake_max(before: &Snapshot, after: &Snapshot) -> Option<u64> {
+    let max = |counters: &Counters| counters.get("zk_max_node_deleted_watch_count");
+    let servers = before.servers.as_ref()?.iter().zip(after.servers.as_ref()?);
+    let records =
+        servers.filter_map(|((_, was), (_, now))| max(now).filter(|now| max(was).is_some_and(|was| was < *now)));
+    records.max()
 }
 
 fn positive(count: u64) -> Option<u64> {
@@ -264,7 +287,10 @@ impl Activity {
     /// Whether the trial has settled: since `previous` no order, no notification and no watch event came; no request
     /// is outstanding; and no more watches and ephemeral nodes are there than were before the trial.
     pub(crate) fn has_settled(&self, previous: &Activity, baseline: &Snapshot) -> bool {
-        let notifications = |activity: &Activity| activity.snapshot.instances.get("zookeeper_notifications_total");
+        let notifications = |activity: &Activity| -> Vec<Option<u64>> {
+            let instances = activity.snapshot.instances.iter();
+            instances.map(|counters| counters.get("zookeeper_notifications_total")).collect()
+        };
         let quiet = self.orders == previous.orders && notifications(self) == notifications(previous);
         let (Some(now), Some(was), Some(base)) =
             (self.snapshot.servers_total(), previous.snapshot.servers_total(), baseline.servers_total())
@@ -317,7 +343,7 @@ mod tests {
         ];
         Snapshot {
             servers: Some(vec![("zk-1:2181".to_owned(), servers(changes))]),
-            instances: Counters(instances.map(|(name, value)| (name.to_owned(), value)).into()),
+            instances: vec![Counters(instances.map(|(name, value)| (name.to_owned(), value)).into())],
         }
     }
 
@@ -373,6 +399,18 @@ mod tests {
             traffic.servers.iter().map(|server| (server.server.as_str(), server.watches_fired.deleted)).collect();
         assert_eq!(by_server, [("zk-1:2181", Some(3)), ("zk-2:2181", Some(20))]);
         assert_eq!(traffic.notifications_per_release(), Some(1.0));
+        let of_restarted = Traffic::between(&of_two(10, 20), &of_two(0, 400), Some(23));
+        assert_eq!(of_restarted.watches_fired.deleted, None, "one that began anew must not hide in the sum");
+    }
+
+    #[test]
+    fn the_largest_wake_is_that_of_one_server() {
+        let of_two = |maxima: [u64; 2]| {
+            let [mut one, other] = maxima.map(|max| snapshot(&[("zk_max_node_deleted_watch_count", max)], 0));
+            one.servers.as_mut().unwrap().extend(other.servers.unwrap());
+            one
+        };
+        assert_eq!(Traffic::between(&of_two([500, 10]), &of_two([500, 20]), Some(1)).wake_max, Some(20));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! every transaction that writes or locks a row takes one, and the log by its position. Both count whatever else the
 //! server does at the same time. Waits for locks are not counted by the server at all: they are sampled.
 
-use loadgen::stats::as_f64;
+use std::time::Duration;
+
+use loadgen::stats::{as_f64, as_ms};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,27 +20,23 @@ pub(crate) struct PostgresCounters {
 }
 
 /// Samples of who waits for a lock.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LockWaits {
     /// How often was looked.
     pub(crate) looks: u64,
-    /// Connections that waited for a lock, added up over the looks.
-    pub(crate) waiting: u64,
+    /// Time that connections waited, added up, if those who wait at a look have waited since the one before, in
+    /// milliseconds.
+    pub(crate) waited_ms: f64,
     /// Most that waited at once.
     pub(crate) waiting_max: u64,
 }
 
 impl LockWaits {
-    /// Adds a look.
-    pub(crate) fn add(&mut self, waiting: u64) {
+    /// Adds a look, which stands for so much time.
+    pub(crate) fn add(&mut self, waiting: u64, stands_for: Duration) {
         self.looks += 1;
-        self.waiting += waiting;
+        self.waited_ms += as_f64(waiting) * as_ms(stands_for);
         self.waiting_max = self.waiting_max.max(waiting);
-    }
-
-    /// How many waited at a look, on average; nothing without a look.
-    pub(crate) fn mean(&self) -> Option<f64> {
-        (self.looks > 0).then(|| as_f64(self.waiting) / as_f64(self.looks))
     }
 }
 
@@ -64,10 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_averaged_and_the_most_is_kept() {
+    fn a_look_stands_for_the_time_since_the_one_before_and_the_most_is_kept() {
         let mut waits = LockWaits::default();
-        assert_eq!(waits.mean(), None);
-        [0, 6, 3].into_iter().for_each(|waiting| waits.add(waiting));
-        assert_eq!((waits.mean(), waits.waiting_max, waits.looks), (Some(3.0), 6, 3));
+        [(0, 500), (6, 20), (3, 40)]
+            .into_iter()
+            .for_each(|(waiting, ms)| waits.add(waiting, Duration::from_millis(ms)));
+        assert_eq!((waits.waiting_max, waits.looks), (6, 3));
+        assert!((waits.waited_ms - 240.0).abs() < 1e-9, "{}", waits.waited_ms);
     }
 }

@@ -6,9 +6,10 @@ use loadgen::audit::{Audit, Evidence, OrderRow, foreign_order};
 use loadgen::history::{HistoryAudit, handovers_ns};
 use loadgen::stats::as_ms;
 use loadgen::stats::times::Times;
+use reqwest::Url;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::cpu::{CpuTimes, ProcessCpu, of_trees};
+use crate::cpu::{CpuTimes, ProcessCpu};
 use crate::error::Error;
 use crate::generator::{Effort, Generator};
 use crate::herd::{Activity, Snapshot, Traffic, releases};
@@ -87,11 +88,11 @@ pub(crate) async fn trial(
     }
     let mark = stack.service.history_mark().await?;
     let before = count(stack).await?;
-    let purchase = purchase(stack, conditions, strategy, planned);
+    let purchase = purchase(stack, conditions, strategy, planned)?;
     let (load, lock_waits) = with_lock_waits(stack, scenario::run(&purchase)).await?;
     let settled = settle(stack, &conditions.goods_nos, &opened, &before.snapshot).await?;
     let after = count(stack).await?;
-    let history = stack.service.history_since(&mark, &strategy.name).await?;
+    let history = stack.service.history_since(&mark).await?;
     let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
 
     let audit = audit(stack, conditions, strategy, &opened, &load.samples).await?;
@@ -100,7 +101,7 @@ pub(crate) async fn trial(
         commits: transactions.map(|(commits, _)| commits),
         rollbacks: transactions.map(|(_, rollbacks)| rollbacks),
         wal_bytes: u64::try_from(after.postgres.wal_bytes - before.postgres.wal_bytes).ok(),
-        lock_wait_ms: lock_waits.mean().map(|waiting| waiting * as_ms(length)),
+        lock_wait_ms: (lock_waits.looks > 0).then_some(lock_waits.waited_ms),
         lock_waiting_max: (lock_waits.looks > 0).then_some(lock_waits.waiting_max),
         lock_looks: lock_waits.looks,
     };
@@ -147,6 +148,7 @@ impl Measured<'_> {
         let sold_at = sold_at(samples);
         let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
         let HistorySince { mut sections, missing, one_clock } = history;
+        let mut sections = sections.remove(&strategy.name).unwrap_or_default();
         sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
         let mut handovers = Times::new();
         if one_clock && strategy.permits == Some(1) {
@@ -216,20 +218,27 @@ async fn open_sale(stack: &Stack, goods_no: i64, stock: u32) -> Result<Goods, Er
     }
 }
 
-fn purchase(stack: &Stack, conditions: &Conditions, strategy: &Strategy, planned: PlannedTrial<'_>) -> Purchase {
-    let urls = |goods_no: &i64| {
-        let path = format!("/goods-stock/{goods_no}?strategy={}", strategy.name);
-        stack.service.urls().iter().map(|instance| format!("{instance}{path}")).collect()
+fn purchase(
+    stack: &Stack,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    planned: PlannedTrial<'_>,
+) -> Result<Purchase, Error> {
+    let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
+        let instances = stack.service.urls().iter().map(|instance| format!("{instance}{path}"));
+        instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
     };
-    Purchase {
-        urls: conditions.goods_nos.iter().map(urls).collect(),
+    let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
+    Ok(Purchase {
+        urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
+        probes: at_instances("/healthz")?,
         users: usize::try_from(planned.subject.users).unwrap_or(usize::MAX),
         model: conditions.model,
         // Every strategy of a block has the same arrivals, and every block others.
         seed: u64::from(conditions.seed) << 32 | planned.block as u64,
         answer_within: conditions.lock_wait + ANSWER_GRACE,
         arrive_within: ARRIVE_WITHIN,
-    }
+    })
 }
 
 async fn snapshot(stack: &Stack) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
@@ -239,9 +248,9 @@ async fn snapshot(stack: &Stack) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
 }
 
 async fn count(stack: &Stack) -> Result<Counted, Error> {
-    let (snapshot, mut cpu) = snapshot(stack).await?;
-    cpu.extend(of_trees(&stack.server_processes()));
-    Ok(Counted { snapshot, postgres: stack.database.counters().await?, cpu: CpuTimes(cpu) })
+    let (snapshot, instances) = snapshot(stack).await?;
+    let cpu = CpuTimes::now(instances, &stack.server_processes());
+    Ok(Counted { snapshot, postgres: stack.database.counters().await?, cpu })
 }
 
 /// Looks who waits for locks of the database while the load runs.
@@ -253,6 +262,7 @@ async fn with_lock_waits(
     let mut poll = tokio::time::interval(LOCK_POLL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(load);
+    let mut looked = Instant::now();
     loop {
         let look = async {
             poll.tick().await;
@@ -261,7 +271,11 @@ async fn with_lock_waits(
         tokio::select! {
             biased;
             ended = &mut load => return Ok((ended?, waits)),
-            waiting = look => waits.add(waiting?),
+            waiting = look => {
+                // Looks come the more rarely the busier the database is, so each stands for the time since the one before.
+                waits.add(waiting?, looked.elapsed());
+                looked = Instant::now();
+            }
         }
     }
 }
@@ -284,12 +298,10 @@ async fn until_alike(
     baseline: &Snapshot,
 ) -> Result<bool, Error> {
     let until_settled = async {
-        // The first tick of a plain interval comes at once, and would compare two looks of the same moment.
-        let mut poll = tokio::time::interval_at(Instant::now() + SETTLE_POLL, SETTLE_POLL);
-        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut previous = look().await?;
         loop {
-            poll.tick().await;
+            // However long a look takes: two of nearly the same moment are always alike.
+            tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
             if activity.has_settled(&previous, baseline) {
                 return Ok(());

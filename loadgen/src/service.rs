@@ -1,5 +1,6 @@
 //! The service's HTTP interface, apart from the purchases themselves: strategies, stock, metrics, readiness.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
@@ -43,8 +44,8 @@ struct StrategyList {
 /// The metrics of all instances at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metrics {
-    /// The counts, added up.
-    pub(crate) counters: Counters,
+    /// The counts of each instance.
+    pub(crate) counters: Vec<Counters>,
     /// The processor time of each instance that tells it.
     pub(crate) cpu: Vec<ProcessCpu>,
 }
@@ -56,8 +57,8 @@ pub(crate) struct HistoryMark(Vec<u64>);
 /// What the instances' history says since a mark.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HistorySince {
-    /// The critical sections, in no order.
-    pub(crate) sections: Vec<Section>,
+    /// The critical sections of each strategy, in no order.
+    pub(crate) sections: HashMap<String, Vec<Section>>,
     /// Records that the instances had dropped by then.
     pub(crate) missing: u64,
     /// Whether all times are of one clock.
@@ -180,7 +181,7 @@ impl Service {
             let cpu_s = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")?.parse().ok());
             cpu.extend(cpu_s.map(|cpu_s| ProcessCpu { process: instance.clone(), cpu_s }));
         }
-        Ok(Metrics { counters: Counters::sum(counters), cpu })
+        Ok(Metrics { counters, cpu })
     }
 
     /// How far the history of each instance has come.
@@ -205,7 +206,7 @@ impl Service {
         HistoryMark(vec![0; self.urls.len()])
     }
 
-    /// The critical sections of a strategy since a mark, on all instances.
+    /// The critical sections since a mark, on all instances.
     ///
     /// # Errors
     ///
@@ -214,23 +215,30 @@ impl Service {
     /// # Cancel safety
     ///
     /// Cancelling loses nothing.
-    pub(crate) async fn history_since(&self, mark: &HistoryMark, strategy: &str) -> Result<HistorySince, Error> {
+    pub(crate) async fn history_since(&self, mark: &HistoryMark) -> Result<HistorySince, Error> {
         let mut since = HistorySince::default();
         let mut clocks = Vec::with_capacity(self.urls.len());
         for (instance, start) in self.urls.iter().zip(&mark.0) {
             let mut from = *start;
             loop {
                 let page = self.history_page(instance, from, HISTORY_PAGE).await?;
+                if page.recorded_total < from {
+                    // It began anew, and what it had is gone.
+                    since.missing += from - page.recorded_total;
+                    from = 0;
+                    continue;
+                }
                 since.missing += page.dropped_total.saturating_sub(from);
                 let is_last = page.records.is_empty();
-                let of_strategy = page.records.into_iter().filter(|record| record.strategy == strategy);
-                since.sections.extend(of_strategy.map(|record| Section {
-                    goods_no: record.goods_no,
-                    token: record.token.map(|token| (token, record.token_handover.unwrap_or(0))),
-                    asked_ns: record.asked_ns,
-                    entered_ns: record.entered_ns,
-                    left_ns: record.left_ns,
-                }));
+                for record in page.records {
+                    since.sections.entry(record.strategy).or_default().push(Section {
+                        goods_no: record.goods_no,
+                        token: record.token.map(|token| (token, record.token_handover.unwrap_or(0))),
+                        asked_ns: record.asked_ns,
+                        entered_ns: record.entered_ns,
+                        left_ns: record.left_ns,
+                    });
+                }
                 from = page.next;
                 if is_last {
                     clocks.push(page.clock);
@@ -279,7 +287,12 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
         return Ok(response);
     }
     let body: String = response.text().await.unwrap_or_default().chars().take(BODY_SHOWN_CHARS).collect();
-    let what = format!("answered {status} {body}").trim_end().to_owned();
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED => "; is ADMIN_TOKEN that of the service?",
+        StatusCode::NOT_FOUND if url.contains("/admin/") => "; was the service started with an ADMIN_TOKEN?",
+        _ => "",
+    };
+    let what = format!("answered {status} {}{remedy}", body.trim_end());
     Err(Error::Service { method, url: url.to_owned(), what, source: None })
 }
 

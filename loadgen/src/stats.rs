@@ -93,7 +93,8 @@ impl Ratio {
 
     /// Draws the conclusion about a ratio that is one of a family of so many.
     fn conclude(&mut self, family: usize) {
-        let can_be_told = self.p_min * length(family) < SIGNIFICANCE;
+        // Holm's correction is milder for all but the smallest p, so one may hold that so few blocks seldom carry.
+        let can_be_told = self.p_holm < SIGNIFICANCE || self.p_min * length(family) < SIGNIFICANCE;
         self.difference = match (self.low, self.high) {
             (Some(low), Some(high)) if can_be_told => {
                 let equivalent = low > 1.0 - EQUIVALENT && high < 1.0 + EQUIVALENT;

@@ -102,11 +102,6 @@ impl Times {
         (self.count() > 0).then(|| as_f64(self.0.max()) / 1e3)
     }
 
-    /// The mean in milliseconds; nothing of nothing.
-    pub fn mean_ms(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.0.mean() / 1e3)
-    }
-
     /// Points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
     pub fn points(&self) -> Vec<(f64, f64)> {
         if self.count() == 0 {

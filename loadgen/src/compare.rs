@@ -8,6 +8,7 @@ use nix::sys::utsname::uname;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::Error;
+use crate::herd::Counters;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::plan::{Plan, Subject, blocks};
@@ -26,7 +27,7 @@ use crate::verdict::EndedEarly;
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] when it was stopped before the first trial ended; all the others when no report can be made.
+/// [`Error::Interrupted`] when it was stopped before the first trial began; all the others when no report can be made.
 ///
 /// # Cancel safety
 ///
@@ -36,7 +37,7 @@ pub(crate) async fn compare(
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> Result<u8, Error> {
-    let files = Files::prepare(&settings.report)?;
+    let files = Files::open(&settings.report)?;
     let mut progress = Progress::new(settings.quiet);
     if let Source::Start(service) = &settings.source {
         progress.stage(&starting(service));
@@ -46,11 +47,10 @@ pub(crate) async fn compare(
         progress.finish();
     }
     let mut stack = opened?;
-    let mut jtl = Jtl::create(&files.path(files::JTL))?;
-    let report = measure(settings, &mut stack, interrupt, &mut progress, &mut jtl).await;
+    let measured = measure(settings, &mut stack, interrupt, &mut progress, &files).await;
     progress.finish();
-    let report = match report {
-        Ok(report) => report,
+    let (report, jtl) = match measured {
+        Ok(measured) => measured,
         Err(error) => {
             let error = stack.explain(error).await;
             // What went wrong first is what the user needs to know.
@@ -87,8 +87,8 @@ async fn measure(
     stack: &mut Stack,
     interrupt: &Interrupt,
     progress: &mut Progress,
-    jtl: &mut Jtl,
-) -> Result<Report, Error> {
+    files: &Files,
+) -> Result<(Report, Jtl), Error> {
     let known = interrupt.or(stack.service.strategies()).await?;
     let strategies = select(&known, settings.strategies.as_deref())?;
     let plan = interrupt.or(plan(settings, stack, &strategies)).await?;
@@ -101,9 +101,13 @@ async fn measure(
         cores: cores(),
     };
     let environment = interrupt.or(environment(settings, stack)).await?;
+    // Only now that everything is known to be in order, as it cannot be measured again in a moment.
+    files.remove_old()?;
+    let mut jtl = Jtl::create(&files.path(files::JTL))?;
     progress.planned(plan.len());
-    let (trials, ended_early) = run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, jtl)).await?;
-    Ok(Report::of(Findings {
+    let (trials, ended_early) =
+        run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, &mut jtl)).await?;
+    let report = Report::of(Findings {
         generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         ended_early,
         environment,
@@ -111,7 +115,8 @@ async fn measure(
         strategies,
         thresholds: settings.thresholds.clone(),
         trials,
-    }))
+    });
+    Ok((report, jtl))
 }
 
 /// A trial that is interrupted is dropped: its buyers gave up at different moments, so it says nothing. What was measured
@@ -153,15 +158,20 @@ async fn run_all(
 async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]) -> Result<Plan, Error> {
     let seed = settings.seed.unwrap_or_else(rand::random);
     let subjects = subjects(settings, strategies);
+    if subjects.is_empty() {
+        let limits = "the limits of the plan or the preset (users-max) leave nothing to run";
+        return Err(Error::Usage(format!("no strategy is to be tried with so many users: {limits}; see --users")));
+    }
     let is_about_nobody = |threshold: &&crate::threshold::Threshold| {
         !subjects.iter().any(|subject| threshold.is_about(&subject.strategy, subject.users))
     };
     if let Some(idle) = settings.thresholds.iter().find(is_about_nobody) {
         let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name.as_str()).collect();
         return Err(Error::Usage(format!(
-            "the threshold {:?} is about none of the strategies that are compared: {}",
+            "the threshold {:?} is about nothing that is compared: {} with {} users",
             idle.rule(),
-            names.join(", ")
+            names.join(", "),
+            settings.users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
         )));
     }
     let (hold, lock_wait, zk_sessions_total, service_args) = match &settings.source {
@@ -170,7 +180,7 @@ async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]
             (Some(service.hold.clone()), Some(service.lock_wait), Some(total), service.args.clone())
         }
         Source::Target(_) => {
-            let sessions = stack.service.metrics().await?.counters.get("zookeeper_sessions");
+            let sessions = Counters::sum(stack.service.metrics().await?.counters).get("zookeeper_sessions");
             (None, None, sessions, Vec::new())
         }
     };

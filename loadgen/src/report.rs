@@ -146,7 +146,7 @@ impl Report {
             thresholds.iter().flat_map(|threshold| threshold.check(&results)).collect();
         let conclusions: Vec<Conclusion<'_>> =
             results.iter().map(|result| result.conclusion(plan.users.len() > 1)).collect();
-        let sentence = opening::sentence(&plan, &results);
+        let sentence = opening::sentence(&plan, &results, &trials);
         let verdict = Verdict::of(sentence, &conclusions, &thresholds, ended_early.as_ref());
         let caveats = caveats::of(&environment, &plan, &results, &trials);
         Report {

@@ -150,16 +150,21 @@ fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
     let detail = |strategy: &Conclusion<'_>| {
         let mut causes = Vec::new();
         if strategy.undecided > 0 {
-            causes.push(format!("{} buyers got no decision", strategy.undecided));
+            causes.push(format!("{} got no decision", count_of(strategy.undecided, "buyer")));
         }
         if strategy.unsettled_trials > 0 {
-            causes.push(format!("{} trials did not come to rest", strategy.unsettled_trials));
+            causes.push(format!("{} did not come to rest", count_of(u64::from(strategy.unsettled_trials), "trial")));
         }
-        format!("{} ({})", strategy.name(), causes.join(", "))
+        if causes.is_empty() { strategy.name() } else { format!("{} ({})", strategy.name(), causes.join(", ")) }
     };
     let of_nothing = strategies.iter().filter(|strategy| strategy.finding == Finding::Inconclusive);
     let details: Vec<String> = of_nothing.map(detail).collect();
     (!details.is_empty()).then(|| details.join(", "))
+}
+
+/// A number of things, in the plural unless it is one.
+pub(crate) fn count_of(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 fn names<'a>(strategies: impl Iterator<Item = &'a Conclusion<'a>>) -> Option<String> {
@@ -261,7 +266,7 @@ mod tests {
             client_limited: false,
         };
         let verdict = Verdict::of(String::new(), &[unknown], &[], None);
-        let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trials did not come to rest); \
+        let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
     }

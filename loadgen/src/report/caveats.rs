@@ -1,10 +1,11 @@
 //! What to bear in mind when reading the figures.
 
-use loadgen::stats::BLOCKS_MIN;
+use loadgen::stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::plan::Plan;
 use crate::report::{Environment, StrategyResult};
 use crate::trial::{ByOutcome, Trial, problems};
+use crate::verdict::count_of;
 
 /// Everything that the conditions and the trials give cause to.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
@@ -12,12 +13,17 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     if environment.generator_shares_host == Some(true) {
         caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
     }
-    if usize::try_from(plan.trials).is_ok_and(|trials| trials < BLOCKS_MIN) {
+    let fewest = results.iter().filter(|result| result.trials > 0).map(|result| result.measured_trials).min();
+    if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
+        let trials = count_of(u64::from(fewest), "trial");
         caveats.push(format!(
-            "{} trials of each strategy are too few for intervals and for calling a difference one; take {BLOCKS_MIN} or \
-             more, better 10",
-            plan.trials
+            "{trials} of a strategy are too few for intervals, and to call any difference real; take {BLOCKS_MIN} or more, \
+             better 10"
         ));
+    } else if results.iter().filter_map(|result| result.ratio_to_reference.as_ref()).any(is_undecidable) {
+        caveats.push(
+            "too few trials to tell so many strategies apart with Holm's correction (?); take 10 or more".to_owned(),
+        );
     }
     let users_max = plan.users.iter().max().copied().unwrap_or(0);
     if plan.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
@@ -44,12 +50,17 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     caveats
 }
 
+fn is_undecidable(ratio: &Ratio) -> bool {
+    ratio.difference == Difference::TooFewBlocks
+}
+
 fn of_trials(trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     let unsettled = count(|trial| !trial.settled);
     if unsettled > 0 {
-        caveats.push(format!("{unsettled} trials had not come to rest when they were audited"));
+        let trials = count_of(unsettled as u64, "trial");
+        caveats.push(format!("{trials} had not come to rest when the database was audited"));
     }
     caveats.extend(undecided(trials));
     if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
@@ -64,8 +75,10 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     let missing =
         trials.iter().filter_map(|trial| trial.history.as_ref()).filter(|history| history.missing > 0).count();
     if missing > 0 {
-        caveats
-            .push(format!("in {missing} trials the instances kept too little of their history; raise their --history"));
+        caveats.push(format!(
+            "in {} the instances kept too little of their history; raise their --history",
+            count_of(missing as u64, "trial")
+        ));
     }
     caveats
 }
@@ -88,7 +101,8 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
     let uncounted = trials.iter().filter(|trial| trial.zookeeper.releases.is_none()).count();
     if uncounted > 0 {
         caveats.push(format!(
-            "{uncounted} trials have no notifications per release: a buyer that gives up wakes others without a release"
+            "no notifications per release for {}: a buyer that gives up wakes others without a release",
+            count_of(uncounted as u64, "trial")
         ));
     }
     caveats

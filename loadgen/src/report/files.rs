@@ -23,26 +23,8 @@ const HGRM: &str = "hgrm";
 pub(crate) struct Files(PathBuf);
 
 impl Files {
-    /// Makes the folder, and removes from it the report of an earlier comparison, which must not pass for the result of this
-    /// one should it fail. Done before the trials, so that minutes of work are not lost for a folder.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the folder cannot be made or the old files cannot be removed.
-    pub(crate) fn prepare(folder: &Path) -> Result<Files, Error> {
-        let files = Files::open(folder)?;
-        for path in [JSON, HTML, MARKDOWN, JTL].map(|name| files.path(name)).into_iter().chain(files.distributions()?) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::system(format!("remove the old {}", path.display()))(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(files)
-    }
-
-    /// Makes the folder if it is not there, and leaves what is in it.
+    /// Makes the folder if it is not there, and leaves what is in it. Done before the trials, so that minutes of work are not
+    /// lost for a folder.
     ///
     /// # Errors
     ///
@@ -50,6 +32,23 @@ impl Files {
     pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
         fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         Ok(Files(folder.to_owned()))
+    }
+
+    /// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the old files cannot be removed.
+    pub(crate) fn remove_old(&self) -> Result<(), Error> {
+        for path in [JSON, HTML, MARKDOWN, JTL].map(|name| self.path(name)).into_iter().chain(self.distributions()?) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::system(format!("remove the old {}", path.display()))(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Where a file of that name is.

@@ -17,6 +17,8 @@ mod sold;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 
 use self::page::{Page, Section};
@@ -49,7 +51,7 @@ const SCRIPT: &str = concat!(
 /// [`Error::Generator`] when the page cannot be made.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
-    let levels = if report.plan.users.len() > 1 { report.plan.users.clone() } else { Vec::new() };
+    let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();
     let page = Page {
         title: opening::title(report),
         sentence: report.verdict.sentence.clone(),
@@ -87,6 +89,12 @@ fn sections(report: &Report) -> Vec<Section> {
         setup::guide(),
         setup::environment(report),
     ]
+}
+
+/// The numbers of users with which a trial was run, in order: of any other there is nothing to see.
+fn levels(report: &Report) -> Vec<u32> {
+    let run = report.results.iter().filter(|result| result.trials > 0);
+    run.map(|result| result.users).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The load model of all numbers of users, to stand beside every latency.

@@ -12,13 +12,13 @@ books of a trial that had not come to rest do not balance, which proves nothing 
 something that the database denies; the warm-up is judged, too. In brackets the exact one-sided 95 % upper bound of \
 their rate among the trials that prove anything: a few good trials prove little.
 - **oversold**, **undersold**: units, in the worst trial. Undersold are units that buyers wanted and did not get, \
-although enough of them were told \"sold\" or \"sold out\" to take them all.
+although one of them was told \"sold out\".
 - **overlaps**: critical sections that were entered while as many others were inside as the lock permits, by the \
 instances' own clocks; – where sections may overlap.
 - **times**: of the buyers who got a unit, all trials merged, from the instant at which the request was meant to start \
 to the last byte of the answer. A quantile that the sample cannot carry (fewer than ten values above it) is left out.
-- **ratio**: of the median times, paired within blocks, with its 95 % bootstrap interval over the blocks. ~ : the \
-difference does not hold an exact signed-rank test after Holm's correction, or is within 5 %. ? : fewer than six trials. \
+- **ratio**: of the median times, paired within blocks, with its 95 % bootstrap interval over the blocks. ~: an exact \
+signed-rank test with Holm's correction finds no difference, or it is within 5 %. ?: too few trials to find any. \
 Strategies that sold wrongly, or that were not decided, are shown, and never ranked or related to the reference.
 - **notifications/release**: watch events that ZooKeeper sent for each lock release, and in brackets what is to be \
 expected when all users wait at once. Left out when buyers got no decision, as nobody knows what they released.

@@ -6,29 +6,29 @@ use loadgen::stats::{Difference, Ratio};
 
 use crate::plan::Plan;
 use crate::report::StrategyResult;
-use crate::strategies::Wakes;
-use crate::verdict::Finding;
+use crate::strategies::{Promise, Wakes};
+use crate::trial::Trial;
+use crate::verdict::{Finding, count_of};
 
 /// What came out, in a sentence or a few: who sold wrongly, who was fastest and slowest, and the herd. Of several numbers
-/// of users it tells the largest.
-pub(crate) fn sentence(plan: &Plan, results: &[StrategyResult]) -> String {
-    let Some(users) = plan.users.iter().max() else { return "Nothing was compared.".to_owned() };
-    let level: Vec<&StrategyResult> =
-        results.iter().filter(|result| result.users == *users && result.trials > 0).collect();
-    if level.is_empty() {
-        return "No trial was run to its end.".to_owned();
-    }
-    let mut text = sold_right(plan, *users, &level);
+/// of users it tells the largest that was tried.
+pub(crate) fn sentence(plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> String {
+    let run = || results.iter().filter(|result| result.trials > 0);
+    let Some(users) = run().map(|result| result.users).max() else { return "No trial was run to its end.".to_owned() };
+    let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
+    let mut text = sold_right(plan, users, &level, trials);
     sold_wrong(&mut text, &level);
+    not_proved(&mut text, &level);
+    text.push('.');
     speed(&mut text, &level);
     herd(&mut text, &level);
     text
 }
 
-fn sold_right(plan: &Plan, users: u32, level: &[&StrategyResult]) -> String {
+fn sold_right(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
     let right: Vec<&StrategyResult> = level.iter().copied().filter(|result| result.is_comparable()).collect();
     let Some(fewest) = right.iter().map(|result| result.trials).min() else {
-        return format!("With {users} users no strategy sold exactly what there was in every trial");
+        return format!("With {users} users no strategy was found to sell right in every trial");
     };
     let who = match right.as_slice() {
         [one] => one.strategy.clone(),
@@ -37,42 +37,79 @@ fn sold_right(plan: &Plan, users: u32, level: &[&StrategyResult]) -> String {
     };
     let each = if plan.goods > 1 { " of each SKU" } else { "" };
     let bound = right.iter().map(|result| result.bad_trial_rate_upper_95).fold(0.0, f64::max) * 100.0;
-    let trials = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
-    let stock = plan.stock;
+    let stock_total = i64::from(plan.stock) * i64::from(plan.goods);
+    let is_theirs =
+        |trial: &&Trial| trial.users == users && right.iter().any(|result| result.strategy == trial.strategy);
+    // Fewer than there are is right as well, where no more were asked for.
+    let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
+        format!("exactly the {} units{each}", plan.stock)
+    } else {
+        "no unit too many and none too few".to_owned()
+    };
+    let times = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
     format!(
-        "With {users} users {who} sold exactly the {stock} units{each} in {trials} (a trial goes wrong less often than \
-         {bound:.0} % of the time, with 95 % confidence)"
+        "With {users} users {who} sold {what} in {times} (a trial goes wrong less often than {bound:.0} % of the time, with \
+         95 % confidence)"
     )
 }
 
 /// Who sold wrongly, those first who must not.
 fn sold_wrong(text: &mut String, level: &[&StrategyResult]) {
-    let wrong = |must_not: bool| -> Vec<String> {
-        let of_kind = level.iter().filter(|result| result.bad_trials > 0 || result.finding == Finding::Broken);
-        of_kind.filter(|result| (result.finding == Finding::Broken) == must_not).map(|result| wrong(result)).collect()
-    };
-    for (intro, wrong) in [("", wrong(true)), ("the controls sold wrongly, as they have to: ", wrong(false))] {
-        if !wrong.is_empty() {
-            let _ = write!(text, "; {intro}{}", wrong.join(", "));
+    let of = |finding: Finding| level.iter().filter(move |result| result.finding == finding);
+    let broken: Vec<String> = of(Finding::Broken).map(|result| wrong(result)).collect();
+    if !broken.is_empty() {
+        let _ = write!(text, "; {}", broken.join(", "));
+    }
+    let controls: Vec<String> =
+        of(Finding::Kept).filter(|result| result.bad_trials > 0).map(|result| wrong(result)).collect();
+    match controls.as_slice() {
+        [] => {}
+        [one] => {
+            let _ = write!(text, "; the control sold wrongly, as it has to: {one}");
+        }
+        many => {
+            let _ = write!(text, "; the controls sold wrongly, as they have to: {}", many.join(", "));
         }
     }
-    text.push('.');
+}
+
+/// Of whom nothing is proved.
+fn not_proved(text: &mut String, level: &[&StrategyResult]) {
+    let names = |finding: Finding| -> String {
+        let of_kind = level.iter().filter(|result| result.finding == finding);
+        of_kind.map(|result| result.strategy.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (weak, unknown) = (names(Finding::LoadTooWeak), names(Finding::Inconclusive));
+    if !weak.is_empty() {
+        let _ = write!(text, "; the load was too weak to make {weak} oversell");
+    }
+    if !unknown.is_empty() {
+        let why = "as buyers got no decision or a trial did not come to rest";
+        let _ = write!(text, "; nothing can be said of {unknown}, {why}");
+    }
 }
 
 /// How one strategy sold wrongly.
 fn wrong(result: &StrategyResult) -> String {
     if result.bad_trials == 0 {
-        let (strategy, overlaps) = (&result.strategy, result.overlaps.unwrap_or(0));
-        let regressions = result.token_regressions.unwrap_or(0);
-        return format!(
-            "{strategy} broke its promise: its lock let {overlaps} buyers in beside others, and gave {regressions} tokens \
-             that were not above those before them"
-        );
+        let overlaps = result.overlaps.filter(|overlaps| *overlaps > 0);
+        let regressions = result.token_regressions.filter(|regressions| *regressions > 0);
+        let parts = [
+            overlaps.map(|overlaps| format!("let {} in beside others", count_of(overlaps, "buyer"))),
+            regressions.map(|tokens| format!("gave {} not above all before", count_of(tokens, "token"))),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        return format!("{} broke its promise: its lock {}", result.strategy, parts.join(", and "));
     }
-    let how = if result.oversold_max > 0 {
+    let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
+    let how = if is_control && !result.ledger_balanced {
+        "told buyers what the database denies".to_owned()
+    } else if result.oversold_max > 0 {
         format!("oversold by up to {} units ({:.0} %)", result.oversold_max, result.oversell_rate_max * 100.0)
     } else if result.undersold_max > 0 {
         format!("left up to {} units that buyers wanted", result.undersold_max)
+    } else if result.double_sales_max > 0 {
+        format!("sold up to {} units twice", result.double_sales_max)
     } else if result.ledger_balanced {
         format!("lost up to {} updates", result.lost_updates_max.abs())
     } else {
@@ -108,11 +145,12 @@ fn place(result: &StrategyResult) -> String {
     }
 }
 
-/// A ratio with its interval, or the sign for "not to be told apart".
-pub(crate) fn factor(ratio: &Ratio) -> String {
+/// A ratio with its interval, and the sign for one that is not to be told from one, or of too few trials to tell.
+fn factor(ratio: &Ratio) -> String {
     let sign = match ratio.difference {
         Difference::Indistinguishable => "~",
-        Difference::Smaller | Difference::Larger | Difference::TooFewBlocks => "",
+        Difference::TooFewBlocks => "?",
+        Difference::Smaller | Difference::Larger => "",
     };
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) => format!("{sign}{:.2} [{low:.2}, {high:.2}] ×", ratio.estimate),
@@ -129,13 +167,13 @@ fn herd(text: &mut String, level: &[&StrategyResult]) {
     let (Some((all, herd)), Some((_, one))) = (woken(Wakes::All), woken(Wakes::One)) else { return };
     let _ = write!(
         text,
-        " A release of {} woke {herd:.0} waiters on average, one of the queues at most {one:.1}.",
+        " A release of {} woke {herd:.0} waiters on average, a release of a queue at most {one:.1}.",
         all.strategy
     );
 }
 
 /// A time with the unit that suits it.
-pub(crate) fn time(ms: f64) -> String {
+fn time(ms: f64) -> String {
     if ms >= 10_000.0 {
         format!("{:.0} s", ms / 1e3)
     } else if ms >= 1000.0 {
@@ -174,6 +212,10 @@ mod tests {
                 "pg-conditional broke its promise and left up to 2 units that buyers wanted in every trial",
             ),
             (
+                sentence(|audit| audit.double_sales = 2),
+                "pg-conditional broke its promise and sold up to 2 units twice in every trial",
+            ),
+            (
                 sentence(|audit| audit.lost_updates = -4),
                 "pg-conditional broke its promise and lost up to 4 updates in every trial",
             ),
@@ -183,7 +225,7 @@ mod tests {
             ),
         ] {
             assert!(sentence.contains(expected), "{sentence}");
-            assert!(sentence.starts_with("With 300 users no strategy sold exactly"), "{sentence}");
+            assert!(sentence.starts_with("With 300 users no strategy was found to sell right"), "{sentence}");
         }
     }
 
@@ -192,7 +234,33 @@ mod tests {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
         trial.history.as_mut().unwrap().overlaps = Some(2);
         let sentence = Report::of(fixture::findings(None, vec![trial])).verdict.sentence;
-        assert!(sentence.contains("zk-mutex broke its promise: its lock let 2 buyers in beside others"), "{sentence}");
+        assert!(
+            sentence.ends_with("zk-mutex broke its promise: its lock let 2 buyers in beside others."),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_not_missed() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 60);
+        trial.audit.undersold = 0;
+        let sentence = Report::of(fixture::findings(None, vec![trial])).verdict.sentence;
+        assert!(
+            sentence.starts_with("With 300 users zk-mutex sold no unit too many and none too few in"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn of_whom_nothing_is_proved_is_told() {
+        let weak = fixture::trial("unguarded", 0, 100, 100);
+        let mut refused = fixture::trial("zk-mutex", 0, 100, 20);
+        (refused.audit.undersold, refused.audit.unsold_undecided) = (0, 80);
+        let sentence = Report::of(fixture::findings(None, vec![weak, refused])).verdict.sentence;
+        assert!(
+            sentence.contains("; the load was too weak to make unguarded oversell; nothing can be said of zk-mutex"),
+            "{sentence}"
+        );
     }
 
     #[test]

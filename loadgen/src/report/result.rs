@@ -31,11 +31,14 @@ pub(crate) struct StrategyResult {
     pub(crate) kept: Option<bool>,
     /// What the trials show.
     pub(crate) finding: Finding,
-    /// Place by median response time of the sold, among those with as many users that sold exactly the stock in every
-    /// trial.
+    /// Place by median response time of the sold, among those with as many users that sold no unit too many and none too
+    /// few in every trial.
     pub(crate) rank: Option<usize>,
     /// Trials that were run to their end, the warm-up included.
     pub(crate) trials: u32,
+    /// Those of them that count: all but the warm-up.
+    #[serde(default)]
+    pub(crate) measured_trials: u32,
     /// Trials that sold a unit too many or too few, lost an update, or whose books did not balance; in a trial that had not
     /// come to rest only a unit too many and the books count.
     pub(crate) bad_trials: u32,
@@ -49,7 +52,8 @@ pub(crate) struct StrategyResult {
     pub(crate) oversold_median: Option<f64>,
     /// The oversell rate: units sold beyond the stock divided by the stock, worst trial.
     pub(crate) oversell_rate_max: f64,
-    /// Units that buyers wanted and that were left, although enough buyers had a decision to take them all; worst trial.
+    /// Units that buyers wanted and that were left, although a buyer was told that nothing was left or enough were sold theirs
+    /// to take them all; worst trial.
     pub(crate) undersold_max: i64,
     /// Initial − final − sold; of all trials the figure farthest from zero. Negative: orders whose deduction was
     /// overwritten. Positive: stock gone without an order.
@@ -65,13 +69,17 @@ pub(crate) struct StrategyResult {
     pub(crate) overlaps: Option<u64>,
     /// Most visitors of the critical section of one SKU at one instant.
     pub(crate) inside_max: Option<u64>,
-    /// Holds with a fencing token that is not above those of all holds before it, over all trials.
+    /// Holds with a fencing token that is not above those of all holds before it, over all trials; absent without tokens, and
+    /// of a lock that does not admit one at a time.
     pub(crate) token_regressions: Option<u64>,
     /// Share of the pairs of buyers that were served in another order than they asked in: 0 for a queue, about a half for a
     /// lock that lets in whom it likes. Median over the trials.
     pub(crate) inversion_share: Option<f64>,
     /// Requests by outcome.
     pub(crate) answers: ByOutcome<u64>,
+    /// Buyers who were told neither "sold" nor "sold out", over all trials, the warm-up included.
+    #[serde(default)]
+    pub(crate) undecided: u64,
     /// Requests that started more than five milliseconds later than they were meant to.
     pub(crate) late: u64,
     /// Arrivals of an open model that were never started as every user was busy.
@@ -122,7 +130,7 @@ pub(crate) struct StrategyResult {
     pub(crate) cpu_ms_per_request: Option<f64>,
     /// Trials that had not come to rest when they were audited.
     pub(crate) unsettled_trials: u32,
-    /// Trials in which the generator was the bottleneck.
+    /// Trials that count in which the generator was the bottleneck.
     pub(crate) client_limited_trials: u32,
 }
 
@@ -213,6 +221,7 @@ impl StrategyResult {
             finding,
             rank: None,
             trials: run,
+            measured_trials: figures.count(|trial| !trial.warm_up),
             bad_trials,
             inconclusive_trials,
             bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - inconclusive_trials),
@@ -231,6 +240,7 @@ impl StrategyResult {
             token_regressions: figures.sum(|trial| trial.history.as_ref()?.token_regressions),
             inversion_share: figures.median(|trial| trial.history.as_ref()?.inversion_share()),
             answers: ByOutcome::fold(&answers, |counts| counts.sum()),
+            undecided: figures.all.iter().map(|trial| trial.answers.undecided()).sum(),
             late: figures.measured.iter().map(|trial| trial.generator.late).sum(),
             dropped: figures.measured.iter().map(|trial| trial.generator.dropped).sum(),
             goodput_per_s: figures.estimate(|trial| trial.goodput_per_s),
@@ -267,13 +277,13 @@ impl StrategyResult {
             strategy: &self.strategy,
             users: tell_users.then_some(self.users),
             finding: self.finding,
-            undecided: self.answers.undecided(),
+            undecided: self.undecided,
             unsettled_trials: self.unsettled_trials,
-            client_limited: self.client_limited_trials * 2 > self.trials,
+            client_limited: self.client_limited_trials * 2 > self.measured_trials,
         }
     }
 
-    /// Whether its times may be compared: it sold exactly the stock, every time, and its lock excluded.
+    /// Whether its times may be compared: it sold no unit too many and none too few, every time, and its lock excluded.
     pub(crate) fn is_comparable(&self) -> bool {
         let excluded = self.overlaps.unwrap_or(0) == 0 && self.token_regressions.unwrap_or(0) == 0;
         self.trials > 0 && self.bad_trials == 0 && self.inconclusive_trials == 0 && excluded

@@ -138,7 +138,10 @@ pub(crate) fn conditions(report: &Report) -> String {
     let each = if *goods > 1 { format!(" of each of {goods} SKUs") } else { String::new() };
     let warm_up = if report.plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
     let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
-    let levels = if levels.len() > 1 { format!(" (and with {} users)", levels.join(", ")) } else { String::new() };
+    let levels = match levels.as_slice() {
+        [others @ .., _] if !others.is_empty() => format!(" (and with {} users)", others.join(", ")),
+        _ => String::new(),
+    };
     format!(
         "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{hold}; \
          trials of each strategy {trials}{warm_up}, seed {seed}"

@@ -4,6 +4,7 @@
 //! `loadgen compare --strategies unguarded,zk-naive,zk-mutex --users 24,48 --stock 20 --trials 6 --seed 7`, with what
 //! `loadgen simulate --waiters 10..3000 --measure 10,30,100,300 --seed 1` predicted.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ const AXE: &str = include_str!("vendor/axe.min.js");
 
 const ENTER: char = '\u{e007}';
 const ESCAPE: char = '\u{e00c}';
+const UP: char = '\u{e013}';
 const RIGHT: char = '\u{e014}';
 const DOWN: char = '\u{e015}';
 
@@ -45,7 +47,7 @@ async fn every_chart_is_drawn_and_nothing_is_asked_for() {
     browser.open(&page).await;
     browser.until(DRAWN).await;
     let marks = "return Object.fromEntries([...document.querySelectorAll('figure[data-chart]')].map((figure) =>
-        [figure.id, figure.querySelectorAll('.plot svg .s, .plot svg .process, .plot svg .simulated').length]));";
+        [figure.id, figure.querySelectorAll('.plot svg .s, .plot svg .simulated').length]));";
     let marks = browser.run(marks).await;
     let drawn = marks.as_object().unwrap();
     assert!(drawn.values().all(|count| count.as_u64().unwrap() > 0), "{marks:#}");
@@ -112,6 +114,40 @@ async fn the_page_is_accessible_and_fits_in_both_schemes_on_a_phone_and_on_a_wid
     browser.close().await;
 }
 
+/// Hides a strategy that is in every chart, with all that belongs to it, and shows it again.
+async fn hide_and_show(browser: &Browser) {
+    let visible = |marks: &str| {
+        let script = format!(
+            "return Object.fromEntries([...document.querySelectorAll('figure[data-chart]:not([id^=simulated])')]
+                .map((figure) => [figure.id, [...figure.querySelectorAll('.plot svg {marks}')]
+                    .filter((mark) => getComputedStyle(mark).display !== 'none').length]));"
+        );
+        async move { serde_json::from_value::<BTreeMap<String, u64>>(browser.run(&script).await).unwrap() }
+    };
+    let (marks, names) = (visible(".s1").await, visible(".names").await);
+    assert!(marks.values().all(|count| *count > 0), "{marks:?}");
+    let rows = [("cpu", 3), ("herd-notifications", 2), ("medians", 3), ("oversell", 3), ("ratios", 1)];
+    for (chart, count) in rows {
+        assert_eq!(names[chart], count, "{names:?}");
+    }
+    let of_nobody = "return [...document.querySelectorAll(':is(#cpu, #herd-notifications, #medians) [data-mark]')]
+        .filter((mark) => ['dot', 'link', 'rect', 'text'].includes(mark.dataset.mark))
+        .filter((mark) => !/ s[0-9]/.test(mark.className.baseVal)).length;";
+    assert_eq!(browser.run(of_nobody).await, 0, "marks that belong to no strategy");
+    browser.run("document.querySelectorAll('#legend button')[1].focus();").await;
+    browser.press(' ').await;
+    browser.until("document.querySelectorAll('#legend button')[1].getAttribute('aria-pressed') === 'false'").await;
+    let left = visible(".s1").await;
+    assert!(left.values().all(|count| *count == 0), "{left:?}");
+    let left = visible(".names").await;
+    for (chart, count) in rows {
+        assert_eq!(left[chart], count - 1, "{chart}: {left:?}");
+    }
+    browser.press(' ').await;
+    browser.until("document.querySelectorAll('#legend button')[1].getAttribute('aria-pressed') === 'true'").await;
+    assert_eq!((visible(".s1").await, visible(".names").await), (marks, names));
+}
+
 #[tokio::test]
 async fn everything_can_be_done_with_the_keyboard() {
     let lab = Lab::new();
@@ -140,20 +176,13 @@ async fn everything_can_be_done_with_the_keyboard() {
     browser.press(ESCAPE).await;
     assert_eq!(tip().await, "");
 
-    // A strategy is hidden in every chart, and shown again.
-    let hidden =
-        "[...document.querySelectorAll('.plot .s0')].every((mark) => getComputedStyle(mark).display === 'none')";
-    browser.run("document.querySelector('#legend button').focus();").await;
-    browser.press(' ').await;
-    browser.until(hidden).await;
-    browser.press(' ').await;
-    browser.until(&format!("!({hidden})")).await;
+    hide_and_show(&browser).await;
 
     // Another number of users.
     let dots = "document.querySelector('#medians .plot').innerHTML";
     let of_most = browser.run(&format!("return {dots};")).await;
     browser.run("document.querySelector('#levels input:checked').focus();").await;
-    browser.press('\u{e013}').await;
+    browser.press(UP).await;
     browser.until("document.querySelector('#levels input:checked').value === '24'").await;
     assert_ne!(browser.run(&format!("return {dots};")).await, of_most);
 
@@ -189,6 +218,28 @@ async fn a_hostile_name_stays_a_name() {
     let tip = browser.run("return document.querySelector('#oversell .tip').textContent;").await;
     assert!(tip.as_str().unwrap().starts_with(NAME), "{tip}");
     assert_eq!(browser.run("return [document.images.length, document.title === 'sold'];").await, json!([0, false]));
+    assert_eq!(browser.console().await, Vec::<String>::new());
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_number_of_users_without_medians_has_its_other_charts() {
+    let lab = Lab::new();
+    let browser = Browser::start(&lab).await;
+    let mut report: Value = serde_json::from_str(REPORT).unwrap();
+    for result in report["results"].as_array_mut().unwrap() {
+        if result["users"] == 24 {
+            result["p50_ms"] = Value::Null;
+        }
+    }
+    browser.open(&page(&lab, &report.to_string())).await;
+    browser.until(DRAWN).await;
+    // So that what is there afterwards was drawn for this number.
+    browser.run("document.querySelector('#cpu .plot').replaceChildren();").await;
+    browser.run("document.querySelector('#levels input:checked').focus();").await;
+    browser.press(UP).await;
+    browser.until("document.querySelector('#medians .plot .absent') !== null").await;
+    browser.until("document.querySelector('#cpu .plot svg') !== null").await;
     assert_eq!(browser.console().await, Vec::<String>::new());
     browser.close().await;
 }

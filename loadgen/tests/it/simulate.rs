@@ -92,7 +92,7 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
         assert!(finished.stderr.contains(said), "{args}: {}", finished.stderr);
     }
     let missing = simulate(&lab, "--from missing.json");
-    assert_eq!(missing.code, Some(3));
+    assert_eq!(missing.code, Some(64));
     assert!(missing.stderr.contains("could not read missing.json; name a file that"), "{}", missing.stderr);
 }
 

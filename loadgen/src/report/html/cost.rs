@@ -100,8 +100,7 @@ pub(super) fn processors(report: &Report) -> Section {
         label: None,
         words: report.results.iter().filter_map(words).collect(),
         absent: (!known).then(|| Absent {
-            why: "Nothing is known of the processes in any trial that counts: those of a target elsewhere cannot be watched."
-                .to_owned(),
+            why: "No trial that counts was run to its end.".to_owned(),
             command: "loadgen compare --trials 10",
         }),
         wide: true,
@@ -110,7 +109,9 @@ pub(super) fn processors(report: &Report) -> Section {
     if known {
         blocks.push(Block::Table(processes(report)));
     }
-    blocks.push(Block::Table(generator(report)));
+    if !report.trials.is_empty() {
+        blocks.push(Block::Table(generator(report)));
+    }
     Section { id: "processors", title: "Processors and generator", blocks }
 }
 

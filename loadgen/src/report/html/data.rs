@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::herd::notifications_expected;
 use crate::report::html::cost::{KINDS, cpu_ms, measured};
+use crate::report::html::levels;
 use crate::report::html::simulation::SimulationData;
 use crate::report::{Report, StrategyResult};
 use crate::strategies::{Guard, Wakes};
@@ -20,7 +21,7 @@ const EXPECTED_POINTS: u32 = 40;
 struct Data<'a> {
     /// Names in the service's order; everywhere else a strategy is its place in this list.
     strategies: Vec<&'a str>,
-    /// Numbers of users in order.
+    /// Numbers of users with which a trial was run, in order.
     levels: Vec<u32>,
     stock: u64,
     processes: [&'static str; 4],
@@ -38,7 +39,6 @@ struct ResultData<'a> {
     /// Whether it may be ranked.
     ranked: bool,
     p50_ms: Option<Estimate>,
-    p99_ms: Option<f64>,
     n: u64,
     reference: Option<&'a str>,
     ratio: Option<RatioData>,
@@ -75,7 +75,6 @@ struct TrialData {
 struct Timeline<'a> {
     strategy: usize,
     users: u32,
-    block: usize,
     sold: &'a Curve,
     entered: &'a Curve,
 }
@@ -98,7 +97,7 @@ pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     strategies.dedup();
     let places: BTreeMap<&str, usize> = strategies.iter().enumerate().map(|(place, name)| (*name, place)).collect();
     let data = Data {
-        levels: report.plan.users.clone(),
+        levels: levels(report),
         stock: u64::from(report.plan.stock) * u64::from(report.plan.goods),
         processes: KINDS,
         results: report.results.iter().map(|result| result_data(report, &places, result)).collect(),
@@ -135,7 +134,6 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
         users: result.users,
         ranked: result.is_comparable(),
         p50_ms: result.p50_ms,
-        p99_ms: sold.quantile_ms(990),
         n: sold.count(),
         reference: result.reference.as_deref(),
         ratio: result.ratio_to_reference.map(|ratio| RatioData {
@@ -185,7 +183,6 @@ fn timeline<'a>(
     Some(Timeline {
         strategy: places[result.strategy.as_str()],
         users: result.users,
-        block: trial.block,
         sold: &trial.sold_over_time,
         entered: &trial.entered_over_time,
     })
@@ -193,15 +190,14 @@ fn timeline<'a>(
 
 /// The curves of what is to be expected, over the numbers of users that were tried.
 fn expected(report: &Report) -> Vec<Expected> {
-    let (Some(fewest), Some(most)) = (report.plan.users.iter().min(), report.plan.users.iter().max()) else {
-        return Vec::new();
-    };
+    let levels = levels(report);
+    let (Some(fewest), Some(most)) = (levels.first(), levels.last()) else { return Vec::new() };
     if !report.plan.model.is_burst() || fewest == most {
         return Vec::new();
     }
     let step = (most - fewest).div_ceil(EXPECTED_POINTS).max(1);
     let mut users: Vec<u32> = (*fewest..*most).step_by(usize::try_from(step).unwrap_or(1)).collect();
-    users.extend(&report.plan.users);
+    users.extend(&levels);
     users.sort_unstable();
     users.dedup();
     let curve = |wakes: Wakes| {

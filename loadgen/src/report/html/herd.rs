@@ -14,7 +14,10 @@ pub(super) fn section(report: &Report) -> Section {
                  wakes the herd, and all but one of them came for nothing.";
     let mut blocks = vec![Block::Paragraph(words.to_owned()), Block::Charts(vec![notifications(report)])];
     match table(report) {
-        Some(table) => blocks.extend([Block::Table(table), Block::Table(by_server(report))]),
+        Some(table) => {
+            blocks.push(Block::Table(table));
+            blocks.extend(by_server(report).map(Block::Table));
+        }
         None => blocks.push(Block::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned())),
     }
     Section { id: "herd", title: "The herd", blocks }
@@ -40,9 +43,10 @@ fn notifications(report: &Report) -> Chart {
     Chart {
         id: "herd-notifications",
         title: "Watch notifications for each release of the lock".to_owned(),
-        caption: "Solid dots are what ZooKeeper's servers counted, with 95 % intervals, open diamonds what the clients \
-                  received, the upright strokes what is to be expected when all N users wait at once: (N − 1)/N if a release \
-                  wakes one, (N − 1)/2 if it wakes all. The axis is logarithmic."
+        caption: "Solid dots are what ZooKeeper's servers counted (or the clients, where the servers do not tell), with 95 % \
+                  intervals, open diamonds what the clients received, the upright strokes what is to be expected when all N \
+                  users wait at once, each in a session: (N − 1)/N if a release wakes one, (N − 1)/2 if it wakes all. The \
+                  axis is logarithmic."
             .to_owned(),
         label: None,
         absent: words.is_empty().then(|| Absent {
@@ -61,7 +65,7 @@ fn table(report: &Report) -> Option<Table> {
         Column::figures("Notifications", "a release, servers"),
         Column::figures("Notifications", "a release, clients"),
         Column::figures("Expected", "a release"),
-        Column::figures("Woken at once", "most"),
+        Column::figures("Woken at once", "most, if a record"),
         Column::figures("Notifications", "a trial"),
         Column::figures("Expected", "a trial"),
         Column::figures("Requests", "a unit sold"),
@@ -95,8 +99,8 @@ fn table(report: &Report) -> Option<Table> {
     })
 }
 
-/// The traffic of each server by itself: means over the trials that count.
-fn by_server(report: &Report) -> Table {
+/// The traffic of each server by itself: means over the trials that count. Nothing where none does.
+fn by_server(report: &Report) -> Option<Table> {
     let mode = |server: &str| {
         let known = report.environment.zookeeper_servers.iter().find(|known| known.server == server);
         known.and_then(|known| known.mode.clone()).unwrap_or_else(|| "unknown".to_owned())
@@ -129,7 +133,7 @@ fn by_server(report: &Report) -> Table {
             });
         }
     }
-    Table {
+    (!rows.is_empty()).then(|| Table {
         id: "table-servers",
         caption: "The same by server: means a trial".to_owned(),
         label: None,
@@ -143,7 +147,7 @@ fn by_server(report: &Report) -> Table {
             Column::figures("Bytes", "received"),
         ],
         groups: vec![Group { title: None, rows }],
-    }
+    })
 }
 
 /// How the figures grow with the number of users.

@@ -13,14 +13,15 @@ const SAME: f64 = 0.05;
 
 pub(super) fn section(report: &Report) -> Section {
     let mut blocks = vec![Block::Table(response(report)), Block::Charts(charts(report))];
-    blocks.push(match correction(report) {
-        Some(table) => Block::Table(table),
-        None => Block::Paragraph(
+    if let Some(table) = correction(report) {
+        blocks.push(Block::Table(table));
+    } else if report.results.iter().any(|result| result.p50_ms.is_some()) {
+        blocks.push(Block::Paragraph(
             "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
              as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
                 .to_owned(),
-        ),
-    });
+        ));
+    }
     blocks.push(Block::Table(outcomes(report)));
     Section { id: "latency", title: "How long buyers waited", blocks }
 }
@@ -277,9 +278,16 @@ fn outcomes(report: &Report) -> Table {
 pub(super) fn handovers(report: &Report) -> Section {
     let trials = || report.trials.iter().filter(|trial| !trial.warm_up);
     let no_history = trials().all(|trial| trial.entered_over_time.at_ms.is_empty());
+    let none_ended = trials().next().is_none();
+    let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
     let sold_words = |result: &StrategyResult| {
-        let after = result.sold_out_after_ms?;
-        Some(format!("{}: the stock was gone after {} ms", name(report, result), figures::estimate(&after)))
+        let name = name(report, result);
+        let Some(after) = result.sold_out_after_ms else {
+            let theirs = trials().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
+            let left = theirs.map(|trial| stock_total - trial.audit.sold).max()?;
+            return Some(format!("{name}: the stock was not gone; up to {} units were left", figures::signed(left)));
+        };
+        Some(format!("{name}: the stock was gone after {} ms", figures::estimate(&after)))
     };
     let stock = Chart {
         id: "stock",
@@ -291,18 +299,31 @@ pub(super) fn handovers(report: &Report) -> Section {
         label: None,
         words: report.results.iter().filter_map(sold_words).collect(),
         absent: trials().all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
-            why: "No trial that counts sold anything.".to_owned(),
+            why: if none_ended {
+                "No trial that counts was run to its end.".to_owned()
+            } else {
+                "No trial that counts sold anything.".to_owned()
+            },
             command: "loadgen compare --trials 10",
         }),
         wide: false,
     };
     let entered_words = |result: &StrategyResult| {
-        let (handovers, name) = (&result.handovers, name(report, result));
-        let p50 = handovers.quantile_ms(500)?;
+        let theirs = trials().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
+        let ends = theirs
+            .filter_map(|trial| Some((*trial.entered_over_time.at_ms.last()?, *trial.entered_over_time.count.last()?)));
+        let (after_ms, entered) = ends.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let handovers = &result.handovers;
+        let half = handovers.quantile_ms(500).map(|p50| {
+            let (count, p50) = (figures::count(handovers.count()), figures::figure(p50));
+            format!("; half of {count} hand-overs took at most {p50} ms")
+        });
         Some(format!(
-            "{name}: half of {} hand-overs took at most {} ms",
-            figures::count(handovers.count()),
-            figures::figure(p50)
+            "{}: {} had entered after at most {} ms{}",
+            name(report, result),
+            figures::count(entered),
+            figures::figure(after_ms),
+            half.unwrap_or_default()
         ))
     };
     let entered = Chart {
@@ -314,7 +335,11 @@ pub(super) fn handovers(report: &Report) -> Section {
         label: None,
         words: report.results.iter().filter_map(entered_words).collect(),
         absent: no_history.then(|| Absent {
-            why: "The instances kept no history of critical sections, or their clocks cannot be compared.".to_owned(),
+            why: if none_ended {
+                "No trial that counts was run to its end.".to_owned()
+            } else {
+                "The instances kept no history of critical sections, or their clocks cannot be compared.".to_owned()
+            },
             command: "loadgen compare --strategies zk-naive,zk-mutex,zk-handoff",
         }),
         wide: false,

@@ -4,6 +4,7 @@ use crate::error::Exit;
 use crate::report::Report;
 use crate::report::html::figures::count;
 use crate::report::html::page::{Banner, Term};
+use crate::verdict::Finding;
 
 /// The title of the page, which says what was compared.
 pub(super) fn title(report: &Report) -> String {
@@ -23,7 +24,8 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
     let trials = report.trials.len();
     let (title, grave) = if let Some(ended) = &report.ended_early {
         let title = format!("Ended early: {} ({trials} of {} trials)", ended.reason, report.plan.len());
-        (title, code != Exit::Interrupted.code())
+        let is_broken = report.results.iter().any(|result| result.finding == Finding::Broken);
+        (title, is_broken || code != Exit::Interrupted.code())
     } else if code == Exit::Held.code() {
         return None;
     } else if code == Exit::PromiseBroken.code() {

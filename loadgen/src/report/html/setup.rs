@@ -80,13 +80,13 @@ pub(super) fn guide() -> Section {
         ),
         (
             "Ratio, ~ and ?",
-            "Of the medians, paired within blocks. ~ does not hold an exact signed-rank test after Holm's correction, or is \
-             within 5 %; ? has too few trials for any difference to hold.",
+            "Of the medians, paired within blocks. ~: an exact signed-rank test with Holm's correction finds no difference, \
+             or it is within 5 %. ?: too few trials to find any.",
         ),
         (
             "Rank",
-            "By median response time, only among strategies that sold exactly the stock in every trial: being fast at \
-             selling what is not there is no merit.",
+            "By median response time, only among strategies that sold no unit too many and none too few in every trial: \
+             being fast at selling what is not there is no merit.",
         ),
     ];
     let terms = terms.into_iter().map(|(name, text)| Term::new(name, text)).collect();
@@ -95,7 +95,8 @@ pub(super) fn guide() -> Section {
 
 /// Where it ran and what was asked for.
 pub(super) fn environment(report: &Report) -> Section {
-    let plan_words = "Every block ran each strategy once, in an order drawn from the seed.";
+    let plan_words =
+        "Every block was to run each strategy once with each number of users, in an order drawn from the seed.";
     Section {
         id: "environment",
         title: "Environment and plan",
@@ -146,15 +147,17 @@ fn machine(report: &Report) -> Vec<Term> {
 fn plan(report: &Report) -> Vec<Term> {
     let plan = &report.plan;
     let unknown = || "unknown".to_owned();
+    let stock = match plan.goods {
+        1 => format!("{} units of SKU {}", plan.stock, plan.goods_no),
+        goods => format!("{} units of each of {goods} SKUs, numbered from {}", plan.stock, plan.goods_no),
+    };
+    let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " with the warm-up" } else { "" };
     let users: Vec<String> = plan.users.iter().map(|users| count(u64::from(*users))).collect();
     let mut terms = vec![
         Term::new("Load model", model_label(report)),
         Term::new("Users", users.join(", ")),
-        Term::new(
-            "Stock",
-            format!("{} units of each of {} SKUs from number {}", plan.stock, plan.goods, plan.goods_no),
-        ),
-        Term::new("Trials", format!("{} of each strategy; {} in all with the warm-up", plan.trials, plan.len())),
+        Term::new("Stock", stock),
+        Term::new("Trials", format!("{} of each strategy; {} in all{warm_up}", plan.trials, plan.len())),
         Term::new("Seed", plan.seed.to_string()),
         Term::new("Instances", plan.instances.to_string()),
         Term::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),

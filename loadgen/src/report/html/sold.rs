@@ -5,10 +5,10 @@ use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark,
 use crate::report::html::{is_unranked, name};
 use crate::report::{Report, StrategyResult};
 use crate::strategies::{Guard, Promise};
-use crate::verdict::Finding;
+use crate::verdict::{Finding, count_of};
 
 /// What stands above the rows of strategies that sold wrongly.
-pub(super) const UNRANKED: &str = "Sold wrongly or undecided: shown, never ranked";
+pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, or undecided: shown, never ranked";
 
 pub(super) fn section(report: &Report) -> Section {
     let words = "Judged from the database after every trial, the warm-up included: units sold against units that there \
@@ -124,24 +124,25 @@ fn kept(result: &StrategyResult) -> Cell {
 
 fn chart(report: &Report) -> Chart {
     let word = |result: &StrategyResult| {
-        let name = name(report, result);
-        let trials = result.trials;
-        match (result.oversold_max, result.undersold_max) {
-            (0, 0) => format!("{name}: none beyond or short of the stock in {trials} trials"),
-            (0, short) => format!("{name}: up to {} units short in {trials} trials", figures::signed(short)),
-            (beyond, _) => {
-                let median = result.oversold_median.map_or_else(|| ABSENT.to_owned(), figures::figure);
-                let beyond = figures::signed(beyond);
-                format!("{name}: up to {beyond} units beyond the stock in {trials} trials, median {median}")
-            }
-        }
+        let (name, trials) = (name(report, result), count_of(u64::from(result.trials), "trial"));
+        let theirs =
+            report.trials.iter().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
+        let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);
+        let short = (short > 0).then(|| format!("up to {} units short", figures::signed(short)));
+        let beyond = (result.oversold_max > 0).then(|| {
+            let median = result.oversold_median.map_or_else(|| ABSENT.to_owned(), figures::figure);
+            format!("up to {} units beyond the stock (median {median})", figures::signed(result.oversold_max))
+        });
+        let found: Vec<String> = [beyond, short].into_iter().flatten().collect();
+        let found = if found.is_empty() { "no unit too many and none too few".to_owned() } else { found.join(", ") };
+        format!("{name}: {found} in {trials}")
     };
     let run = report.results.iter().filter(|result| result.trials > 0);
     Chart {
         id: "oversell",
         title: "Units beyond or short of the stock".to_owned(),
         caption: "Every dot is a trial, an open one the warm-up; trials with the same outcome lie side by side. On the line a \
-                  trial sold exactly what there was; right of it units were sold that did not exist, left of it buyers went \
+                  trial sold no unit too many and none too few; right of it units were sold that did not exist, left of it buyers went \
                   away although units were left."
             .to_owned(),
         label: None,

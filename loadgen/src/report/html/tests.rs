@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use scraper::{ElementRef, Html, Selector};
 
 use super::render;
-use crate::report::{Report, fixture};
+use crate::report::{Report, StrategyResult, fixture};
 use crate::threshold::Threshold;
 
 const HOSTILE: &str = "</script><img src=x onerror=\"alert('sold')\">";
@@ -98,6 +98,7 @@ fn the_page_is_sound() {
         for table in all(&page, "table") {
             let count = |selector: &str| table.select(&Selector::parse(selector).unwrap()).count();
             assert_eq!((count("caption"), count("th:not([scope])")), (1, 0), "{}", table.html());
+            assert!(count("tbody tr:not(.group)") > 0, "{}", table.html());
             let columns = count("thead th");
             for row in table.select(&Selector::parse("tbody tr:not(.group)").unwrap()) {
                 assert_eq!(row.child_elements().count(), columns, "{}", row.html());
@@ -177,23 +178,28 @@ fn a_chart_without_data_says_why_and_what_gives_them() {
     assert_eq!(absent(&alone, "medians"), "");
 }
 
+/// With these numbers of users as well, of which so many trials were run, in the order of a real report: strategy by
+/// strategy.
+fn with_users(others: &[(u32, u32)]) -> Report {
+    let mut report = fixture::report();
+    let of_strategy = |own: StrategyResult| {
+        let mut results: Vec<StrategyResult> =
+            others.iter().map(|&(users, trials)| StrategyResult { users, trials, ..own.clone() }).collect();
+        results.push(own);
+        results.sort_by_key(|result| result.users);
+        results
+    };
+    report.results = report.results.into_iter().flat_map(of_strategy).collect();
+    report.plan.users.extend(others.iter().map(|(users, _)| users));
+    report.plan.users.sort_unstable();
+    report
+}
+
 #[test]
 fn several_numbers_of_users_can_be_chosen_and_are_told_apart() {
-    let mut report = fixture::report();
-    let fewer: Vec<_> = report
-        .results
-        .iter()
-        .cloned()
-        .map(|mut result| {
-            result.users = 30;
-            result
-        })
-        .collect();
-    report.results.splice(0..0, fewer);
-    report.plan.users = vec![30, 300];
-    let page = page(&report);
-    let levels: Vec<_> =
-        all(&page, "#levels input").iter().map(|input| input.attr("value").unwrap().to_owned()).collect();
+    let page = page(&with_users(&[(30, 9)]));
+    assert_eq!(data(&page)["strategies"].as_array().unwrap().len(), 4);
+    let levels: Vec<_> = all(&page, "#levels input").iter().map(|input| input.attr("value").unwrap()).collect();
     assert_eq!(levels, ["30", "300"]);
     let names = texts(&page, "#table-sold tbody tr:not(.group) th");
     assert!(names.contains(&"zk-mutex @30".to_owned()) && names.contains(&"zk-mutex @300".to_owned()), "{names:?}");
@@ -203,6 +209,19 @@ fn several_numbers_of_users_can_be_chosen_and_are_told_apart() {
     let expected = &data(&page)["expected"];
     assert_eq!(expected[0]["wakes"], "one");
     assert_eq!(expected[1]["points"][0], serde_json::json!([30, 14.5]));
+}
+
+#[test]
+fn a_number_of_users_without_a_trial_cannot_be_chosen() {
+    let several = page(&with_users(&[(30, 9), (1000, 0)]));
+    let levels: Vec<_> = all(&several, "#levels input").iter().map(|input| input.attr("value").unwrap()).collect();
+    assert_eq!(levels, ["30", "300"]);
+    assert_eq!(all(&several, "#levels input[checked]")[0].attr("value"), Some("300"));
+    assert_eq!(data(&several)["levels"], serde_json::json!([30, 300]));
+
+    let one = page(&with_users(&[(1000, 0)]));
+    assert!(all(&one, "#levels").is_empty());
+    assert_eq!(data(&one)["levels"], serde_json::json!([300]));
 }
 
 #[test]

@@ -159,6 +159,16 @@ const entered = (width) =>
     text: ([at, count]) => `after ${figure(at)} ms ${grouped(String(count))} had entered`,
   });
 
+// The numbers of users whose names do not run into each other on an axis; the largest is always named.
+const ROOM = 36;
+const namedLevels = (place) => {
+  const named = [];
+  for (const users of [...data.levels].reverse()) {
+    if (named.length === 0 || place(named.at(-1)) - place(users) >= ROOM) named.push(users);
+  }
+  return named;
+};
+
 // One figure of every strategy against the number of users, both axes logarithmic.
 const scaling =
   (of, { label, unit, expected = [] }) =>
@@ -171,8 +181,10 @@ const scaling =
     const strategies = [...new Set(rows.map((row) => row.strategy))];
     const series = strategies.map((strategy) => ({ strategy, rows: rows.filter((row) => row.strategy === strategy) }));
     const names = { one: "a queue", all: "a herd" };
+    const frame = base(width, Math.min(380, 240 + width * 0.16));
+    const named = namedLevels(d3.scaleLog(users, [frame.marginLeft, width - frame.marginRight]));
     const svg = Plot.plot({
-      ...base(width, Math.min(380, 240 + width * 0.16)),
+      ...frame,
       x: {
         type: "log",
         domain: users,
@@ -181,7 +193,7 @@ const scaling =
         labelAnchor: "center",
         labelArrow: "none",
         ticks: data.levels,
-        tickFormat: axisFigure,
+        tickFormat: (level) => (named.includes(level) ? axisFigure(level) : ""),
       },
       y: { type: "log", domain: values, grid: true, label, ticks: logTicks(...values), tickFormat: axisFigure },
       marks: [

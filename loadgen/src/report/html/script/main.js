@@ -42,7 +42,8 @@ const draw = (figureElement, width) => {
     mark.removeAttribute("aria-label");
   }
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${title}. The same in words is below.`);
+  const inWords = figureElement.querySelector("figcaption details") === null ? "" : ". The same in words is below.";
+  svg.setAttribute("aria-label", title + inWords);
   const swatch = (key) => {
     const square = element("i");
     square.style.background = key.colour;

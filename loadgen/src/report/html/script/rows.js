@@ -7,9 +7,9 @@ const rowFrame = (rows, width, roomRight, each = width < NARROW ? 44 : 30) => {
   const narrow = width < NARROW;
   const label = (row) => nameOf(row.strategy) + (row.ranked ? "" : " ✗");
   const longest = Math.max(...rows.map((row) => label(row).length));
-  const names = (of, className) =>
-    Plot.text(of, {
-      y: (row) => rows.indexOf(row),
+  const names = rows.map((row, place) =>
+    Plot.text([row], {
+      y: () => place,
       text: label,
       frameAnchor: "left",
       textAnchor: narrow ? "start" : "end",
@@ -19,8 +19,9 @@ const rowFrame = (rows, width, roomRight, each = width < NARROW ? 44 : 30) => {
       fontWeight: 600,
       stroke: "var(--surface)",
       strokeWidth: 4,
-      className,
-    });
+      className: `names${row.ranked ? "" : " wrong"} s${row.strategy}`,
+    }),
+  );
   return {
     narrow,
     each,
@@ -34,33 +35,26 @@ const rowFrame = (rows, width, roomRight, each = width < NARROW ? 44 : 30) => {
       y: { axis: null, domain: [rows.length - 0.5, -0.5] },
       style: { fontSize: "12px", background: "none", overflow: "visible" },
     },
-    marks: [
-      Plot.ruleY(rows.slice(1), { y: (row) => rows.indexOf(row) - 0.5, stroke: "var(--grid)" }),
-      names(
-        rows.filter((row) => row.ranked),
-        "names",
-      ),
-      names(
-        rows.filter((row) => !row.ranked),
-        "names wrong",
-      ),
-    ],
+    marks: [Plot.ruleY(rows.slice(1), { y: (row) => rows.indexOf(row) - 0.5, stroke: "var(--grid)" }), ...names],
   };
 };
 
 // What stands at the right of each row, on the line of the name where room is short.
 const rowFigures = ({ narrow, each }, rows, text) =>
-  Plot.text(rows, {
-    y: (row) => rows.indexOf(row),
-    text,
-    frameAnchor: "right",
-    textAnchor: narrow ? "end" : "start",
-    dx: narrow ? 12 : 10,
-    dy: narrow ? 8 - each / 2 : 0,
-    fill: "currentColor",
-    stroke: "var(--surface)",
-    strokeWidth: 4,
-  });
+  rows.map((row, place) =>
+    Plot.text([row], {
+      y: () => place,
+      text,
+      frameAnchor: "right",
+      textAnchor: narrow ? "end" : "start",
+      dx: narrow ? 12 : 10,
+      dy: narrow ? 8 - each / 2 : 0,
+      fill: "currentColor",
+      stroke: "var(--surface)",
+      strokeWidth: 4,
+      className: `figures s${row.strategy}`,
+    }),
+  );
 
 // Dots with the shape and colour of their strategies; open ones where `isOpen` says so.
 const dots = (rows, { x, y, isOpen = () => false }) =>
@@ -191,9 +185,8 @@ const oversell = (width) => {
   return { svg, points: placed(svg, points) };
 };
 
-// A dot, a bar and a figure for each row.
+// A dot, a bar and a figure for each row, of which there has to be one.
 const estimateRows = (width, { rows, of, unit, axis, open = (row) => !row.ranked, roomRight = 132, extra = [] }) => {
-  if (rows.length === 0) return null;
   const frame = rowFrame(rows, width, roomRight);
   const y = (row) => rows.indexOf(row);
   const svg = Plot.plot({
@@ -204,7 +197,11 @@ const estimateRows = (width, { rows, of, unit, axis, open = (row) => !row.ranked
       ...frame.marks,
       ...bars(rows, { low: (row) => of(row).low, high: (row) => of(row).high, y }),
       ...dots(rows, { x: (row) => of(row).value, y, isOpen: open }),
-      rowFigures(frame, rows, (row) => `${figure(of(row).value)}${row.sign ? ` ${row.sign}` : ""}${interval(of(row))}`),
+      ...rowFigures(
+        frame,
+        rows,
+        (row) => `${figure(of(row).value)}${row.sign ? ` ${row.sign}` : ""}${interval(of(row))}`,
+      ),
     ],
   });
   const text = (row) =>
@@ -226,6 +223,7 @@ const medians = (width) => {
   const rows = atLevel(data.results)
     .filter((row) => row.p50_ms)
     .sort((a, b) => a.p50_ms.value - b.p50_ms.value);
+  if (rows.length === 0) return null;
   const of = (row) => row.p50_ms;
   return estimateRows(width, { rows, of, unit: "ms", axis: logAxis(extent(rows, of), "median response time (ms) →") });
 };
@@ -237,12 +235,13 @@ const ratios = (width) => {
     .filter((row) => row.ratio)
     .map((row) => ({ ...row, sign: SIGNS[row.ratio.difference] || "" }))
     .sort((a, b) => a.ratio.value - b.ratio.value);
+  if (rows.length === 0) return null;
   const of = (row) => row.ratio;
   const band = Plot.rect([0], { x1: () => 0.95, x2: () => 1.05, fill: "currentColor", fillOpacity: 0.12 });
   return estimateRows(width, {
     rows,
     of,
-    unit: rows.length > 0 ? `× the median of ${rows[0].reference}` : "",
+    unit: `× the median of ${rows[0].reference}`,
     open: (row) => row.sign !== "",
     axis: logAxis([...extent(rows, of), 0.9, 1.1], "faster ← ratio of the medians → slower"),
     extra: [band, Plot.ruleX([1], { stroke: "currentColor", strokeWidth: 1.5 })],
@@ -270,26 +269,32 @@ const herdNotifications = (width) => {
     x: logAxis([...all.map(clamp), 2], "notifications a release (servers ●, clients ◇, expected |)", 1.25),
     marks: [
       ...frame.marks,
-      Plot.link(has("expected_notifications"), {
-        x1: (row) => clamp(row.expected_notifications),
-        x2: (row) => clamp(row.expected_notifications),
-        y1: (row) => y(row) - 0.36,
-        y2: (row) => y(row) + 0.36,
-        stroke: "currentColor",
-        strokeWidth: 2.5,
-      }),
+      ...has("expected_notifications").map((row) =>
+        Plot.link([row], {
+          x1: () => clamp(row.expected_notifications),
+          x2: () => clamp(row.expected_notifications),
+          y1: () => y(row) - 0.36,
+          y2: () => y(row) + 0.36,
+          stroke: "currentColor",
+          strokeWidth: 2.5,
+          className: `s s${row.strategy}`,
+        }),
+      ),
       ...bars(rows, { low: (row) => end(row.notifications.low), high: (row) => end(row.notifications.high), y }),
       ...dots(rows, { x: (row) => clamp(row.notifications.value), y }),
-      Plot.dot(has("client_notifications"), {
-        x: (row) => clamp(row.client_notifications),
-        y,
-        r: 9,
-        symbol: "diamond",
-        stroke: "currentColor",
-        strokeWidth: 1.2,
-        fill: "none",
-      }),
-      rowFigures(
+      ...has("client_notifications").map((row) =>
+        Plot.dot([row], {
+          x: () => clamp(row.client_notifications),
+          y,
+          r: 9,
+          symbol: "diamond",
+          stroke: "currentColor",
+          strokeWidth: 1.2,
+          fill: "none",
+          className: `s s${row.strategy}`,
+        }),
+      ),
+      ...rowFigures(
         frame,
         rows,
         (row) =>
@@ -310,7 +315,6 @@ const herdNotifications = (width) => {
 
 const cpu = (width) => {
   const rows = atLevel(data.results).filter((row) => row.cpu_ms.some((ms) => ms !== null));
-  if (rows.length === 0) return null;
   const parts = rows.flatMap((row, place) => {
     let from = 0;
     return row.cpu_ms
@@ -321,6 +325,7 @@ const cpu = (width) => {
       })
       .filter((part) => part.ms > 0);
   });
+  if (parts.length === 0) return null;
   const frame = rowFrame(rows, width, 80);
   const most = Math.max(...parts.map((part) => part.to));
   const room = (part) => (part.ms / most) * (width - frame.options.marginLeft - frame.options.marginRight);
@@ -337,33 +342,32 @@ const cpu = (width) => {
     },
     marks: [
       ...frame.marks,
-      ...data.processes.map((_, process) =>
-        Plot.rect(
-          parts.filter((part) => part.process === process),
-          {
-            x1: "from",
-            x2: "to",
-            y1: (part) => part.place - 0.3,
-            y2: (part) => part.place + 0.3,
-            fill: `var(--p${process})`,
-            stroke: "var(--surface)",
-            strokeWidth: 1,
-            className: `process p${process}`,
-          },
-        ),
+      ...parts.map((part) =>
+        Plot.rect([part], {
+          x1: "from",
+          x2: "to",
+          y1: part.place - 0.3,
+          y2: part.place + 0.3,
+          fill: `var(--p${part.process})`,
+          stroke: "var(--surface)",
+          strokeWidth: 1,
+          className: `s s${part.row.strategy}`,
+        }),
       ),
-      rowFigures(frame, rows, (row) => figure(d3.sum(row.cpu_ms))),
+      ...rowFigures(frame, rows, (row) => figure(d3.sum(row.cpu_ms))),
       // Which part is which, where its width carries a letter.
-      Plot.text(
-        parts.filter((part) => room(part) > 16),
-        {
-          x: (part) => (part.from + part.to) / 2,
-          y: "place",
-          text: (part) => data.processes[part.process][0],
-          fill: "var(--surface)",
-          fontWeight: 700,
-        },
-      ),
+      ...parts
+        .filter((part) => room(part) > 16)
+        .map((part) =>
+          Plot.text([part], {
+            x: (part.from + part.to) / 2,
+            y: "place",
+            text: () => data.processes[part.process][0],
+            fill: "var(--surface)",
+            fontWeight: 700,
+            className: `letters s${part.row.strategy}`,
+          }),
+        ),
     ],
   });
   const keys = data.processes.map((name, process) => ({ name: `${name} (${name[0]})`, colour: `var(--p${process})` }));

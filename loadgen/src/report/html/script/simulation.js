@@ -1,5 +1,5 @@
-// What was predicted, and what was measured, against the number of waiters. The recipes have colours and shapes of their own,
-// and are named where their lines end.
+// What was predicted, and what was measured, against the number of waiters. The recipes have the colours and shapes
+// of their strategies, or those that no strategy took, and are named where their lines end.
 const LINE = 14;
 
 // How far each name has to be moved up or down, so that none hides another: `heights` are in pixels from the top.
@@ -49,11 +49,13 @@ const simulated =
       marks: recipes
         .map(({ name, points, measured }, recipe) => {
           const predicted = points.filter(has);
+          const place = data.strategies.indexOf(`zk-${name}`);
+          const strategy = place < 0 ? data.strategies.length + recipe : place;
           return [
             Plot.line(predicted, {
               x: "waiters",
               y: of,
-              stroke: colour(recipe),
+              stroke: colour(strategy),
               strokeWidth: 2,
               className: "simulated",
             }),
@@ -72,10 +74,10 @@ const simulated =
                 x: "waiters",
                 y: of,
                 r: 5,
-                symbol: shape(recipe),
-                stroke: colour(recipe),
+                symbol: shape(strategy),
+                stroke: colour(strategy),
                 strokeWidth: 2,
-                fill: isHeldOut(point) ? "var(--surface)" : colour(recipe),
+                fill: isHeldOut(point) ? "var(--surface)" : colour(strategy),
                 className: "simulated",
               }),
             ),

@@ -1,5 +1,5 @@
 // What a point stands for, told under the pointer, under a finger, and to those who go from point to point by keys: left
-// and right within a series, up and down between series, Escape to be rid of it.
+// and right from point to point, up and down between series, Escape to be rid of it.
 
 const REACH = 36;
 

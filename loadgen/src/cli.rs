@@ -3,6 +3,7 @@
 mod export;
 mod load;
 mod plan_file;
+mod preset;
 mod service;
 mod values;
 
@@ -14,8 +15,9 @@ use clap_complete::Shell;
 
 pub(crate) use self::export::ExportArgs;
 use self::load::LoadArgs;
+pub(crate) use self::service::BUYERS_MAX_MIN;
 use self::service::ServiceArgs;
-use self::values::{parse_existing_report, parse_url};
+use self::values::{parse_report, parse_url};
 use crate::error::Error;
 use crate::settings::{CompareSettings, ServiceSettings, UpSettings};
 use crate::simulate::SimulateArgs;
@@ -34,6 +36,14 @@ Exit codes:
   130  interrupted (Ctrl-C, SIGTERM)
 
 However it ends, the trials that were run are reported.";
+
+const AUDIT_EXIT_CODES: &str = "\
+Exit codes:
+    0  every sale sold what there was, and every lock excluded
+    2  a sale or a lock did not, be it of a strategy that has to oversell
+    3  the database or an instance does not answer
+   64  wrong usage
+  130  interrupted (Ctrl-C, SIGTERM)";
 
 /// Compares ways of guarding the stock of a flash sale, on real servers.
 #[derive(Debug, Parser)]
@@ -55,15 +65,15 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Tell whether a second run is worse than the first; exit code 1 if it is
     Diff(DiffArgs),
-    /// Audit all sales that a database has the orders of, by themselves
+    /// Audit every sale in a database, from its ledger and orders alone
+    #[command(after_help = AUDIT_EXIT_CODES)]
     Audit(AuditArgs),
     /// Predict the herd, the traffic and the time of many waiters
     Simulate(SimulateArgs),
     /// Write the same load for JMeter or k6
     ///
-    /// Nothing is started, and nothing is connected to: --target only says where instances are, without it one is taken to
-    /// be on 127.0.0.1:8080, and no token, database or ZooKeeper is needed. What is written is one trial, whatever is said
-    /// of trials and the report.
+    /// Nothing is started, and nothing is connected to. What is written is one trial. Flags of `compare` that are not listed
+    /// here are accepted and ignored.
     Export(ExportArgs),
     /// Start the servers and the service, and keep them until Ctrl-C
     Up(UpArgs),
@@ -94,7 +104,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// The report.json of an earlier comparison
-    #[arg(value_name = "FILE", value_parser = parse_existing_report, required_unless_present = "schema")]
+    #[arg(value_name = "FILE", value_parser = parse_report, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
     /// Folder of the pages [default: that of the file]
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -110,10 +120,10 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// The report.json of the first run
-    #[arg(value_name = "OLD", value_parser = parse_existing_report)]
+    #[arg(value_name = "OLD", value_parser = parse_report)]
     pub(crate) old: PathBuf,
     /// The report.json of the second run
-    #[arg(value_name = "NEW", value_parser = parse_existing_report)]
+    #[arg(value_name = "NEW", value_parser = parse_report)]
     pub(crate) new: PathBuf,
     /// Compare runs that were asked for different things
     #[arg(long)]
@@ -122,7 +132,7 @@ pub(crate) struct DiffArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// The database [default: DATABASE_URL]
+    /// The database
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: String,
     /// Only the sales of this SKU
@@ -143,6 +153,9 @@ pub(crate) struct AuditArgs {
 pub(crate) struct UpArgs {
     #[command(flatten)]
     service: ServiceArgs,
+    /// Buyers that an instance works on at once [default: 2048]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    users: Option<u32>,
     /// How long a buyer waits for the lock before the service refuses [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = values::parse_positive_time)]
     lock_wait: Option<Duration>,
@@ -208,7 +221,7 @@ impl UpArgs {
         let mut service = self.service;
         service.zk_sessions = service.zk_sessions.or(Some(32));
         Ok(UpSettings {
-            service: service.resolve(1, lock_wait, self.port)?,
+            service: service.resolve(self.users.unwrap_or(1), lock_wait, self.port)?,
             goods_no: self.goods_no,
             stock: self.stock,
         })

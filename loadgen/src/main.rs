@@ -55,7 +55,7 @@ use crate::output::Output;
 use crate::report::files::Files;
 use crate::report::{files, json, terminal};
 use crate::service::Service;
-use crate::stack::Stack;
+use crate::stack::{Stack, raise_file_limit};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -76,6 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8, Error> {
+    raise_file_limit();
     let mut output = Output::take()?;
     let interrupt = Interrupt::install()?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::system("start the runtime"))?;

@@ -52,13 +52,13 @@ pub(crate) struct SimulateArgs {
         value_parser = clap::value_parser!(u32).range(2..=i64::from(MEASURED_MAX))
     )]
     measure: Vec<u32>,
-    /// Take what was measured from a file that --json wrote, and measure nothing
+    /// Use the measurements in a file that --json wrote, and measure nothing
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Seed of the order in which those ask who ask at once [default: a random one, which the table names]
+    /// Seed of the order in which simultaneous waiters ask [default: a random one, which the table names]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// Write all of it to this file, too
+    /// Also write everything to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// No progress on stderr
@@ -145,15 +145,16 @@ const REMEDY: &str = "name a file that `loadgen simulate --json FILE` wrote";
 ///
 /// # Errors
 ///
-/// [`Error::System`] when there is no such file, [`Error::Usage`] when it is something else.
+/// [`Error::Usage`] when there is no such file, or it is something else.
 pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     let shown = file.display();
-    let text = fs::read_to_string(file).map_err(Error::system(format!("read {shown}; {REMEDY}")))?;
-    let simulation: Simulation = serde_json::from_str(&text).map_err(|error| refused(file, &error.to_string()))?;
+    let refused = |why: &dyn std::fmt::Display| Error::Usage(format!("{shown} is no simulation: {why}; {REMEDY}"));
+    let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
+    let simulation: Simulation = serde_json::from_str(&text).map_err(|error| refused(&error))?;
     if simulation.schema == SCHEMA {
         Ok(simulation)
     } else {
-        Err(refused(file, &format!("it says that it is {}, not {SCHEMA}", simulation.schema)))
+        Err(refused(&format_args!("it says that it is {}, not {SCHEMA}", simulation.schema)))
     }
 }
 

@@ -95,7 +95,6 @@ impl Stack {
     ///
     /// Everything that was started is stopped, which blocks for a moment.
     pub(crate) async fn open(source: &Source) -> Result<Stack, Error> {
-        raise_file_limit();
         match source {
             Source::Start(settings) => Stack::start(settings).await,
             Source::Target(target) => Stack::connect(target).await,
@@ -380,7 +379,7 @@ fn service_program(settings: &ServiceSettings) -> Result<PathBuf, Error> {
 
 /// Takes as many file descriptors as the system grants: a user needs a socket, and so does an instance for each user
 /// and session; the instances inherit the limit.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     // macOS calls its limit infinite, but grants no more than this. Where neither is granted, the burst itself says
     // which sockets it could not have.

@@ -190,7 +190,8 @@ impl Threshold {
         let comparison = comparison.ok_or_else(|| reader.wrong("one of <, <=, ==, >= and > is expected here"))?;
         reader.space();
         let value = reader.value(metric)?;
-        let rule = rule.to_owned();
+        // On one line, wherever it is written.
+        let rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
     }
 

@@ -2,13 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use super::load::LoadArgs;
 use crate::error::Error;
 use crate::export::{Engine, ExportSettings};
 
+/// What the plan is of which only the load is written, so that it says nothing here.
+const WITHOUT_EFFECT: [&str; 9] =
+    ["database_url", "zookeeper", "demo_service", "trials", "no_warm_up", "seed", "report", "jmeter_summary", "quiet"];
+
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("target", |target| target.help("Base URLs of the instances to load [default: http://127.0.0.1:8080]")),
+    mut_args(|arg| if WITHOUT_EFFECT.contains(&arg.get_id().as_str()) { Arg::hide(arg, true) } else { arg })
+)]
 pub(crate) struct ExportArgs {
     /// The engine to write for
     #[arg(value_enum)]

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde::Deserialize;
+use clap::Args;
 use wildmatch::WildMatch;
 
 use super::plan_file::{PlanFile, ServiceTable};
+use super::preset::Preset;
 use super::service::{ServiceArgs, TargetArgs};
 use super::values::{parse_positive_time, parse_rate};
 use crate::error::Error;
@@ -44,7 +44,7 @@ struct ShapeArgs {
     /// Settings for a purpose; a plan file and flags win over it [default: quick]
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// A TOML file with all that the flags say and what they cannot say; flags win over it
+    /// A TOML file of settings, those of flags and others; flags win over it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Buyers; several numbers for how it scales [default: 300]
@@ -53,7 +53,7 @@ struct ShapeArgs {
     /// Units on sale of each SKU [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(STOCK))]
     stock: Option<u32>,
-    /// SKUs on sale, which the buyers take turns in [default: 1]
+    /// SKUs on sale; buyers take them in turn [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(GOODS))]
     goods: Option<u32>,
     /// The first SKU [default: 1]
@@ -70,7 +70,7 @@ struct ShapeArgs {
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
     /// How the arrivals of --rate are spaced [default: poisson]
-    #[arg(long, value_enum, requires = "rate")]
+    #[arg(long, value_enum)]
     arrivals: Option<Arrivals>,
     /// How long a buyer waits for the lock before the service refuses; a target has its own limit, beside which this
     /// one only bounds how long the client waits for an answer [default: 60s, jmeter and scale 5m]
@@ -81,8 +81,8 @@ struct ShapeArgs {
 /// How often, and in which order.
 #[derive(Debug, Args)]
 struct TrialArgs {
-    /// Trials of each strategy, after one that warms up; 6 for an interval, 10 for a claim; a p99 needs 1000 sold in all
-    /// [default: 10]
+    /// Trials of each strategy, after one that warms up: 6 give an interval, 10 a ranking; a p99 needs 1000 units sold in
+    /// all [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(TRIALS))]
     trials: Option<u32>,
     /// No trials that warm up
@@ -98,7 +98,7 @@ struct TrialArgs {
 struct ReportArgs {
     #[arg(long = "threshold", value_name = "RULE", value_parser = Threshold::parse, help = threshold_help())]
     thresholds: Vec<Threshold>,
-    /// Folder of the report; one of an earlier comparison is removed from it at the start
+    /// Folder of the report; one of an earlier comparison is removed from it before the first trial
     #[arg(long, value_name = "DIR", default_value = "report")]
     report: PathBuf,
     /// Print a line a strategy as JMeter's summariser does, for tools that read it
@@ -111,60 +111,10 @@ struct ReportArgs {
 
 fn threshold_help() -> String {
     format!(
-        "A rule that has to hold, or the exit code is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0', \
-         'zk-naive@1500 goodput>=50'. Of {}",
+        "A rule that must hold, or the exit code is 1, such as 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
+         'zk-naive@1500 goodput>=50'. Metrics: {}",
         metric_names()
     )
-}
-
-/// Settings for a purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Preset {
-    /// 300 users for 100 units: some two minutes
-    Quick,
-    /// The classic JMeter plan, 1500 users for 100 units, a session each: half an hour
-    Jmeter,
-    /// The ZooKeeper locks with 10 to 300 users and a session each: how many a release wakes
-    Herd,
-    /// The safe strategies with 10 to 1500 users, the herd up to 300: how they scale
-    Scale,
-}
-
-/// What a preset chooses.
-struct Choice {
-    strategies: Option<&'static [&'static str]>,
-    users: &'static [u32],
-    users_max: Option<(&'static str, u32)>,
-    trials: u32,
-    lock_wait: Duration,
-}
-
-impl Preset {
-    fn choice(self) -> Choice {
-        // So many trials that a strategy that sold too much in none of them does so in fewer than 26 % of all, with 95 %
-        // confidence, and that the sold carry a p99.
-        let quick =
-            Choice { strategies: None, users: &[300], users_max: None, trials: 10, lock_wait: Duration::from_mins(1) };
-        // The herd of 1500 naive waiters drains in time of order N², and no buyer is to be refused for it.
-        let lock_wait = Duration::from_mins(5);
-        match self {
-            Preset::Quick => quick,
-            Preset::Jmeter => Choice { users: &[1500], lock_wait, ..quick },
-            Preset::Herd => Choice {
-                strategies: Some(&["zk-naive", "zk-mutex", "zk-handoff", "zk-cohort"]),
-                users: &[10, 30, 100, 300],
-                ..quick
-            },
-            Preset::Scale => Choice {
-                strategies: Some(&["zk-naive", "zk-mutex", "zk-handoff", "zk-cohort", "pg-conditional", "pg-row-lock"]),
-                users: &[10, 30, 100, 300, 1000, 1500],
-                users_max: Some(("zk-naive", 300)),
-                lock_wait,
-                ..quick
-            },
-        }
-    }
 }
 
 impl LoadArgs {
@@ -260,6 +210,10 @@ fn model(
                 .map_err(|what| Error::Usage(format!("rate: {what}")))?;
             let duration_ms = ms(duration.unwrap_or(Duration::from_secs(10)));
             Ok(LoadModel::Open { rate_per_s, arrivals: arrivals.unwrap_or(Arrivals::Poisson), duration_ms })
+        }
+        (None, ..) if arrivals.is_some() => Err(Error::Usage("arrivals are those of a rate; give --rate".to_owned())),
+        (None, Some(ramp_up), Some(duration)) if ramp_up >= duration => {
+            Err(Error::Usage("--ramp-up must be shorter than --duration, of which it is a part".to_owned()))
         }
         (Some(_), Some(_), _) => {
             Err(Error::Usage("a rate and a ramp-up exclude each other: arrivals have their own pace".to_owned()))
@@ -377,6 +331,8 @@ mod tests {
             ("users = []", "users: at least one number is needed"),
             ("rate = 1.0\nramp-up = \"1s\"", "a rate and a ramp-up exclude each other"),
             ("rate = -1.0", "rate: the rate must be above 0"),
+            ("arrivals = \"constant\"", "arrivals are those of a rate"),
+            ("ramp-up = \"2s\"\nduration = \"2s\"", "--ramp-up must be shorter than --duration"),
             ("thresholds = [\"zk-mutex\"]", "a threshold of the plan is wrong: a metric is expected here"),
         ] {
             let refused = plan(text, &[]).unwrap_err().to_string();
@@ -425,7 +381,8 @@ mod tests {
             ["compare", "--lock-wait", "0s"],
             ["compare", "--rate", "0"],
             ["compare", "--rate", "nan"],
-            ["compare", "--duration", "0s"],
+            ["compare", "--duration", "500us"],
+            ["compare", "--lock-wait", "18446744073709551615s"],
             ["compare", "--threshold", "zk-mutex p99=1s"],
             ["compare", "--target", "ftp://a"],
             ["compare", "--preset", "none"],

@@ -1,4 +1,4 @@
-//! A plan as a TOML file: all that the flags say, for keeping, and what they cannot say.
+//! A plan as a TOML file: the load, the trials and the service, for keeping, and what no flag can set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::load::Preset;
+use super::preset::Preset;
 use super::values::{parse_hold, parse_positive_time};
 use crate::error::Error;
 use crate::model::Arrivals;

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::settings::{ServiceSettings, TargetSettings};
 
 /// An instance works on at least so many purchases at once, as one does that is started by hand.
-const BUYERS_MAX_MIN: u32 = 2048;
+pub(crate) const BUYERS_MAX_MIN: u32 = 2048;
 /// An instance keeps the record of so many critical sections: those of a long loop, in some 100 MiB at most.
 const HISTORY: u32 = 1_000_000;
 

@@ -3,13 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+const DAY: Duration = Duration::from_hours(24);
+
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
 }
 
 pub(super) fn parse_positive_time(text: &str) -> Result<Duration, String> {
     let time = parse_time(text)?;
-    if time.is_zero() { Err("the time must be longer than zero".to_owned()) } else { Ok(time) }
+    // Whole milliseconds are what all that is told of it knows, and nobody waits for longer than a day.
+    if (Duration::from_millis(1)..=DAY).contains(&time) {
+        Ok(time)
+    } else {
+        Err("the time must be from 1ms to 1day".to_owned())
+    }
 }
 
 /// Checks a time or a range of times, and leaves it as the service reads it.
@@ -29,9 +36,9 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate <= 1e6 { Ok(rate) } else { Err("the rate must be above 0 and at most 1000000".to_owned()) }
 }
 
-/// A file that is there; a folder is taken for the report in it.
+/// The file of a report; a folder stands for the one in it.
 #[expect(clippy::unnecessary_wraps, reason = "it is a value parser")]
-pub(super) fn parse_existing_report(text: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_report(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     Ok(if path.is_dir() { path.join(crate::report::files::JSON) } else { path })
 }

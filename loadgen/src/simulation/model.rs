@@ -77,7 +77,7 @@ impl Times {
     }
 }
 
-/// A time in whole units; the parameters are checked to be finite and not negative, and are far below 2⁵³.
+/// A time in whole units; the parameters are exponentials, so never negative, and are far below 2⁵³.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and never negative")]
 fn whole(value: f64) -> u64 {
     value.round() as u64

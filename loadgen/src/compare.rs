@@ -46,7 +46,7 @@ pub(crate) async fn compare(
     if opened.is_err() {
         progress.finish();
     }
-    let mut stack = opened?;
+    let mut stack = opened.map_err(|error| without_old_report(&files, error))?;
     let measured = measure(settings, &mut stack, interrupt, &mut progress, &files).await;
     progress.finish();
     let (report, jtl) = match measured {
@@ -55,7 +55,7 @@ pub(crate) async fn compare(
             let error = stack.explain(error).await;
             // What went wrong first is what the user needs to know.
             let _ = stack.stop().await;
-            return Err(error);
+            return Err(without_old_report(&files, error));
         }
     };
     // The figures go to the terminal first, so that they are not lost should the disk be full.
@@ -69,6 +69,16 @@ pub(crate) async fn compare(
     stopped?;
     output.print(&format!("report: {}\n", files.path(files::HTML).display()));
     Ok(report.verdict.exit_code)
+}
+
+/// Sees to it that the report of an earlier comparison does not pass for the result of one that failed. One that was never
+/// in order, or was given up at once, has not begun.
+fn without_old_report(files: &Files, error: Error) -> Error {
+    if !matches!(error, Error::Usage(_) | Error::Interrupted) {
+        // What went wrong first is what the user needs to know.
+        let _ = files.remove_old();
+    }
+    error
 }
 
 /// Writes a report that its folder could not take to the folder for temporary files, as it cannot be measured again in a

@@ -156,8 +156,12 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
         flags.split(' ').chain(["--threshold", rule]).collect::<Vec<_>>()
     };
     let run = |rule| finish(lab.loadgen(args(rule)).arg("--demo-service").arg(demo_service()));
+    let earlier = lab.path("report/report.json");
+    fs::create_dir(lab.path("report")).unwrap();
+    fs::write(&earlier, "of yesterday").unwrap();
     let idle = run("zk-* oversold==0");
     assert_eq!(idle.code, Some(64), "{}", idle.stderr);
+    assert_eq!(fs::read_to_string(&earlier).unwrap(), "of yesterday", "nothing has begun yet");
     assert!(idle.stderr.contains("is about nothing that is compared: pg-conditional with"), "{}", idle.stderr);
     let crossed = run("pg-* goodput>1000000");
     assert_eq!(crossed.code, Some(1), "{}", crossed.stderr);

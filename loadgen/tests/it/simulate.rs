@@ -93,7 +93,7 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
     }
     let missing = simulate(&lab, "--from missing.json");
     assert_eq!(missing.code, Some(64));
-    assert!(missing.stderr.contains("could not read missing.json; name a file that"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("missing.json is no simulation: No such file or directory"), "{}", missing.stderr);
 }
 
 #[test]

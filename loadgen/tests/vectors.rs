@@ -19,7 +19,6 @@ struct Rate {
     bad: u32,
     trials: u32,
     upper_95: f64,
-    interval_95: (f64, f64),
 }
 
 #[derive(Deserialize)]
@@ -62,11 +61,8 @@ fn assert_close(ours: f64, theirs: f64, tolerance: f64, of: &dyn std::fmt::Debug
 fn the_bounds_of_a_rate_are_those_of_scipy() {
     let rates = vectors().clopper_pearson;
     assert!(!rates.is_empty());
-    for Rate { bad, trials, upper_95, interval_95: (low, high) } in rates {
+    for Rate { bad, trials, upper_95 } in rates {
         assert_close(rate::upper_95(bad, trials), upper_95, 1e-9, &(bad, trials));
-        let ours = rate::interval_95(bad, trials);
-        assert_close(ours.0, low, 1e-9, &(bad, trials));
-        assert_close(ours.1, high, 1e-9, &(bad, trials));
     }
 }
 

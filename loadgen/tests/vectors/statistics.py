@@ -79,7 +79,6 @@ def main():
                     "bad": k,
                     "trials": n,
                     "upper_95": float(stats.binomtest(k, n, alternative="less").proportion_ci(0.95, "exact").high),
-                    "interval_95": [float(end) for end in stats.binomtest(k, n).proportion_ci(0.95, "exact")],
                 }
                 for k, n in rates
             ],

@@ -24,6 +24,7 @@ use crate::relay::{Baton, Member, Membership};
 use crate::released::{Note, Noted};
 use crate::remains::Remains;
 use crate::session::Session;
+use crate::taken::TakenNodes;
 use crate::token::FencingToken;
 use crate::uncontended::Opening;
 use crate::wire::retry_lost_reply;
@@ -53,8 +54,6 @@ pub(crate) struct Seen {
     losses: u64,
     /// The version of the data of the lock's node, if they are ours to overwrite.
     noted_version: Option<i32>,
-    /// Whether nodes of those ahead may be there who have released.
-    is_early: bool,
 }
 
 /// The answer to the look that is sent right behind the creation of a node.
@@ -65,7 +64,7 @@ enum Look {
 
 impl Seen {
     fn new(ahead: Ahead, losses: u64, noted_version: Option<i32>) -> Self {
-        Self { ahead, before: None, baton: None, losses, noted_version, is_early: false }
+        Self { ahead, before: None, baton: None, losses, noted_version }
     }
 }
 
@@ -78,6 +77,7 @@ pub(crate) struct LockQueue {
     naming: Naming,
     node_data: Vec<u8>,
     known: Arc<Known>,
+    taken: Arc<TakenNodes>,
     foreign_reported: AtomicBool,
 }
 
@@ -107,6 +107,7 @@ impl LockQueue {
             naming,
             node_data,
             known: session.known(parent, names),
+            taken: session.taken(parent),
             foreign_reported: AtomicBool::new(false),
         })
     }
@@ -205,8 +206,8 @@ impl LockQueue {
                 (Mark::Name(prefix.clone()), prefix)
             }
             Naming::Numbered => {
-                let mark = Mark::Data { mark: node::protected_prefix(""), known: Arc::clone(&self.known) };
-                (mark, marker.to_owned())
+                let (mark, taken) = (node::protected_prefix(""), Arc::clone(&self.taken));
+                (Mark::Data { marker, mark, taken }, marker.to_owned())
             }
         };
         let remains = Remains::Unnamed { parent: self.parent.clone(), mark };
@@ -218,7 +219,7 @@ impl LockQueue {
         match (seen.baton, place.incarnation.get()) {
             // The one ahead has yet to go.
             (Some(baton), _) => claim.inherit(baton),
-            (None, Some(incarnation)) if place.mode == Mode::Exclusive && !seen.is_early => {
+            (None, Some(incarnation)) if place.mode == Mode::Exclusive => {
                 let parting = self.known.granted(*incarnation, place.sequence);
                 if self.is_proved_by_numbers() {
                     claim.will_tell(parting);
@@ -226,9 +227,11 @@ impl LockQueue {
             }
             _ => {}
         }
-        if let (Naming::Numbered, Some(version)) = (self.naming, seen.noted_version) {
+        if let (Naming::Numbered, Some(version), Some(incarnation)) =
+            (self.naming, seen.noted_version, place.incarnation.get().copied())
+        {
             let (noted, released) = (self.parent.clone(), place.sequence);
-            claim.will_note(Note { noted, released, is_last: !seen.is_early, version });
+            claim.will_note(Note { noted, incarnation, released, version });
         }
         Hold::new(claim, place.token, seen.losses)
     }

@@ -222,15 +222,12 @@ impl Claim {
         let Some(follower) = self.membership.as_ref().and_then(Membership::follower) else {
             return self.remove().await;
         };
-        let is_early = self.baton.as_ref().is_some_and(Baton::is_early);
-        handoff.iter_mut().filter(|_| is_early).for_each(Handoff::goes_early);
-        let was_let_in_early = handoff.as_ref().and_then(Handoff::note).is_some_and(|note| !note.is_last);
-        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses, was_let_in_early));
-        // The last of the run leaves a note, in the place of the one that is there now.
+        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses));
+        // The last of the run leaves the note.
         if let Some(handoff) = handoff {
-            baton.noted_version = handoff.note().map(|note| note.version);
+            baton.note = handoff.note().cloned();
         }
-        *heir = Some(Heir { path: follower.path.clone(), run: baton.passing() });
+        *heir = Some(Heir { path: follower.path.clone(), run: baton.run() });
         let mut removal = pin!(self.remove());
         // Sent before the other one can send anything, so that what it deletes goes later.
         match poll!(&mut removal) {
@@ -246,19 +243,10 @@ impl Claim {
         }
     }
 
-    /// Whoever sees to the deletion of its node does not hold any more.
-    fn end(&mut self) {
-        let is_early = self.baton.take().is_some_and(|baton| baton.is_early());
-        if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains
-            && is_early
-        {
-            handoff.goes_early();
-        }
-    }
-
     /// Deletes the node and waits for the confirmation. When this is dropped or fails, the reaper goes on.
     pub(crate) async fn remove(&mut self) -> Result<Removal, Error> {
-        self.end();
+        // A contender whose node is being deleted does not hold any more.
+        self.baton = None;
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
@@ -295,7 +283,7 @@ pub(crate) async fn withdrawal(
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.end();
+        self.baton = None;
         if self.armed {
             self.session.abandon(self.remains.clone());
         }

@@ -1,6 +1,6 @@
 //! What the contenders of one session know together of the queue at one path.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,6 @@ use crate::uncontended::{Expected, Grant, Opening, Uncontended};
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     floor: Mutex<Option<Floor>>,
-    taken: Mutex<HashSet<i64>>,
     /// Whether the last contender that watched another found it there.
     is_busy: AtomicBool,
     /// Who is in the queue, by number.
@@ -39,13 +38,6 @@ struct Floor {
     /// Which node the numbers are of: they begin anew when the lock's node is deleted and created again.
     incarnation: i64,
     sequence: Sequence,
-}
-
-/// A node, by the transaction that created it, that is taken for that of one claim and so of no other.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    known: Arc<Known>,
-    czxid: i64,
 }
 
 /// What to tell the others of a session once the node of a grant has gone.
@@ -128,12 +120,6 @@ impl Known {
     pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
         expected.is_met(own, self.uncontended.lock().incarnation())
     }
-
-    /// Takes a node for a claim, until that lets it go. `None` if another claim has taken it.
-    pub(crate) fn take(self: &Arc<Self>, czxid: i64) -> Option<Arc<Taken>> {
-        let is_free = self.taken.lock().insert(czxid);
-        is_free.then(|| Arc::new(Taken { known: Arc::clone(self), czxid }))
-    }
 }
 
 impl Watched {
@@ -151,18 +137,6 @@ impl Parting {
     /// Tells that the deletion of the node is confirmed.
     pub(crate) fn gone(self) {
         self.known.uncontended.lock().uncontended.gone(self.grant);
-    }
-}
-
-impl Taken {
-    pub(crate) fn czxid(&self) -> i64 {
-        self.czxid
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.known.taken.lock().remove(&self.czxid);
     }
 }
 
@@ -194,17 +168,5 @@ mod tests {
         known.granted(1, sequence(i32::MAX));
         known.granted(1, sequence(i32::MIN));
         assert_eq!(known.floor(1), Some(sequence(i32::MIN)));
-    }
-
-    #[test]
-    fn a_node_is_taken_once_until_all_that_know_of_it_let_it_go() {
-        let known = Arc::new(Known::default());
-        let taken = known.take(7).unwrap();
-        let same = Arc::clone(&taken);
-        assert!(known.take(7).is_none());
-        drop(taken);
-        assert!(known.take(7).is_none());
-        drop(same);
-        assert!(known.take(7).is_some());
     }
 }

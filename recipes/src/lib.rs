@@ -291,6 +291,7 @@ mod reaper;
 mod registry;
 mod remains;
 mod shared_node;
+mod taken;
 mod tether;
 mod tls;
 

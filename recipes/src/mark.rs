@@ -6,20 +6,20 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use zookeeper_client::{Error as ClientError, Stat};
 
-use crate::known::{Known, Taken};
 use crate::node;
 use crate::released::Note;
 use crate::remains::REQUESTS_MAX;
+use crate::taken::{Taken, TakenNodes};
 use crate::wire::{Wire, retry_lost_reply};
 
-/// By what a node is found whose reply has not come.
+/// How to find our node after the reply to `create` was lost.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
-    /// What its name begins with. Only we wrote that.
+    /// Its name begins with this, which only we wrote.
     Name(String),
-    /// What its data begin with. Only we wrote that, but anybody may have overwritten it; then it is the node of the
-    /// first claim of our session that looks for one.
-    Data { mark: String, known: Arc<Known> },
+    /// Its name is the marker and a number, and its data begin with `mark`, which only we wrote. If somebody has
+    /// overwritten the data, the node goes to the first claim of our session that looks for one.
+    Data { marker: &'static str, mark: String, taken: Arc<TakenNodes> },
 }
 
 /// A node that is a claim's.
@@ -35,20 +35,32 @@ impl Mark {
     pub(crate) fn take(&self, path: String, stat: Stat) -> Option<Found> {
         let handoff = match self {
             Self::Name(_) => None,
-            Self::Data { known, .. } => Some(Handoff { taken: known.take(stat.czxid)?, asked: false, note: None }),
+            Self::Data { taken, .. } => Some(Handoff { taken: taken.take(stat.czxid)?, asked: false, note: None }),
         };
         Some(Found { path, stat, handoff })
     }
 
     /// Finds the node of a `create` whose reply was lost, of those that this very session owns.
     pub(crate) async fn find(&self, wire: &Wire, session_id: i64, parent: &str) -> Result<Option<Found>, ClientError> {
-        let Self::Data { mark, .. } = self else {
-            let Self::Name(prefix) = self else { return Ok(None) };
-            let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
-            return Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)));
-        };
+        match self {
+            Self::Name(prefix) => {
+                let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
+                Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)))
+            }
+            Self::Data { marker, mark, .. } => self.find_by_data(wire, session_id, parent, marker, mark).await,
+        }
+    }
+
+    async fn find_by_data(
+        &self,
+        wire: &Wire,
+        session_id: i64,
+        parent: &str,
+        marker: &str,
+        mark: &str,
+    ) -> Result<Option<Found>, ClientError> {
         retry_lost_reply(|| wire.sync(parent)).await?;
-        let paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
+        let mut paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
             Ok(paths) => paths.into_iter().filter(|path| node::parent(path) == Some(parent)).collect(),
             // A server older than 3.6.
             Err(ClientError::Unimplemented) => {
@@ -56,6 +68,8 @@ impl Mark {
             }
             Err(error) => return Err(error),
         };
+        // Any other name is that of another recipe's node, whose data may be overwritten as well.
+        paths.retain(|path| node::is_numbered(node::name(path), marker));
         let mut overwritten = None;
         for paths in paths.chunks(REQUESTS_MAX) {
             let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
@@ -101,11 +115,6 @@ impl Handoff {
         retry_lost_reply(|| wire.sync(path)).await?;
         let stat = retry_lost_reply(|| wire.stat(path)).await?;
         Ok(stat.is_some_and(|stat| stat.czxid == self.taken.czxid()))
-    }
-
-    /// Notes that nodes before ours may still be there when it goes.
-    pub(crate) fn goes_early(&mut self) {
-        self.note.iter_mut().for_each(|note| note.is_last = false);
     }
 
     /// Notes that the node was found to have gone.

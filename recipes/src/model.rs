@@ -63,6 +63,7 @@ use self::server::Program::{
 };
 use crate::node::Names;
 use crate::queue::{Queue, Verdict};
+use crate::released::Noted;
 
 /// Follows every run, and wants at least so many states, lest the model become empty without anybody noticing.
 fn check(model: Protocol, states_min: usize) {
@@ -305,25 +306,21 @@ fn planted_a_hold_that_outlives_its_session_is_found() {
 
 #[test]
 fn planted_a_hand_over_to_who_does_not_know_that_its_node_is_there_is_found() {
-    let rules =
-        Rules { admits: |noted, predecessor, own, _| noted.released.passes(predecessor, own), ..Rules::default() };
-    let faults = Faults { deletions: true, ..Faults::NONE };
+    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { checks_own: false, ..Rules::default() });
     expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
 }
 
 #[test]
 fn planted_a_contender_that_takes_any_only_child_for_itself_is_found() {
-    let rules = Rules {
-        admits: |noted, predecessor, own, _| [1, 2].iter().any(|czxid| noted.admits(predecessor, own, *czxid)),
-        ..Rules::default()
-    };
+    let is_any_there = |noted: &Noted, own| (own..=own + 1).any(|czxid| noted.has_only_child(czxid));
+    let rules = Rules { has_only_child: is_any_there, ..Rules::default() };
     let faults = Faults { deletions: true, ..Faults::NONE };
     expect_failure_of_these_rules_only(&[Handoff, Handoff], faults, rules, EXCLUSION);
 }
 
 #[test]
 fn planted_a_predecessor_that_gave_up_and_is_taken_for_one_that_released_is_found() {
-    let rules = Rules { passes: |_, _, _| true, ..Rules::default() };
+    let rules = Rules { passes: |_, _, _, _| true, ..Rules::default() };
     let faults = Faults { cancels: true, ..Faults::NONE };
     expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
 }
@@ -365,22 +362,6 @@ fn planted_a_contender_that_asks_after_its_creation_whether_the_one_before_it_ha
 fn planted_a_hold_that_is_passed_on_to_who_may_have_no_node_is_found() {
     let rules = Rules { keeps_node: false, ..Rules::default() };
     expect_failure_by_kin(&[Lock, Lock, Lock], 2, rules);
-}
-
-#[test]
-fn planted_a_note_that_counts_those_for_gone_who_have_only_passed_the_lock_on_is_found() {
-    let rules = Rules { tells_of_those_before: false, ..Rules::default() };
-    expect_failure_by_kin(&[Handoff, Handoff, Handoff, Handoff], 3, rules);
-}
-
-#[test]
-fn planted_a_note_that_keeps_silent_about_nodes_of_which_the_holder_was_told_is_found() {
-    let rules = Rules { tells_what_it_was_told: false, ..Rules::default() };
-    let faults = Faults { deletions: true, ..Faults::NONE };
-    let model = Protocol::new(&[Handoff, Handoff, Handoff, Handoff], faults).with_kin(3);
-    let found = HasDiscoveries::AllOf(BTreeSet::from([ORDER]));
-    let mistaken = model.clone().with_rules(rules).checker().finish_when(found);
-    mistaken.spawn_bfs().join().assert_any_discovery(ORDER);
 }
 
 /// Expects two to hold together by these rules, where somebody deletes nodes, and not by those of the library.

@@ -41,6 +41,11 @@ pub(crate) fn find_protected<'a>(children: &'a [String], prefix: &str) -> impl I
     children.iter().map(String::as_str).filter(move |name| name.starts_with(prefix))
 }
 
+/// Whether a name is nothing but the marker and a sequence number.
+pub(crate) fn is_numbered(name: &str, marker: &str) -> bool {
+    Sequence::parse(name, marker).is_some_and(|sequence| name == format!("{marker}{sequence}"))
+}
+
 /// The last component of a path.
 pub(crate) fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
@@ -193,14 +198,6 @@ impl Sequence {
         self.0
     }
 
-    /// How many were created from this one on, of twice `created_twice` in all in this parent: the server counts the
-    /// creations, and appends the count before each. `None` if that is no count.
-    pub(crate) fn created_since(self, created_twice: i32) -> Option<i32> {
-        // Twice the count wraps twice as often as the numbers do.
-        let since = created_twice.wrapping_sub(self.0.wrapping_mul(2));
-        (since >= 0 && since % 2 == 0).then_some(since / 2)
-    }
-
     /// Parses the number at the end of a name, right behind the `marker`. It is looked for from the end, and nowhere else:
     /// a listing may have thousands of names.
     pub(crate) fn parse(name: &str, marker: &str) -> Option<Self> {
@@ -278,6 +275,20 @@ mod tests {
             (Names::MUTEX.marker(Mode::Exclusive), Names::READ_WRITE.marker(Mode::Shared)),
             ("lock-", "__READ__")
         );
+    }
+
+    #[test]
+    fn only_a_name_without_a_prefix_is_numbered() {
+        for (name, is_numbered) in [
+            ("lock-0000000042", true),
+            ("lock--2147483648", true),
+            ("_c_adbe3469-d9d1-4cf4-af5a-06f4a4e8ea5a-lock-0000000042", false),
+            ("lock-lock-0000000042", false),
+            ("lock-42", false),
+            ("lock-", false),
+        ] {
+            assert_eq!(super::is_numbered(name, "lock-"), is_numbered, "{name}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //! transaction that fails if that one's node is missing. If it fails, somebody deleted the node of the one that holds
 //! now; then the node that was to go is kept in its stead, until nobody of the [`Run`] holds any more.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -14,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::known::Known;
 use crate::node::Sequence;
+use crate::released::Note;
 use crate::remains::Remains;
 use crate::session::Session;
 
@@ -95,8 +95,8 @@ pub(crate) struct Baton {
     run: Arc<Run>,
     /// The session's count of losses before the first of the run was granted.
     pub(crate) losses: u64,
-    /// The version of the data of the lock's node, if a note may replace them.
-    pub(crate) noted_version: Option<i32>,
+    /// The note that the last of the run leaves, but for the number.
+    pub(crate) note: Option<Note>,
 }
 
 /// Holds of one session that followed each other without a gap. It does not keep the session open: who waits for the
@@ -105,28 +105,17 @@ pub(crate) struct Baton {
 pub(crate) struct Run {
     /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
     kept: Mutex<Option<Vec<Remains>>>,
-    /// How many have passed the hold on whose nodes are not known to have gone. One more if there may be nodes of those
-    /// before the run, of which nobody will tell.
-    passing: AtomicUsize,
 }
 
 impl Baton {
-    /// That of the first of a run, who was granted by the server, and let in `early` if there may be nodes of those before
-    /// it who have released.
-    pub(crate) fn new(session: &Session, losses: u64, early: bool) -> Self {
-        let run = Run { kept: Mutex::new(Some(Vec::new())), passing: AtomicUsize::new(usize::from(early)) };
-        Self { session: session.clone(), run: Arc::new(run), losses, noted_version: None }
+    /// The baton of the first holder of a run, who was granted the lock by the server.
+    pub(crate) fn new(session: &Session, losses: u64) -> Self {
+        let run = Run { kept: Mutex::new(Some(Vec::new())) };
+        Self { session: session.clone(), run: Arc::new(run), losses, note: None }
     }
 
-    /// The run, to which one more passes on the hold.
-    pub(crate) fn passing(&self) -> Arc<Run> {
-        self.run.passing.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn run(&self) -> Arc<Run> {
         Arc::clone(&self.run)
-    }
-
-    /// Whether there may be nodes of those before who have released.
-    pub(crate) fn is_early(&self) -> bool {
-        self.run.passing.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -138,11 +127,6 @@ impl Drop for Baton {
 }
 
 impl Run {
-    /// Notes that the node of one who has passed the hold on has gone.
-    pub(crate) fn went(&self) {
-        self.passing.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Keeps a node for as long as somebody of the run holds. `false` when nobody does any more.
     pub(crate) fn keep(&self, remains: Remains) -> bool {
         match &mut *self.kept.lock() {

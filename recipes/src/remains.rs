@@ -78,21 +78,13 @@ impl Remains {
                 if let Some(handoff) = handoff
                     && !handoff.may_be_there(wire, path).await?
                 {
-                    heir.iter().for_each(|heir| heir.run.went());
                     return Ok(Removal::NothingThere);
                 }
                 if let Some(Heir { path: beside, run }) = heir {
                     match wire.delete_with(path, Condition::Beside(beside)).await {
                         Err(TransactionError::Unmet) => {}
-                        Err(TransactionError::Delete(ClientError::NoNode)) => {
-                            run.went();
-                            return Ok(Removal::NothingThere);
-                        }
-                        Err(TransactionError::Delete(error)) => return Err(error),
-                        Ok(()) => {
-                            run.went();
-                            return Ok(Removal::Deleted);
-                        }
+                        Err(TransactionError::Delete(error)) => return removal(Err(error)),
+                        Ok(()) => return Ok(Removal::Deleted),
                     }
                     let mut handoff = handoff.clone();
                     handoff.iter_mut().for_each(Handoff::forget_note);

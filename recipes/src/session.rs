@@ -24,6 +24,7 @@ use crate::reaper;
 use crate::registry::Registry;
 use crate::remains::Remains;
 use crate::shared_node::SharedNode;
+use crate::taken::TakenNodes;
 use crate::tls::Tls;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
@@ -99,6 +100,7 @@ struct Inner {
     abandoned: mpsc::UnboundedSender<Remains>,
     shared_nodes: Registry<String, SharedNode>,
     known: Registry<(String, Names), Known>,
+    taken: Registry<String, TakenNodes>,
     kept_watches: KeptWatches,
     cohorts: Arc<Cohorts>,
 }
@@ -132,8 +134,9 @@ impl Session {
         tokio::spawn(monitor(states, ends, Arc::downgrade(&wire), timeout));
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let (shared_nodes, known, kept_watches) = (Registry::default(), Registry::default(), KeptWatches::default());
-        let inner = Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known, kept_watches, cohorts };
+        let (shared_nodes, known, taken) = (Registry::default(), Registry::default(), Registry::default());
+        let kept_watches = KeptWatches::default();
+        let inner = Inner { id, timeout, wire, pulse, abandoned, shared_nodes, known, taken, kept_watches, cohorts };
         Self { inner: Arc::new(inner) }
     }
 
@@ -245,6 +248,11 @@ impl Session {
     /// What this session's contenders know of the queue at a path.
     pub(crate) fn known(&self, path: &str, names: Names) -> Arc<Known> {
         self.inner.known.at((path.to_owned(), names))
+    }
+
+    /// Which children of a node belong to which claims of this session.
+    pub(crate) fn taken(&self, parent: &str) -> Arc<TakenNodes> {
+        self.inner.taken.at(parent.to_owned())
     }
 
     /// Room for a watch of a node that is kept although nobody waits for it, if there is any.

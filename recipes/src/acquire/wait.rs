@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use tracing::warn;
 use zookeeper_client::{Error as ClientError, Stat};
 
@@ -35,7 +35,11 @@ impl LockQueue {
             let name = name.to_owned();
             match self.watch(place, &name, &mut seen.before).await? {
                 Event::Passed(baton) => {
-                    let (losses, noted_version) = (baton.losses, baton.noted_version);
+                    let (losses, noted_version) = (baton.losses, baton.note.as_ref().map(|note| note.version));
+                    // The predecessor's node and ours were there together, so they are children of one node.
+                    if let Some(note) = &baton.note {
+                        place.incarnation.get_or_init(|| note.incarnation);
+                    }
                     return Ok(Seen { baton: Some(baton), ..Seen::new(Ahead::nobody(), losses, noted_version) });
                 }
                 Event::Fired(Fired::Deleted) => {
@@ -95,15 +99,12 @@ impl LockQueue {
     async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
         seen.losses = self.session.liveness().losses();
         if self.naming == Naming::Numbered {
-            let noted = self.read_note(place).await?;
+            let noted = self.read_note_beside(place).await?;
             seen.noted_version = noted.version_to_replace();
             place.incarnation.get_or_init(|| noted.incarnation);
-            let is_admitted = noted.admits(predecessor, place.sequence, place.token.get());
-            if is_admitted || noted.passes(predecessor, place.sequence, place.token.get()) {
-                // Others may have given up behind us. Then we have to ask for our own node, after the note.
-                let is_there = is_admitted || self.are_present(&[], place).await? == [true];
-                (seen.ahead, seen.is_early) = (Ahead::nobody(), !is_admitted && noted.is_early());
-                return if is_there { Ok(seen) } else { Err(self.node_deleted(place)) };
+            if noted.passes(predecessor, place.sequence, place.token.get()) {
+                seen.ahead = Ahead::nobody();
+                return Ok(seen);
             }
         }
         if let Some(incarnation) = seen.before.take().and_then(|before| before.incarnation.get().copied()) {
@@ -137,6 +138,20 @@ impl LockQueue {
         // Where the numbers have begun anew, a name that is nothing but a number may be another's.
         stats.last_mut().and_then(|own| own.take_if(|own| own.czxid != place.token.get()));
         Ok(stats.iter().map(Option::is_some).collect())
+    }
+
+    /// Reads the note of the last holder, and then whether our own node is there: a note says nothing about that.
+    ///
+    /// Both are asked for in one flight, in this order. If a reply is lost, both are asked for again: a node that was
+    /// there before the note was written may have been deleted since.
+    async fn read_note_beside(&self, place: &Place) -> Result<Noted, Error> {
+        let wire = self.session.wire();
+        let own = node::child(&self.parent, &place.name);
+        match retry_lost_reply(|| try_join(wire.data(&self.parent), wire.stat(&own))).await {
+            Ok(((data, stat), Some(own))) if own.czxid == place.token.get() => Ok(Noted::new(&data, &stat)),
+            Ok(_) | Err(ClientError::NoNode) => Err(self.node_deleted(place)),
+            Err(error) => Err(self.session.explain("read", &self.parent, error)),
+        }
     }
 
     /// What the last holder has left.
@@ -176,8 +191,8 @@ impl LockQueue {
     }
 
     pub(super) fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
-        let is_admitted = noted.admits(place.sequence.before(), place.sequence, place.token.get());
-        let ahead = if is_admitted { Ahead::nobody() } else { self.number_before(place) };
+        let is_alone = noted.has_only_child(place.token.get());
+        let ahead = if is_alone { Ahead::nobody() } else { self.number_before(place) };
         let noted_version = noted.version_to_replace();
         if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
             warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");

@@ -34,7 +34,7 @@ pub(super) enum Phase {
     List(Slot),
     /// The one of this number that it watched has gone. It reads the note of the last holder.
     ReadNoteOf(u8),
-    /// Was passed the lock, and asks whether its own node is there.
+    /// The note says that nobody is ahead. It asks whether its own node is there.
     CheckOwn,
     /// The predecessor has gone. It lists again, or asks for those whom it has seen ahead.
     Again,
@@ -96,8 +96,6 @@ pub(super) struct Client {
     /// The number of the first of those who have passed on the lock that it has.
     pub(super) run: Option<u8>,
     pub(super) heir: Option<Heir>,
-    /// Whether nodes of those before it may be there who have released.
-    pub(super) early: bool,
     /// Whom it remembers ahead.
     pub(super) seen: Unordered<Ahead>,
     /// Which grant it may turn out to follow, as known before its `create` is sent.
@@ -147,7 +145,6 @@ impl Client {
             kin: false,
             run: None,
             heir: None,
-            early: false,
             seen: Unordered(Ahead::nobody()),
             expected: Unordered(None),
             incarnation: 0,
@@ -198,14 +195,14 @@ impl Client {
 
     pub(super) fn finish_cleaning(&mut self) {
         if self.phase == Phase::Clean && self.claims == [Claim::Disarmed; 3] {
-            (self.phase, self.heir, self.early) = (Phase::Done, None, false);
+            (self.phase, self.heir) = (Phase::Done, None);
         }
     }
 
     /// Learns that its session is gone, and with it everything that it had.
     pub(super) fn end(&mut self) {
         (self.phase, self.claims, self.ended) = (Phase::Done, [Claim::Disarmed; 3], false);
-        (self.run, self.early) = (None, false);
+        self.run = None;
         // A node that outlives the process still is one of somebody who has passed the lock on.
         self.heir = self.heir.filter(|_| !self.nodes.is_empty());
         (self.seen, self.expected) = (Unordered(Ahead::nobody()), Unordered(None));

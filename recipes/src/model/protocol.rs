@@ -11,7 +11,7 @@ use crate::ahead::Ahead;
 use crate::mark;
 use crate::node::{Names, Sequence};
 use crate::queue::{Queue, Verdict};
-use crate::released::{Noted, Released};
+use crate::released::Noted;
 use crate::uncontended::Expected;
 
 /// The decisions that the contenders make. By default those of the library; a test that plants a mistake swaps one.
@@ -19,11 +19,11 @@ use crate::uncontended::Expected;
 pub(super) struct Rules {
     /// Who holds, and for whom to wait.
     pub(super) verdict: for<'a> fn(&'a [String], Names, &str) -> Verdict<'a>,
-    /// Whether a contender of the second number holds, by what is known of the lock's node. The predecessor, of the first
-    /// number, has gone; the transaction has created the contender.
-    pub(super) admits: fn(&Noted, Sequence, Sequence, i64) -> bool,
-    /// Whether the note says that nobody is ahead.
-    pub(super) passes: fn(Released, Sequence, Sequence) -> bool,
+    /// Whether the only child of the lock's node is the contender that the transaction created.
+    pub(super) has_only_child: fn(&Noted, i64) -> bool,
+    /// Whether the note says that nobody is ahead of a contender of the second number, which the transaction created. The
+    /// predecessor, of the first number, is gone.
+    pub(super) passes: fn(&Noted, Sequence, Sequence, i64) -> bool,
     /// Whether to ask for the own node after everything else.
     pub(super) checks_own: bool,
     /// Whether only who has held leaves a note.
@@ -34,10 +34,6 @@ pub(super) struct Rules {
     pub(super) finds_before_repeating: bool,
     /// Whether a hold is taken for lost before the server can expire its session.
     pub(super) loses_before_expiry: bool,
-    /// Whether a note tells that nodes of those who have passed the lock on are there.
-    pub(super) tells_of_those_before: bool,
-    /// Whether who was told of such nodes tells of them, too.
-    pub(super) tells_what_it_was_told: bool,
     /// Whether whoever passes the lock on keeps its node if that of the other is missing.
     pub(super) keeps_node: bool,
     /// In which node of the path the contender is by the watch of that, when the answer to its `create` is there; it is in
@@ -53,15 +49,13 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             verdict: |children, names, own| Queue::from_children(children, names).verdict(own),
-            admits: Noted::admits,
-            passes: Released::passes,
+            has_only_child: Noted::has_only_child,
+            passes: Noted::passes,
             checks_own: true,
             notes_from_the_grant_on: true,
             is_ours: mark::is_ours,
             finds_before_repeating: true,
             loses_before_expiry: true,
-            tells_of_those_before: true,
-            tells_what_it_was_told: true,
             keeps_node: true,
             watched: |_, incarnation| Some(incarnation),
             expects_before_creation: true,

@@ -140,8 +140,8 @@ pub(super) struct State {
     pub(super) overtaken: bool,
     pub(super) replies_lost: u8,
     pub(super) leases_deleted: u8,
-    /// The number of the last holder that leaves notes, and whether all nodes before its own had gone, as it has noted.
-    pub(super) released: Option<(u8, bool)>,
+    /// The last note: the number of its holder, and the incarnation of the lock's node that it names.
+    pub(super) released: Option<(u8, u8)>,
     /// Which node of the path the queue is in: how often it was deleted and created again.
     pub(super) incarnation: u8,
     /// The number before which nobody is any more, as contenders that were granted have told the others of their session,
@@ -250,11 +250,6 @@ impl State {
         }
     }
 
-    /// How many contenders have been created in the queue.
-    pub(super) fn created(&self) -> u8 {
-        self.next_numbers[0]
-    }
-
     fn notify_of_leases(&mut self, kind: Kind) {
         for client in self.clients.iter_mut().filter(|_| kind == Kind::Lease) {
             if let Phase::SleepOnLeases { changed } = &mut client.phase {
@@ -301,13 +296,6 @@ impl State {
 
     /// Lets a contender give up what it wants or has.
     pub(super) fn give_up(&mut self, i: usize) {
-        let client = &self.clients[i];
-        let is_before = |other: &Client| {
-            let is_of_run = other.heir.is_some_and(|heir| client.run == Some(heir.run));
-            is_of_run && other.node(Slot::First).is_some()
-        };
-        let early = client.early || self.clients.iter().any(is_before);
-        self.clients[i].early = early && client.notes;
         self.clients[i].give_up();
     }
 

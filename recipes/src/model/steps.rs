@@ -12,6 +12,9 @@ use crate::queue::{Queue, Verdict};
 use crate::released::{self, Noted};
 use crate::uncontended::Expected;
 
+/// The transaction that created a contender's node, after those that created the nodes of the lock.
+const CREATION: i64 = 1 << 8;
+
 impl Protocol {
     pub(super) fn step(&self, state: &mut State, i: usize) {
         let client = &state.clients[i];
@@ -45,17 +48,9 @@ impl Protocol {
             Phase::List(Slot::First) | Phase::Again => self.decide(state, i),
             Phase::ReadNote { changed } => self.decide_at_creation(state, i, changed),
             Phase::ReadNoteOf(predecessor) => {
-                // Whoever waited was created long before the last change.
-                let (noted, own) = (noted(state, 2), server::sequence(own_number(state, i)));
-                let predecessor = server::sequence(predecessor);
-                match (self.rules.admits)(&noted, predecessor, own, 1) {
-                    true => self.grant(state, i),
-                    false if (self.rules.passes)(noted.released, predecessor, own) => {
-                        state.clients[i].early = self.rules.tells_what_it_was_told && noted.is_early();
-                        Phase::CheckOwn
-                    }
-                    false => Phase::Again,
-                }
+                let noted = noted(state, CREATION + 1);
+                let (predecessor, own) = (server::sequence(predecessor), server::sequence(own_number(state, i)));
+                if (self.rules.passes)(&noted, predecessor, own, CREATION) { Phase::CheckOwn } else { Phase::Again }
             }
             Phase::CheckOwn if self.rules.checks_own && client.node(Slot::First).is_none() => Phase::Clean,
             Phase::CheckOwn => self.grant(state, i),
@@ -116,9 +111,8 @@ impl Protocol {
 
     /// What a contender does that has created its node and read the last holder's note in the same flight.
     fn decide_at_creation(&self, state: &mut State, i: usize, changed: bool) -> Phase {
-        // The creation was transaction 1.
-        let (noted, own) = (noted(state, if changed { 2 } else { 1 }), server::sequence(own_number(state, i)));
-        if (self.rules.admits)(&noted, own.before(), own, 1) {
+        let (noted, own) = (noted(state, CREATION + i64::from(changed)), server::sequence(own_number(state, i)));
+        if (self.rules.has_only_child)(&noted, CREATION) {
             return self.grant(state, i);
         }
         let name = |_| match own_number(state, i).checked_sub(1) {
@@ -219,7 +213,6 @@ impl Protocol {
             unreachable!("BUG: there is nobody to pass the lock on to")
         };
         let (kind, number) = (state.clients[j].program.kind(Slot::First), own_number(state, j));
-        state.clients[j].early = state.clients[i].early;
         state.give_up(i);
         state.clients[i].heir = Some(Heir { kind, number, run });
         state.note_pass(j, run);
@@ -247,9 +240,8 @@ impl Protocol {
             // Whoever passes the lock on leaves that to the next one, unless there is none any more. Once one behind has left
             // a note, the data have another version than the one to be replaced.
             let is_passed_on = |heir: Heir| state.has(heir.kind, heir.number);
-            let is_last = !self.rules.tells_of_those_before || !state.clients[i].early;
             if !state.clients[i].heir.is_some_and(is_passed_on) {
-                state.released = state.released.max(Some((number, is_last)));
+                state.released = state.released.max(Some((number, state.incarnation)));
             }
         }
         delete_named(state, i, slot);
@@ -341,10 +333,9 @@ pub(super) fn directly_ahead(state: &State, i: usize) -> Option<(Kind, u8)> {
 
 /// The data of the lock's node, and what else is read with it, after the transaction `changed`.
 fn noted(state: &State, changed: i64) -> Noted {
-    let data = state.released.map(|(number, is_last)| released::note(server::sequence(number), is_last));
-    let children = state.nodes(Kind::Lock).count().try_into().expect("BUG: too many nodes");
-    let cversion = 2 * i32::from(state.created()) - children;
-    let stat = Stat { pzxid: changed, cversion, num_children: children, ..stat_of(0) };
+    let data = state.released.map(|(number, of_node)| released::note(server::sequence(number), of_node.into()));
+    let num_children = state.nodes(Kind::Lock).count().try_into().expect("BUG: too many nodes");
+    let stat = Stat { czxid: state.incarnation.into(), pzxid: changed, num_children, ..stat_of(0) };
     Noted::new(&data.unwrap_or_default(), &stat)
 }
 

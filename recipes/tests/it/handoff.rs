@@ -54,7 +54,7 @@ async fn alone_it_is_had_in_one_flight_of_requests() {
     held.release().await.unwrap();
     assert_eq!(session.traffic().requests - before, 3);
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
-    assert_eq!(note(&lab).await, "released-0000000001");
+    assert_eq!(lab.released(PATH).await, Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +143,7 @@ async fn a_guard_that_is_dropped_leaves_its_note_too() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     drop(handoff(&session).acquire().await.unwrap());
-    until("the reaper has released", async || note(&lab).await == "released-0000000000").await;
+    until("the reaper has released", async || lab.released(PATH).await == Some(0)).await;
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
@@ -176,7 +176,7 @@ async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
     for _ in 0..3 {
         handoff(&one).acquire().await.unwrap().release().await.unwrap();
     }
-    assert_eq!(note(&lab).await, "released-0000000002");
+    assert_eq!(lab.released(PATH).await, Some(2));
     lab.raw.delete(PATH, None).await.unwrap();
     let mut held = handoff(&other).acquire().await.unwrap();
     assert!(held.path().ends_with("lock-0000000000"));
@@ -188,7 +188,7 @@ async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
         held = soon("the next in the queue", next).await.unwrap().unwrap();
     }
     held.release().await.unwrap();
-    assert_eq!(note(&lab).await, "released-0000000005");
+    assert_eq!(lab.released(PATH).await, Some(5));
 }
 
 #[tokio::test(flavor = "multi_thread")]

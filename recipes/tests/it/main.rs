@@ -15,6 +15,7 @@ mod interop;
 mod known_faults;
 mod lost_replies;
 mod multi;
+mod no_two_holders;
 mod node_data;
 mod owner;
 mod participants;

@@ -146,6 +146,13 @@ impl Lab {
         self.raw.list_children(path).await.unwrap_or_default()
     }
 
+    /// The number that the note in the data of a lock's node names; `None` unless they are a note of this very node.
+    pub(crate) async fn released(&self, path: &str) -> Option<u32> {
+        let (data, stat) = self.raw.get_data(path).await.unwrap();
+        let note = String::from_utf8(data).unwrap();
+        note.strip_prefix("released-")?.strip_suffix(&format!("-of-0x{:x}", stat.czxid))?.parse().ok()
+    }
+
     /// Waits until a node has `count` children.
     pub(crate) async fn until_children(&self, path: &str, count: usize) {
         until(&format!("{path} has {count} children"), async || self.children(path).await.len() == count).await;

@@ -1,0 +1,274 @@
+//! Schedules that once had two holders of one lock, and mixtures of versions.
+
+use std::time::Duration;
+
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinHandle;
+use zk_recipes::{
+    AnyLock, CohortMutex, Error, HandoffMutex, HoldState, LockGuard, LockOptions, Mutex, Session, SessionConfig, revoke,
+};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
+
+use crate::support::{Lab, soon, until};
+
+const PATH: &str = "/locks/shared";
+const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+
+/// Makes a lock that queues at [`PATH`].
+type Kind = fn(&Session) -> AnyLock;
+
+const HANDOFF: Kind = |session| HandoffMutex::new(session, PATH).unwrap().into();
+const HANDOFF_WITH_KAZOO: Kind = |session| {
+    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    HandoffMutex::with_options(session, PATH, options).unwrap().into()
+};
+const MUTEX: Kind = |session| Mutex::new(session, PATH).unwrap().into();
+const COHORT: Kind = |session| CohortMutex::new(session, PATH).unwrap().into();
+
+type Waiting = JoinHandle<Result<LockGuard, Error>>;
+
+fn acquire(lock: AnyLock) -> Waiting {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// A contender that has its node in the queue, behind `ahead` other children.
+async fn queue(lab: &Lab, lock: AnyLock, ahead: usize) -> Waiting {
+    let waiting = acquire(lock);
+    lab.until_children(PATH, ahead + 1).await;
+    waiting
+}
+
+/// Waits until a [`HandoffMutex`] of this session, which has done nothing else, watches its predecessor.
+async fn until_watching(session: &Session) {
+    // The creation, the note and the watch.
+    until("the waiter watches", async || session.traffic().requests == 3).await;
+    session.check(Duration::from_secs(20)).await.unwrap();
+}
+
+/// Waits until a waiter has acted on the notification that its predecessor is gone.
+async fn until_looked_again(session: &Session) {
+    until("the waiter hears of it", async || session.traffic().notifications == 1).await;
+    // Whatever it sends then is answered before these are.
+    for _ in 0..10 {
+        session.check(Duration::from_secs(20)).await.unwrap();
+    }
+}
+
+/// A session behind a proxy holds a lock that was asked for, and then a [`HandoffMutex`] of that session sends its
+/// `create` into a black hole.
+struct RevokedHolder {
+    raw: Client,
+    proxy: Proxy,
+    session: Session,
+    direct: Session,
+    held: LockGuard,
+    acquiring: Waiting,
+    _server: ZooKeeper,
+}
+
+impl RevokedHolder {
+    async fn new(holder: Kind, contender: Kind) -> Self {
+        let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+        let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+        let raw = Client::connect(&server.connect_string()).await.unwrap();
+        let config = || SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let session = Session::connect(&proxy.connect_string(), config()).await.unwrap();
+        let direct = Session::connect(&server.connect_string(), config()).await.unwrap();
+        let held = holder(&session).acquire().await.unwrap();
+        revoke(&direct, held.path()).await.unwrap();
+        proxy.blackhole();
+        let before = session.traffic().requests;
+        let acquiring = acquire(contender(&session));
+        until("create is sent", async || session.traffic().requests > before).await;
+        Self { raw, proxy, session, direct, held, acquiring, _server: server }
+    }
+
+    /// Loses what was sent into the black hole.
+    fn lose(&self) {
+        self.proxy.cut();
+        self.proxy.deliver();
+    }
+
+    async fn children(&self) -> usize {
+        self.raw.list_children(PATH).await.unwrap().len()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contender_whose_create_was_lost_does_not_take_the_revoked_node_of_another_contender_of_its_session() {
+    for (holder, contender) in [(MUTEX, HANDOFF), (COHORT, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)] {
+        let it = RevokedHolder::new(holder, contender).await;
+        it.lose();
+        until("the contender has a node of its own, or a hold", async || {
+            it.acquiring.is_finished() || it.children().await == 2
+        })
+        .await;
+        assert!(!it.acquiring.is_finished(), "it holds beside the holder");
+        assert_eq!(it.held.state(), HoldState::Held);
+        let last = acquire(HANDOFF(&it.direct));
+        until("the last one queues", async || it.children().await == 3).await;
+        let path = it.held.path().to_owned();
+        it.held.release().await.unwrap();
+        let held = soon("the contender", it.acquiring).await.unwrap().unwrap();
+        assert_ne!(held.path(), path);
+        assert!(!last.is_finished());
+        held.release().await.unwrap();
+        soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reaper_of_a_cancelled_contender_leaves_the_revoked_node_of_another_one() {
+    for (holder, contender) in [(MUTEX, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)] {
+        let it = RevokedHolder::new(holder, contender).await;
+        let last = acquire(HANDOFF(&it.direct));
+        until("the last one queues", async || it.children().await == 2).await;
+        it.acquiring.abort();
+        let before = it.session.traffic().requests;
+        it.lose();
+        // `sync` and the list of the session's nodes.
+        until("the reaper has looked", async || it.session.traffic().requests >= before + 2).await;
+        for _ in 0..10 {
+            it.session.check(Duration::from_secs(20)).await.unwrap();
+        }
+        assert_eq!(it.children().await, 2, "the reaper has deleted the node of the holder");
+        assert!(!last.is_finished());
+        it.held.release().await.unwrap();
+        soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_was_deleted_is_not_granted_because_a_foreign_child_makes_up_the_number() {
+    let lab = Lab::open().await;
+    let sessions = [lab.session().await, lab.session().await, lab.session().await];
+    lab.raw.mkdir(PATH, &PERSISTENT).await.unwrap();
+    lab.raw.create(&format!("{PATH}/config"), b"", &PERSISTENT).await.unwrap();
+    let held = HANDOFF(&sessions[0]).acquire().await.unwrap();
+    let second = queue(&lab, HANDOFF(&sessions[1]), 2).await;
+    let third = queue(&lab, HANDOFF(&sessions[2]), 3).await;
+    lab.raw.delete(&format!("{PATH}/lock-0000000002"), None).await.unwrap();
+    held.release().await.unwrap();
+    let held = soon("the third", third).await.unwrap().unwrap();
+    let deleted = soon("the second", second).await.unwrap();
+    assert!(matches!(deleted, Err(Error::NodeDeleted { .. })), "{deleted:?}");
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_that_was_copied_to_another_node_of_the_path_grants_nobody() {
+    let lab = Lab::open().await;
+    let sessions = [lab.session().await, lab.session().await, lab.session().await];
+    for _ in 0..2 {
+        HANDOFF(&sessions[0]).acquire().await.unwrap().release().await.unwrap();
+    }
+    let (note, _) = lab.raw.get_data(PATH).await.unwrap();
+    lab.raw.delete(PATH, None).await.unwrap();
+    lab.raw.create(PATH, &note, &PERSISTENT).await.unwrap();
+    let held = HANDOFF(&sessions[0]).acquire().await.unwrap();
+    let second = queue(&lab, HANDOFF(&sessions[1]), 1).await;
+    let third = queue(&lab, HANDOFF(&sessions[2]), 2).await;
+    until_watching(&sessions[2]).await;
+    second.abort();
+    until_looked_again(&sessions[2]).await;
+    assert!(!third.is_finished(), "granted beside a holder");
+    assert_eq!(held.state(), HoldState::Held);
+    held.release().await.unwrap();
+    soon("the third", third).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The prefix of the names of Curator's contenders, and of ours without notes.
+const PROTECTED: &str = "/locks/shared/_c_7b1e4f5c-98b2-4e1f-8a55-0d5f60c1a001-lock-";
+
+/// A contender as versions before the notes named their node made it: found by its data, and it leaves `released-NUMBER`.
+struct OlderContender {
+    path: String,
+    number: u32,
+}
+
+impl OlderContender {
+    async fn queue(raw: &Client) -> Self {
+        let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let prefix = format!("{PATH}/lock-");
+        let mark = b"_c_0b1e4f5c-98b2-4e1f-8a55-0d5f60c1a002-";
+        let (_, sequence) = raw.create(&prefix, mark, &sequential).await.unwrap();
+        Self { path: format!("{prefix}{sequence}"), number: sequence.into_i64().try_into().unwrap() }
+    }
+
+    /// Deletes the node and leaves the note, as the release of a holder does.
+    async fn release(self, raw: &Client) {
+        let (_, parent) = raw.get_data(PATH).await.unwrap();
+        let mut release = raw.new_multi_writer();
+        release.add_delete(&self.path, None).unwrap();
+        let note = format!("released-{:010}", self.number);
+        release.add_set_data(PATH, note.as_bytes(), Some(parent.version)).unwrap();
+        release.commit().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_behind_a_holder_of_an_older_version_holds_after_it_and_not_before() {
+    let lab = Lab::open().await;
+    let (one, other) = (lab.session().await, lab.session().await);
+    HANDOFF(&one).acquire().await.unwrap().release().await.unwrap();
+    let holder = OlderContender::queue(&lab.raw).await;
+    let first = queue(&lab, HANDOFF(&one), 1).await;
+    let between = OlderContender::queue(&lab.raw).await;
+    let last = queue(&lab, HANDOFF(&other), 3).await;
+    assert!(!first.is_finished() && !last.is_finished());
+    holder.release(&lab.raw).await;
+    let held = soon("the waiter behind the older holder", first).await.unwrap().unwrap();
+    assert!(!last.is_finished());
+    held.release().await.unwrap();
+    // The note of an older version that another one has overtaken by now.
+    lab.raw.set_data(PATH, b"released-0000000001", None).await.unwrap();
+    assert!(!last.is_finished());
+    between.release(&lab.raw).await;
+    soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_waiter_that_gives_up_lets_nobody_in_by_a_note_of_an_older_version() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    lab.raw.mkdir(PATH, &PERSISTENT).await.unwrap();
+    let holder = OlderContender::queue(&lab.raw).await;
+    let waiter = OlderContender::queue(&lab.raw).await;
+    let last = queue(&lab, HANDOFF(&session), 2).await;
+    // As if it were of the node that is at this path by now.
+    lab.raw.set_data(PATH, format!("released-{:010}", waiter.number).as_bytes(), None).await.unwrap();
+    until_watching(&session).await;
+    lab.raw.delete(&waiter.path, None).await.unwrap();
+    until_looked_again(&session).await;
+    assert!(!last.is_finished(), "granted beside a holder");
+    holder.release(&lab.raw).await;
+    soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_older_version_takes_our_note_for_one_of_its_own() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = HANDOFF(&session).acquire().await.unwrap();
+    // It reads the note, lists the queue because that is none of its own, and is first.
+    let waiter = OlderContender::queue(&lab.raw).await;
+    held.release().await.unwrap();
+    let (note, _) = lab.raw.get_data(PATH).await.unwrap();
+    let note = String::from_utf8(note).unwrap();
+    for kind in ["released-", "releasing-"] {
+        let is_number = |rest: &str| rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+        assert!(!note.strip_prefix(kind).is_some_and(is_number), "{note}");
+    }
+    let name = waiter.path.rsplit_once('/').unwrap().1;
+    assert_eq!(lab.children(PATH).await, [name]);
+    // A contender without notes behind it.
+    let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    lab.raw.create(PROTECTED, b"", &sequential).await.unwrap();
+    let last = queue(&lab, HANDOFF(&session), 2).await;
+    waiter.release(&lab.raw).await;
+    assert!(!last.is_finished());
+    let protected = lab.children(PATH).await.into_iter().find(|name| name.starts_with("_c_")).unwrap();
+    lab.raw.delete(&format!("{PATH}/{protected}"), None).await.unwrap();
+    soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
+}

@@ -36,7 +36,6 @@ enum Event {
     /// A holder passes the lock on to the place directly behind, of the same session.
     Passed {
         place: usize,
-        run: usize,
     },
     /// A holder hands the lock over to the next of its process.
     HandedOver {
@@ -76,8 +75,6 @@ pub(super) struct Drain {
     pub(super) places: Vec<Place>,
     /// The place of each number, from number 1 on.
     by_number: Vec<usize>,
-    /// Of each run of holds that were passed on within a session, how many of those who did are not known to have gone.
-    pub(super) runs: Vec<u32>,
     /// Those who have yet to ask, in the order in which they will.
     to_ask: Vec<usize>,
     /// The first holder, until everybody else waits.
@@ -106,7 +103,6 @@ pub(super) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
         sessions: (0..sessions).map(|_| Session::default()).collect(),
         places: Vec::new(),
         by_number: vec![usize::MAX],
-        runs: Vec::new(),
         to_ask,
         first: None,
         released_ns: None,
@@ -169,8 +165,8 @@ impl Drain {
                 let step = self.notified(place);
                 self.goes(place, step);
             }
-            Event::Passed { place, run } => {
-                self.places[place].inherits(run);
+            Event::Passed { place } => {
+                self.places[place].is_passed = true;
                 self.grant(place);
             }
             Event::HandedOver { place, waiter } => {
@@ -292,38 +288,20 @@ impl Drain {
     /// Deletes the node of a place, and passes the lock on if the place directly behind is of the same session.
     fn release(&mut self, place: usize) {
         let (number, follower) = (self.places[place].number(), self.places[place].follower.take());
-        let (leave, run) = self.leave(place, follower.is_some());
+        let leave = match self.recipe {
+            _ if follower.is_some() => Leave::Beside,
+            Recipe::Handoff => Leave::Note,
+            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Leave::Nothing,
+        };
         self.send(place, Ask::Delete(number, leave));
-        if let Some((follower, run)) = follower.zip(run) {
-            self.at(self.times.handover_ns, Event::Passed { place: follower, run });
-        }
-    }
-
-    /// What a release leaves; and the run in which it passes the lock on, if it does.
-    fn leave(&mut self, place: usize, passes_on: bool) -> (Leave, Option<usize>) {
-        let Place { is_early, run, .. } = self.places[place];
-        let is_early = is_early || run.is_some_and(|run| self.runs[run] > 0);
-        if passes_on {
-            let run = run.unwrap_or_else(|| {
-                self.runs.push(u32::from(is_early && self.recipe == Recipe::Handoff));
-                self.runs.len() - 1
-            });
-            self.runs[run] += 1;
-            self.places[place].passed_on = Some(run);
-            return (Leave::Beside, Some(run));
-        }
-        match self.recipe {
-            Recipe::Handoff => (Leave::Note { is_last: !is_early }, None),
-            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => (Leave::Nothing, None),
+        if let Some(follower) = follower {
+            self.at(self.times.handover_ns, Event::Passed { place: follower });
         }
     }
 
     /// The server has confirmed that the node of a place has gone.
     fn is_gone(&mut self, place: usize) {
         self.ended_ns = self.ended_ns.max(self.now_ns);
-        if let Some(run) = self.places[place].passed_on {
-            self.runs[run] -= 1;
-        }
         self.places[place].is_gone = true;
         if let Some(grant) = self.places[place].grant.take() {
             self.session_of(place).uncontended.gone(grant);

@@ -30,12 +30,8 @@ pub(super) struct Place {
     knows_incarnation: bool,
     /// Who is directly behind, of the same session, and waits for this one.
     pub(super) follower: Option<usize>,
-    /// Whether nodes of those ahead may be there who have released.
-    pub(super) is_early: bool,
-    /// The run in which the lock was passed on to it.
-    pub(super) run: Option<usize>,
-    /// The run in which it has passed the lock on.
-    pub(super) passed_on: Option<usize>,
+    /// Whether the lock was passed on to it within its session.
+    pub(super) is_passed: bool,
     /// What to tell the session once its node has gone.
     pub(super) grant: Option<Grant>,
     pub(super) is_gone: bool,
@@ -55,10 +51,8 @@ enum Phase {
     /// The answer to the request by which it watches whoever is ahead.
     SettingWatch,
     Watching,
-    /// The note, after whoever was ahead has gone.
+    /// The note and whether its own node is there, after whoever was ahead has gone.
     Note,
-    /// The answer whether its own node is there, in spite of a note that lets it in.
-    Confirming,
     /// The answer who is there of those ahead, and of its own.
     Probing,
     /// A listing, after whoever was ahead has gone.
@@ -87,9 +81,7 @@ impl Place {
             before: None,
             knows_incarnation: false,
             follower: None,
-            is_early: false,
-            run: None,
-            passed_on: None,
+            is_passed: false,
             grant: None,
             is_gone: false,
         }
@@ -98,11 +90,6 @@ impl Place {
     /// The number that the server has given to it.
     pub(super) fn number(&self) -> u32 {
         self.number.expect("BUG: a place without a number is in the queue")
-    }
-
-    /// Takes what the one ahead has passed on.
-    pub(super) fn inherits(&mut self, run: usize) {
-        self.run = Some(run);
     }
 
     fn asks(&mut self, phase: Phase, ask: Ask) -> Move {
@@ -229,21 +216,12 @@ impl Drain {
         let (own, czxid) = (self.own(place), self.places[place].czxid);
         self.places[place].knows_incarnation = true;
         if self.places[place].phase != Phase::Note {
-            let is_admitted = noted.admits(own.before(), own, czxid);
-            let ahead = if is_admitted { Ahead::nobody() } else { self.number_before(place) };
+            let ahead = if noted.has_only_child(czxid) { Ahead::nobody() } else { self.number_before(place) };
             self.places[place].ahead = ahead;
             return self.step(place);
         }
         let predecessor = sequence(&name(self.recipe, self.places[place].predecessor));
-        let number = self.places[place].number();
-        if noted.admits(predecessor, own, czxid) {
-            return self.hold(place);
-        }
-        if noted.passes(predecessor, own, czxid) {
-            self.places[place].is_early = noted.is_early();
-            return self.places[place].asks(Phase::Confirming, Ask::Probe(vec![number]));
-        }
-        self.look_by_names(place)
+        if noted.passes(predecessor, own, czxid) { self.hold(place) } else { self.look_by_names(place) }
     }
 
     fn watching(&mut self, place: usize) -> Move {
@@ -264,7 +242,10 @@ impl Drain {
     fn look_again(&mut self, place: usize) -> Move {
         self.places[place].ahead.pop();
         match self.recipe {
-            Recipe::Handoff => self.places[place].asks(Phase::Note, Ask::Note),
+            Recipe::Handoff => {
+                let number = self.places[place].number();
+                self.places[place].asks(Phase::Note, Ask::NoteBeside(number))
+            }
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => self.look_by_names(place),
         }
     }
@@ -291,9 +272,6 @@ impl Drain {
     fn present(&mut self, place: usize, present: &[bool]) -> Move {
         let Some((own, ahead)) = present.split_last() else { unreachable!("BUG: nobody was asked for") };
         assert!(own, "BUG: the node of a simulated waiter has gone");
-        if self.places[place].phase == Phase::Confirming {
-            return self.hold(place);
-        }
         self.places[place].ahead.keep(ahead);
         self.step(place)
     }
@@ -320,9 +298,9 @@ impl Drain {
     pub(super) fn note_grant(&mut self, place: usize) {
         let sequence = self.own(place);
         let recipe = self.recipe;
-        let Place { session, is_early, run, knows_incarnation, .. } = self.places[place];
+        let Place { session, is_passed, knows_incarnation, .. } = self.places[place];
         self.places[place].phase = Phase::Holding;
-        if run.is_some() || is_early || !knows_incarnation {
+        if is_passed || !knows_incarnation {
             return;
         }
         let grant = Grant { incarnation: INCARNATION, sequence };

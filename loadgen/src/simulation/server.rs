@@ -19,6 +19,8 @@ pub(super) enum Ask {
     List,
     /// The data of the lock's node.
     Note,
+    /// The same, and whether this one is there, in one flight.
+    NoteBeside(u32),
     /// The data of the lock's node, and a watch on it.
     WatchParent,
     Watch(u32),
@@ -33,9 +35,7 @@ pub(super) enum Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     Nothing,
-    Note {
-        is_last: bool,
-    },
+    Note,
     /// Another node of the session, to whom the lock was passed on.
     Beside,
 }
@@ -94,7 +94,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(recipe: Recipe, model: &LatencyModel) -> Server {
         let noted = match recipe {
-            Recipe::Handoff => note(sequence(&name(recipe, 0)), true),
+            Recipe::Handoff => note(sequence(&name(recipe, 0)), INCARNATION),
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Vec::new(),
         };
         Server {
@@ -159,9 +159,11 @@ impl Server {
                 self.tally.bytes += children * self.costs.child_bytes;
                 (self.costs.list, Answer::Listed(self.there))
             }
-            Ask::Note => {
-                self.tally.bytes += self.noted.len() as u64;
-                (self.costs.note, Answer::Noted(Noted::new(&self.noted, &self.stat())))
+            Ask::Note => (self.costs.note, self.note()),
+            Ask::NoteBeside(number) => {
+                messages = 2;
+                self.tally.add(1, if self.there.has(number) { self.costs.stat } else { self.costs.gone });
+                (self.costs.note, self.note())
             }
             Ask::WatchParent => (self.costs.note, Answer::ParentWatched),
             Ask::Watch(number) if self.there.has(number) => {
@@ -201,12 +203,17 @@ impl Server {
         match leave {
             Leave::Nothing => self.costs.delete,
             Leave::Beside => self.costs.delete_beside,
-            Leave::Note { is_last } => {
-                self.noted = note(sequence(&name(self.recipe, number)), is_last);
+            Leave::Note => {
+                self.noted = note(sequence(&name(self.recipe, number)), INCARNATION);
                 self.tally.bytes += self.noted.len() as u64;
                 self.costs.delete_noted
             }
         }
+    }
+
+    fn note(&mut self) -> Answer {
+        self.tally.bytes += self.noted.len() as u64;
+        Answer::Noted(Noted::new(&self.noted, &self.stat()))
     }
 
     /// The transaction of a child that comes or goes.
@@ -218,19 +225,18 @@ impl Server {
 
     /// The stat of the lock's node.
     fn stat(&self) -> Stat {
-        let (created, children) = (signed(self.there.end), signed(self.there.len()));
+        let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
         Stat {
             czxid: INCARNATION,
             mzxid: INCARNATION,
             ctime: 0,
             mtime: 0,
             version: 0,
-            // Each creation and each deletion counts.
-            cversion: 2 * created - children,
+            cversion: 0,
             aversion: 0,
             ephemeral_owner: 0,
             data_length: 0,
-            num_children: children,
+            num_children,
             pzxid: self.changed,
         }
     }
@@ -244,9 +250,4 @@ impl Listing {
     fn has(self, number: u32) -> bool {
         (self.first..self.end).contains(&number)
     }
-}
-
-/// Numbers of nodes stay far below where they would wrap.
-fn signed(number: u32) -> i32 {
-    i32::try_from(number).expect("BUG: more nodes than a server can number")
 }

@@ -96,7 +96,8 @@ impl RevokedHolder {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_contender_whose_create_was_lost_does_not_take_the_revoked_node_of_another_contender_of_its_session() {
-    for (holder, contender) in [(MUTEX, HANDOFF), (COHORT, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)] {
+    for (holder, contender) in [(MUTEX, HANDOFF), (COHORT, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)]
+    {
         let it = RevokedHolder::new(holder, contender).await;
         it.lose();
         until("the contender has a node of its own, or a hold", async || {

@@ -16,7 +16,9 @@ use loadgen::audit::{Audit, Evidence, OrderRow};
 use loadgen::history::{HistoryAudit, Section};
 use loadgen::stats::times::Times;
 use loadgen::stats::{Ratio, median, paired, rate};
-use zk_recipes::internals::{Contender, Event, Leases, LeasesVerdict, Liveness, Mode, Names, Queue, Sequence, Verdict};
+use zk_recipes::internals::{
+    Contender, Event, Leases, LeasesVerdict, Liveness, Margins, Mode, Names, Queue, Sequence, Verdict,
+};
 
 /// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
 /// would notice runs.
@@ -146,21 +148,24 @@ fn verdict_on_leases(
 
 library_benchmark_group!(name = permits, benchmarks = [parse_leases, verdict_on_leases]);
 
-// A session that is answered every tenth of a second, asked for its state as often, and cut off every ten seconds.
+// A session with a hold that writes every tenth of a second, is asked for its state as often, and is cut off every ten
+// seconds.
 #[library_benchmark]
 #[bench::of_1000(1_000)]
 fn liveness_events(events: u32) -> Liveness {
     let ms = |ms: u32| Duration::from_millis(ms.into());
-    let mut live = Liveness::new(ms(10_000), ms(0));
+    let mut live = Liveness::new(Margins::new(ms(10_000), None), ms(0));
     for event in 1..=black_box(events) {
         let now = ms(event * 100);
         if event % 100 == 0 {
             live.on_event(now, Event::Disconnected);
         } else {
-            live.on_answer(now, now.saturating_sub(ms(2)));
+            live.on_event(now, Event::Connected);
+            let sent = live.on_send(now.saturating_sub(ms(2)));
+            live.on_proof(now, sent);
         }
         let seen = live.at(now + ms(50));
-        black_box((seen.state(), seen.wants_probe(), seen.lost_since(0)));
+        black_box((seen.state(true), seen.wants_proof(), seen.lost_since(0)));
     }
     live
 }

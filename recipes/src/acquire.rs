@@ -19,6 +19,7 @@ use crate::known::Known;
 use crate::mark::Mark;
 use crate::node::{self, Mode, Names, Naming, Sequence};
 use crate::options::validate_node_data;
+use crate::pulse::Proof;
 use crate::queue::Queue;
 use crate::relay::{Baton, Member, Membership};
 use crate::released::{Note, Noted};
@@ -50,8 +51,6 @@ pub(crate) struct Seen {
     before: Option<Arc<Member>>,
     /// What that one has passed on.
     baton: Option<Baton>,
-    /// The session's count of losses before it looked, so that a loss in between is the hold's.
-    losses: u64,
     /// The version of the data of the lock's node, if they are ours to overwrite.
     noted_version: Option<i32>,
 }
@@ -63,8 +62,8 @@ enum Look {
 }
 
 impl Seen {
-    fn new(ahead: Ahead, losses: u64, noted_version: Option<i32>) -> Self {
-        Self { ahead, before: None, baton: None, losses, noted_version }
+    fn new(ahead: Ahead, noted_version: Option<i32>) -> Self {
+        Self { ahead, before: None, baton: None, noted_version }
     }
 }
 
@@ -134,11 +133,11 @@ impl LockQueue {
         let granted = deadline.bound(async {
             self.known.arrivals.turn().await;
             let (place, seen) = self.enqueue(&mut claim, &prefix).await?;
-            let seen = self.wait_for_grant(&place, seen).await?;
-            Ok((place, seen))
+            let (seen, proof) = self.wait_for_grant(&place, seen).await?;
+            Ok((place, seen, proof))
         });
         match granted.await {
-            Some(Ok((place, seen))) => Ok(Some(self.hold(claim, &place, seen))),
+            Some(Ok((place, seen, proof))) => Ok(Some(self.hold(claim, &place, seen, proof))),
             Some(Err(error)) => Err(claim.failed(error)),
             None => claim.withdraw().await.map(|()| None),
         }
@@ -158,10 +157,14 @@ impl LockQueue {
                 // The note leaves it open whether somebody is there.
                 seen = self.list_ahead(&place, seen.noted_version).await?;
             }
-            Ok(seen.ahead.is_nobody().then_some((seen, place)))
+            if !seen.ahead.is_nobody() {
+                return Ok(None);
+            }
+            let proof = self.prove().await?;
+            Ok(Some((place, seen, proof)))
         };
         match Deadline::after(within).bound(attempt).await {
-            Some(Ok(Some((seen, place)))) => Ok(Some(self.hold(claim, &place, seen))),
+            Some(Ok(Some((place, seen, proof)))) => Ok(Some(self.hold(claim, &place, seen, proof))),
             Some(Ok(None)) => claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(claim.failed(error)),
             None => Err(Error::NoAnswer { within }),
@@ -186,7 +189,7 @@ impl LockQueue {
     ) -> Result<Option<Hold>, Error> {
         let granted = async { self.wait_for_grant(&place, self.look(&place).await?).await };
         match deadline.bound(granted).await {
-            Some(Ok(seen)) => Ok(Some(self.hold(claim, &place, seen))),
+            Some(Ok((seen, proof))) => Ok(Some(self.hold(claim, &place, seen, proof))),
             Some(Err(error)) => Err(claim.failed(error)),
             None => claim.withdraw().await.map(|()| None),
         }
@@ -215,7 +218,7 @@ impl LockQueue {
     }
 
     /// What was granted.
-    pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen) -> Hold {
+    pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen, proof: Proof) -> Hold {
         match (seen.baton, place.incarnation.get()) {
             // The one ahead has yet to go.
             (Some(baton), _) => claim.inherit(baton),
@@ -233,12 +236,11 @@ impl LockQueue {
             let (noted, released) = (self.parent.clone(), place.sequence);
             claim.will_note(Note { noted, incarnation, released, version });
         }
-        Hold::new(claim, place.token, seen.losses)
+        Hold::new(claim, place.token, proof)
     }
 
     /// Creates our node, with the server's next number, and looks at what is ahead of it in the same flight.
     pub(crate) async fn enqueue(&self, claim: &mut Claim, prefix: &str) -> Result<(Place, Seen), Error> {
-        let losses = self.session.liveness().losses();
         let create = self.create(claim, prefix, CreateMode::EphemeralSequential);
         if self.known.is_busy() {
             // What is seen now would only be the names of those ahead, or the note of a holder long before us. If nobody
@@ -246,7 +248,7 @@ impl LockQueue {
             let created = create.await?;
             let place = self.place(claim, &created);
             let seen = match self.directly_ahead(&place) {
-                Some(ahead) => Seen { before: self.before(&place), ..Seen::new(ahead, losses, None) },
+                Some(ahead) => Seen { before: self.before(&place), ..Seen::new(ahead, None) },
                 None => {
                     let seen = self.look(&place).await?;
                     self.known.note_busy(!seen.ahead.is_nobody());
@@ -262,7 +264,7 @@ impl LockQueue {
                 let is_alone = created.at_once && self.known.proves(expected, place.sequence);
                 let seen = if is_alone {
                     place.incarnation.get_or_init(|| expected.incarnation());
-                    Seen::new(Ahead::nobody(), losses, None)
+                    Seen::new(Ahead::nobody(), None)
                 } else {
                     self.look(&place).await?
                 };
@@ -285,10 +287,8 @@ impl LockQueue {
         };
         let place = self.place(claim, &created);
         let seen = match look {
-            Ok(Look::Children(children, stat)) if created.at_once => {
-                self.see(&place, &children, &stat, None, losses)?
-            }
-            Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted, losses),
+            Ok(Look::Children(children, stat)) if created.at_once => self.see(&place, &children, &stat, None)?,
+            Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted),
             // The node was created after the look, or the look went wrong.
             _ => self.look(&place).await?,
         };
@@ -316,10 +316,9 @@ impl LockQueue {
 
     /// Looks at what is ahead for the first time.
     pub(crate) async fn look(&self, place: &Place) -> Result<Seen, Error> {
-        let losses = self.session.liveness().losses();
         match self.naming {
             Naming::Protected => self.list_ahead(place, None).await,
-            Naming::Numbered => Ok(self.see_noted(place, &self.read_note(place).await?, losses)),
+            Naming::Numbered => Ok(self.see_noted(place, &self.read_note(place).await?)),
         }
     }
 

@@ -21,6 +21,11 @@ impl Backoff {
         Self::new(Duration::from_millis(10), Duration::from_secs(1))
     }
 
+    /// For attempts to connect, which begin with all servers.
+    pub(crate) const fn to_connect() -> Self {
+        Self::new(Duration::from_millis(50), Duration::from_secs(2))
+    }
+
     /// Waits for the next pause.
     pub(crate) async fn pause(&mut self) {
         tokio::time::sleep(self.advance()).await;

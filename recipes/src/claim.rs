@@ -13,6 +13,7 @@ use crate::known::Parting;
 use crate::liveness;
 use crate::mark::{Found, Handoff, Mark, is_ours};
 use crate::node;
+use crate::pulse::Proof;
 use crate::relay::{Baton, Membership};
 use crate::released::Note;
 use crate::remains::{self, Heir, Remains, Removal};
@@ -216,13 +217,13 @@ impl Claim {
     }
 
     /// Deletes the node of a hold that is released, as [`remove`](Self::remove), and passes the hold on to the one of our
-    /// session that is directly behind, if there is one. `losses` is the session's count of losses before the grant.
-    pub(crate) async fn release(&mut self, losses: u64) -> Result<Removal, Error> {
+    /// session that is directly behind, if there is one. `proof` is that of the hold.
+    pub(crate) async fn release(&mut self, proof: &Proof) -> Result<Removal, Error> {
         let Remains::Node { handoff, heir, .. } = &mut self.remains else { return self.remove().await };
         let Some(follower) = self.membership.as_ref().and_then(Membership::follower) else {
             return self.remove().await;
         };
-        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, losses));
+        let mut baton = self.baton.take().unwrap_or_else(|| Baton::new(&self.session, proof.clone()));
         // The last of the run leaves the note.
         if let Some(handoff) = handoff {
             baton.note = handoff.note().cloned();

@@ -243,8 +243,9 @@ impl CohortMutex {
                             // Whoever had the place before has seen it, and has not stayed.
                             None => self.queue.look(place).await?,
                         };
-                        let (place, seen) = (place.clone(), self.queue.wait_for_grant(place, seen).await?);
-                        turn.granted(|claim| self.queue.hold(claim, &place, seen), self.bounds);
+                        let place = place.clone();
+                        let (seen, proof) = self.queue.wait_for_grant(&place, seen).await?;
+                        turn.granted(|claim| self.queue.hold(claim, &place, seen, proof), self.bounds);
                         return Ok(());
                     }
                 },

@@ -1,26 +1,26 @@
-//! Connecting to a server: again and again, until one answers or there is no hope.
+//! Connecting to a server: for a new session again and again, until one answers or there is no hope; for a session that has
+//! lost its connection once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::debug;
-use zookeeper_client::{Client, Error as ClientError, TlsOptions};
+use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher, TlsOptions};
 
 use crate::acl::Auth;
+use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::liveness;
+use crate::liveness::{self, Margins};
+use crate::servers;
 use crate::session::SessionConfig;
 use crate::tether::Tether;
 use crate::tls::{self, Tls};
 
-/// The first pause between two attempts to connect; it doubles up to [`BACKOFF_MAX`].
-const BACKOFF_MIN: Duration = Duration::from_millis(50);
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
-
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// The client of a session that is about to start.
+/// One connection of a session.
+#[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) client: Client,
     pub(crate) tether: Arc<Tether>,
@@ -28,18 +28,44 @@ pub(crate) struct Line {
     pub(crate) connecting: Instant,
 }
 
-impl Line {
-    /// Tries to connect until a server answers, an answer leaves no hope, or the time is up.
-    pub(crate) async fn connect(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
+/// Where and how a session connects.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    connect_string: String,
+    tls: Option<TlsOptions>,
+    auth: Vec<Auth>,
+    tick: Option<Duration>,
+}
+
+impl Connector {
+    /// # Errors
+    /// Those of settings that can never work.
+    pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
         let tls = config.tls.as_ref().map(Tls::options).transpose()?;
         tls::check_servers(connect_string, config.tls.is_some())?;
+        let (connect_string, auth) = (connect_string.to_owned(), config.auth.clone());
+        Ok(Self { connect_string, tls, auth, tick: config.tick_time })
+    }
+
+    /// How long holds can be relied on by a timeout that a server has granted.
+    pub(crate) fn margins(&self, session_timeout: Duration) -> Margins {
+        Margins::new(session_timeout, self.tick)
+    }
+
+    /// A connect string for each server.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        servers::one_by_one(&self.connect_string)
+    }
+
+    /// Opens a session. Tries until a server answers, an answer leaves no hope, or the time is up.
+    pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
         let mut last_error = ClientError::Timeout;
         let attempts = async {
-            let mut backoff = BACKOFF_MIN;
+            let mut backoff = Backoff::to_connect();
             // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
-                match Self::open(connect_string, timeout, config, tls.as_ref()).await {
+                match self.open(&self.connect_string, timeout, None).await {
                     // The server grants less than was asked for. A dead connection must then be noticed sooner, for
                     // there to be time to reconnect.
                     Ok(line) if line.client.session_timeout() < timeout => {
@@ -47,49 +73,96 @@ impl Line {
                         continue;
                     }
                     Ok(line) => match line.has_chroot().await {
-                        Ok(true) => return Ok(line),
-                        Ok(false) => return Err(no_chroot(connect_string, &line)),
+                        Ok(true) => return self.check_timeout(line),
+                        Ok(false) => return Err(self.no_chroot(&line)),
                         Err(error) => last_error = error,
                     },
-                    Err(error) => match hopeless(connect_string, &error, config.tls.as_ref()).await {
+                    Err(error) => match self.hopeless(&error, config.tls.as_ref()).await {
                         Some(error) => return Err(error),
                         None => last_error = error,
                     },
                 }
-                debug!(connect_string, error = %last_error, "could not connect, trying again");
-                tokio::time::sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
+                debug!(self.connect_string, error = %last_error, "could not connect, trying again");
+                backoff.pause().await;
             }
         };
         match tokio::time::timeout(config.connect_within, attempts).await {
             Ok(line) => line,
             Err(_) => Err(Error::Connect {
-                connect_string: connect_string.to_owned(),
+                connect_string: self.connect_string.clone(),
                 within: config.connect_within,
                 cause: last_error.into(),
             }),
         }
     }
 
-    async fn open(
-        connect_string: &str,
+    /// Opens a session that asks a server for this timeout: it has what the server grants.
+    pub(crate) async fn ask(&self, server: &str, timeout: Duration) -> Result<Line, ClientError> {
+        self.open(server, timeout, None).await
+    }
+
+    /// Connects a session to a server anew.
+    pub(crate) async fn attach(
+        &self,
+        server: &str,
         timeout: Duration,
-        config: &SessionConfig,
-        tls: Option<&TlsOptions>,
-    ) -> Result<Self, ClientError> {
+        session: SessionInfo,
+    ) -> Result<Line, ClientError> {
+        self.open(server, timeout, Some(session)).await
+    }
+
+    async fn open(&self, servers: &str, timeout: Duration, session: Option<SessionInfo>) -> Result<Line, ClientError> {
         let mut connector = Client::connector()
             .with_session_timeout(timeout)
             .with_connection_timeout(liveness::connection_timeout(timeout))
             .with_fail_eagerly();
-        for Auth { scheme, credentials } in &config.auth {
+        for Auth { scheme, credentials } in &self.auth {
             connector = connector.with_auth(scheme, credentials);
         }
+        if let Some(session) = session {
+            connector = connector.with_session(session);
+        }
         let (tether, connecting) = (Arc::new(Tether::default()), Instant::now());
-        let client = match tls {
-            Some(tls) => tether.to_task_of(connector.with_tls(tls.clone()).secure_connect(connect_string)).await?,
-            None => tether.to_task_of(connector.connect(connect_string)).await?,
+        let client = match &self.tls {
+            Some(tls) => tether.to_task_of(connector.with_tls(tls.clone()).secure_connect(servers)).await?,
+            None => tether.to_task_of(connector.connect(servers)).await?,
         };
-        Ok(Self { client, tether, connecting })
+        tether.begin(client.state_watcher());
+        Ok(Line { client, tether, connecting })
+    }
+
+    /// The errors of an attempt to connect that no other attempt will better.
+    async fn hopeless(&self, error: &ClientError, tls: Option<&Tls>) -> Option<Error> {
+        let connect_string = self.connect_string.clone();
+        match error {
+            ClientError::BadArguments(_) => {
+                Some(Error::InvalidConnectString { connect_string, cause: error.clone().into() })
+            }
+            ClientError::NoHosts => tls?.diagnose(&connect_string).await,
+            ClientError::AuthFailed => Some(Error::CredentialsRefused { connect_string }),
+            _ => None,
+        }
+    }
+
+    fn no_chroot(&self, line: &Line) -> Error {
+        let chroot = line.client.path().to_owned();
+        Error::NoChroot { connect_string: self.connect_string.clone(), chroot }
+    }
+
+    /// Refuses a timeout that is too short for the tick, as holds would be lost between two proofs.
+    fn check_timeout(&self, line: Line) -> Result<Line, Error> {
+        let timeout = line.client.session_timeout();
+        match self.tick {
+            Some(tick) if !self.margins(timeout).are_sufficient() => Err(Error::TimeoutTooShort { timeout, tick }),
+            _ => Ok(line),
+        }
+    }
+}
+
+impl Line {
+    /// Follows the states of the connection.
+    pub(crate) fn states(&self) -> StateWatcher {
+        self.client.state_watcher()
     }
 
     /// Whether the chroot exists. One request, if there is a chroot and all is well.
@@ -101,21 +174,4 @@ impl Line {
         self.client.sync("/").await?;
         Ok(self.client.check_stat("/").await?.is_some())
     }
-}
-
-/// The errors of an attempt to connect that no other attempt will better.
-async fn hopeless(connect_string: &str, error: &ClientError, tls: Option<&Tls>) -> Option<Error> {
-    let connect_string = connect_string.to_owned();
-    match error {
-        ClientError::BadArguments(_) => {
-            Some(Error::InvalidConnectString { connect_string, cause: error.clone().into() })
-        }
-        ClientError::NoHosts => tls?.diagnose(&connect_string).await,
-        ClientError::AuthFailed => Some(Error::CredentialsRefused { connect_string }),
-        _ => None,
-    }
-}
-
-fn no_chroot(connect_string: &str, line: &Line) -> Error {
-    Error::NoChroot { connect_string: connect_string.to_owned(), chroot: line.client.path().to_owned() }
 }

@@ -105,6 +105,19 @@ pub enum Error {
     #[error("no lock was given: give at least one")]
     NoLocks,
 
+    /// The session timeout that the server granted is too short for the tick that was given: holds would be lost between two
+    /// proofs that the session lives.
+    #[error(
+        "the session timeout {timeout:?} is too short for servers with a tick of {tick:?}: ask for more, or have the \
+         servers' maxSessionTimeout raised"
+    )]
+    TimeoutTooShort {
+        /// The timeout as the server granted it.
+        timeout: Duration,
+        /// [`SessionConfig::tick_time`](crate::SessionConfig::tick_time).
+        tick: Duration,
+    },
+
     /// The session has expired or was closed. Nothing on it will ever work again: open another one.
     #[error("the ZooKeeper session has ended: {reason}")]
     SessionEnded {

@@ -8,8 +8,9 @@ use std::task::Poll;
 use crate::claim::{self, Claim};
 use crate::cohort::Turn;
 use crate::error::Error;
-use crate::liveness::{ConnectionState, LostReason};
+use crate::liveness::LostReason;
 use crate::owner::Slot;
+use crate::pulse::Proof;
 use crate::remains::Removal;
 use crate::revoke::Revocation;
 use crate::session::Session;
@@ -18,9 +19,10 @@ use crate::token::FencingToken;
 /// Whether a hold can be relied on at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldState {
-    /// The session is connected: nobody else holds.
+    /// The session was proved to live lately: nobody else holds.
     Held,
-    /// The connection is away, or has just come back. Nobody else holds yet; do not start what cannot be undone.
+    /// The connection is away, has just come back, or a proof is late. Nobody else holds yet; do not start what cannot be
+    /// undone.
     Suspect,
     /// Another client may hold. Final: it never turns back.
     Lost(LostReason),
@@ -31,20 +33,19 @@ pub enum HoldState {
 pub(crate) struct Hold {
     claim: Claim,
     token: FencingToken,
-    /// The session's count of losses before the grant was decided.
-    losses: u64,
+    proof: Proof,
     /// Of the owner that it was granted to.
     slot: Option<Arc<Slot>>,
 }
 
 impl Hold {
-    pub(crate) fn new(claim: Claim, token: FencingToken, losses: u64) -> Self {
-        Self { claim, token, losses, slot: None }
+    pub(crate) fn new(claim: Claim, token: FencingToken, proof: Proof) -> Self {
+        Self { claim, token, proof, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, claim: Claim) -> Self {
-        Self { claim, token: self.token, losses: self.losses, slot: None }
+        Self::new(claim, self.token, self.proof.clone())
     }
 
     /// The same hold, of an owner.
@@ -75,16 +76,15 @@ impl Hold {
     }
 
     pub(crate) fn state(&self) -> HoldState {
-        let live = self.session().liveness();
-        match (live.lost_since(self.losses), live.state()) {
-            (Some(reason), _) => HoldState::Lost(reason),
-            (None, ConnectionState::Connected) => HoldState::Held,
-            (None, ConnectionState::Suspended | ConnectionState::Lost) => HoldState::Suspect,
+        match self.proof.state() {
+            Ok(()) => HoldState::Held,
+            Err(None) => HoldState::Suspect,
+            Err(Some(reason)) => HoldState::Lost(reason),
         }
     }
 
     async fn lost(&self) -> LostReason {
-        self.session().lost_since(self.losses).await
+        self.proof.until_lost().await
     }
 
     /// Waits until the hold is not suspect: until it is known whether it has survived.
@@ -104,14 +104,13 @@ impl Hold {
 
     pub(crate) async fn release(self) -> Result<(), Error> {
         let is_held = self.state() == HoldState::Held;
-        let Self { mut claim, losses, .. } = self;
-        let session = claim.session().clone();
+        let Self { mut claim, proof, .. } = self;
         let path = claim.path().to_owned();
         // A hold that is lost, or may be, is not passed on.
-        let removed = if is_held { claim.release(losses).await } else { claim.remove().await };
+        let removed = if is_held { claim.release(&proof).await } else { claim.remove().await };
         let reason = match removed {
             // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => session.liveness().lost_since(losses).or(match removal {
+            Ok(removal) => proof.lost().or(match removal {
                 Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
             }),

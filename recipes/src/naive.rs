@@ -12,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
 use crate::node;
+use crate::pulse::Proof;
 use crate::remains::Remains;
 use crate::session::Session;
 use crate::shared_node::Sign;
@@ -101,14 +102,13 @@ impl NaiveLock {
                 Err(ClientError::NoNode) => {}
                 Err(error) => return Err(session.explain("read", path, error)),
             }
-            let losses = session.liveness().losses();
             match self.create(&mut contender).await? {
-                Attempt::Ours(token) => Ok(Some((token, losses))),
+                Attempt::Ours(token) => Ok(Some((token, self.prove().await?))),
                 Attempt::Taken => Ok(None),
             }
         };
         match Deadline::after(within).bound(attempt).await {
-            Some(Ok(Some((token, losses)))) => Ok(Some(contender.granted(token, losses))),
+            Some(Ok(Some((token, proof)))) => Ok(Some(contender.granted(token, proof))),
             Some(Ok(None)) => contender.claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
@@ -141,9 +141,8 @@ impl NaiveLock {
         let mut contender = self.contender();
         let grant = async {
             loop {
-                let losses = self.inner.session.liveness().losses();
                 if let Attempt::Ours(token) = self.create(&mut contender).await? {
-                    return Ok((token, losses));
+                    return Ok((token, self.prove().await?));
                 }
                 // Everyone who waits watches this one node: that is the herd.
                 if let Some(watch) = self.watch().await? {
@@ -152,10 +151,16 @@ impl NaiveLock {
             }
         };
         match deadline.bound(grant).await {
-            Some(Ok((token, losses))) => Ok(Some(contender.granted(token, losses))),
+            Some(Ok((token, proof))) => Ok(Some(contender.granted(token, proof))),
             Some(Err(error)) => Err(error),
             None => contender.claim.withdraw().await.map(|()| None),
         }
+    }
+
+    /// Waits for a proof that the session lives, without which there is no grant.
+    async fn prove(&self) -> Result<Proof, Error> {
+        let Inner { session, path } = &*self.inner;
+        session.prove().await.map_err(|error| session.explain("write", path, error))
     }
 
     fn contender(&self) -> Contender {
@@ -226,7 +231,7 @@ impl Attempt {
 }
 
 impl Contender {
-    fn granted(self, token: FencingToken, losses: u64) -> LockGuard {
-        LockGuard::new(Hold::new(self.claim, token, losses))
+    fn granted(self, token: FencingToken, proof: Proof) -> LockGuard {
+        LockGuard::new(Hold::new(self.claim, token, proof))
     }
 }

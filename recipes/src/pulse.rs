@@ -1,10 +1,12 @@
 //! The liveness of one session, shared by whoever learns of it and whoever relies on it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::liveness::{Event, Liveness, LostReason};
+use crate::liveness::{ConnectionState, Event, Liveness, LostReason, Margins};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
@@ -13,18 +15,46 @@ pub(crate) struct Pulse {
     /// The origin of the times in `live`.
     origin: Instant,
     live: watch::Sender<Liveness>,
+    /// The number of holds. Only a session that has any asks for proofs.
+    holds: AtomicUsize,
+}
+
+/// One hold of the session, until it is dropped.
+#[derive(Debug)]
+struct Holding {
+    pulse: Arc<Pulse>,
+}
+
+/// That the session was proved to live when a hold was granted. As long as there is one, the session goes on asking for
+/// proofs.
+#[derive(Clone, Debug)]
+pub(crate) struct Proof {
+    holding: Holding,
+    /// The count of losses at the grant. The next loss is the hold's.
+    losses: u64,
 }
 
 impl Pulse {
     /// The pulse of a session whose handshake was begun at `connecting` and has been answered.
-    pub(crate) fn new(session_timeout: Duration, connecting: Instant) -> Self {
-        let (live, _) = watch::channel(Liveness::new(session_timeout, Duration::ZERO));
-        Self { origin: connecting, live }
+    pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
+        let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
+        Self { origin: connecting, live, holds: AtomicUsize::new(0) }
     }
 
-    /// The time to be noted for a request that is about to be sent.
-    pub(crate) fn now(&self) -> Duration {
+    fn now(&self) -> Duration {
         self.origin.elapsed()
+    }
+
+    /// Notes that a request is about to be sent. Returns from when on it counts as a proof.
+    pub(crate) fn sending(&self) -> Duration {
+        let mut sent = Duration::ZERO;
+        self.update(|live, now| sent = live.on_send(now));
+        sent
+    }
+
+    /// The moment of a time in the liveness.
+    pub(crate) fn moment(&self, time: Duration) -> Instant {
+        self.origin + time
     }
 
     /// The state now.
@@ -33,8 +63,26 @@ impl Pulse {
         live.at(self.now())
     }
 
-    pub(crate) fn answered(&self, sent: Duration) {
-        self.update(|live, now| live.on_answer(now, sent));
+    /// What the session shows of the state now.
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.read().state(self.is_held())
+    }
+
+    /// What a hold is granted by; `None` if the last proof is too old.
+    pub(crate) fn proof(self: &Arc<Self>) -> Option<Proof> {
+        // Counted first, so that a connection which is lost after this look is not made anew as if nobody held.
+        let holding = Holding::new(self);
+        let live = self.read();
+        live.is_proved().then(|| Proof { holding, losses: live.losses() })
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    /// Notes that a quorum has committed a request that counts from `sent` on.
+    pub(crate) fn proved(&self, sent: Duration) {
+        self.update(|live, now| live.on_proof(now, sent));
     }
 
     pub(crate) fn event(&self, event: Event) {
@@ -45,44 +93,123 @@ impl Pulse {
         self.update(|live, _| live.end(reason));
     }
 
-    /// Notes what time alone has changed, and says whether to ask for a sign of life.
-    pub(crate) fn tick(&self) -> bool {
-        self.update(|live, now| *live = live.at(now));
-        self.live.borrow().wants_probe()
+    /// Notes what time alone has changed, and that this process runs.
+    pub(crate) fn look(&self) {
+        self.update(|live, now| live.on_look(now));
     }
 
-    /// Wakes with every change of the state or loss of holds.
+    /// Wakes with every change of the state, loss of holds and earlier end of theirs.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Liveness> {
         self.live.subscribe()
     }
 
     fn update(&self, change: impl FnOnce(&mut Liveness, Duration)) {
+        let is_held = self.is_held();
         self.live.send_if_modified(|live| {
             let now = self.now();
             // Whoever has read the state may have seen one that time alone has made of it, and that nobody has noted yet.
             let (noted, seen) = (*live, live.at(now));
             change(live, now);
-            [noted, seen].iter().any(|before| (before.state(), before.losses()) != (live.state(), live.losses()))
+            let is_earlier = live.lost_at() < noted.lost_at();
+            let shown = |live: &Liveness| (live.state(is_held), live.losses(), live.is_proved());
+            is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
         });
+    }
+}
+
+impl Proof {
+    /// Why the hold is lost, if it is.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.holding.pulse.read().lost_since(self.losses)
+    }
+
+    /// Whether the hold can be relied on, and if not, why it is lost, if it is.
+    pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
+        let live = self.holding.pulse.read();
+        match live.lost_since(self.losses) {
+            None if live.is_proved() => Ok(()),
+            reason => Err(reason),
+        }
+    }
+
+    /// Waits until the hold is lost. Looks at the time by itself: the runtime that the session was connected in, where the
+    /// keeper does, may be another one, and blocked or at its end.
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        let pulse = &self.holding.pulse;
+        let mut changes = pulse.subscribe();
+        loop {
+            let live = pulse.read();
+            if let Some(reason) = live.lost_since(self.losses) {
+                return reason;
+            }
+            let lost_at = pulse.moment(live.lost_at());
+            // The sender cannot go while `self` keeps it, so this ends with a change or in time.
+            let _ = tokio::time::timeout_at(lost_at.into(), changes.changed()).await;
+        }
+    }
+}
+
+impl Holding {
+    fn new(pulse: &Arc<Pulse>) -> Self {
+        pulse.holds.fetch_add(1, Ordering::SeqCst);
+        Self { pulse: Arc::clone(pulse) }
+    }
+}
+
+impl Clone for Holding {
+    fn clone(&self) -> Self {
+        Self::new(&self.pulse)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.pulse.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::liveness::ConnectionState;
+
+    fn pulse(session_timeout: Duration) -> Arc<Pulse> {
+        Arc::new(Pulse::new(Margins::new(session_timeout, None), Instant::now()))
+    }
 
     #[test]
-    fn an_answer_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
-        let timeout = Duration::from_millis(200);
-        let pulse = Pulse::new(timeout, Instant::now());
-        while pulse.read().state() == ConnectionState::Connected {
+    fn a_proof_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
+        let pulse = pulse(Duration::from_millis(200));
+        let _proof = pulse.proof().unwrap();
+        while pulse.state() == ConnectionState::Connected {
             std::thread::yield_now();
         }
-        assert_ne!(pulse.read().state(), ConnectionState::Connected);
         let changes = pulse.subscribe();
-        pulse.answered(pulse.now());
-        assert_eq!(pulse.read().state(), ConnectionState::Connected);
+        pulse.proved(pulse.sending());
+        assert_eq!(pulse.state(), ConnectionState::Connected);
         assert!(changes.has_changed().unwrap(), "it would wait for what has happened");
+    }
+
+    #[test]
+    fn whoever_waits_for_the_end_of_a_hold_is_woken_when_that_comes_earlier_and_not_by_every_proof() {
+        let pulse = pulse(Duration::from_secs(1_000));
+        let mut changes = pulse.subscribe();
+        pulse.proved(pulse.sending());
+        assert!(!changes.has_changed().unwrap());
+        pulse.event(Event::Attaching(Some(Duration::from_secs(10))));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        pulse.event(Event::Attached(Duration::from_secs(5)));
+        assert!(changes.has_changed().unwrap());
+    }
+
+    #[test]
+    fn a_session_is_held_until_the_last_of_its_holds_is_dropped() {
+        let pulse = pulse(Duration::from_secs(10));
+        let one = pulse.proof().unwrap();
+        let other = one.clone();
+        drop(one);
+        assert!(pulse.is_held());
+        drop(other);
+        assert!(!pulse.is_held());
     }
 }

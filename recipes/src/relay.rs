@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::known::Known;
 use crate::node::Sequence;
+use crate::pulse::Proof;
 use crate::released::Note;
 use crate::remains::Remains;
 use crate::session::Session;
@@ -93,8 +94,8 @@ impl Drop for Membership {
 pub(crate) struct Baton {
     session: Session,
     run: Arc<Run>,
-    /// The session's count of losses before the first of the run was granted.
-    pub(crate) losses: u64,
+    /// That of the first of the run.
+    pub(crate) proof: Proof,
     /// The note that the last of the run leaves, but for the number.
     pub(crate) note: Option<Note>,
 }
@@ -109,9 +110,9 @@ pub(crate) struct Run {
 
 impl Baton {
     /// The baton of the first holder of a run, who was granted the lock by the server.
-    pub(crate) fn new(session: &Session, losses: u64) -> Self {
+    pub(crate) fn new(session: &Session, proof: Proof) -> Self {
         let run = Run { kept: Mutex::new(Some(Vec::new())) };
-        Self { session: session.clone(), run: Arc::new(run), losses, note: None }
+        Self { session: session.clone(), run: Arc::new(run), proof, note: None }
     }
 
     pub(crate) fn run(&self) -> Arc<Run> {

@@ -240,7 +240,7 @@ impl Semaphore {
         let Some(turn) = self.inner.turns.acquire(Mode::Exclusive, deadline).await? else { return Ok(None) };
         let mut attempt = Attempt::new(self, Some(turn.into_claim()));
         match deadline.bound(attempt.wait_for_room(wanted)).await {
-            Some(Ok(losses)) => Ok(Some(attempt.grant(losses, deadline).await)),
+            Some(Ok(proof)) => Ok(Some(attempt.grant(&proof, deadline).await)),
             Some(Err(error)) => Err(error),
             None => attempt.withdraw().await.map(|()| None),
         }
@@ -252,7 +252,7 @@ impl Semaphore {
         let deadline = Deadline::after(within);
         let mut attempt = Attempt::new(self, None);
         match deadline.bound(attempt.try_once(wanted)).await {
-            Some(Ok(Some(losses))) => Ok(Some(attempt.grant(losses, deadline).await)),
+            Some(Ok(Some(proof))) => Ok(Some(attempt.grant(&proof, deadline).await)),
             Some(Ok(None)) => attempt.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
@@ -269,8 +269,6 @@ fn only(mut guards: Vec<LockGuard>) -> LockGuard {
 struct Listing {
     children: Vec<String>,
     permits: usize,
-    /// The session's count of losses from before.
-    losses: u64,
 }
 
 /// Watches on whatever may make room.
@@ -309,14 +307,12 @@ impl Inner {
     }
 
     async fn list(&self) -> Result<Listing, Error> {
-        let losses = self.session().liveness().losses();
         let (permits, children) =
             try_join(self.permits.now(self.session()), acquire::list(self.session(), &self.leases)).await?;
-        Ok(Listing { children, permits, losses })
+        Ok(Listing { children, permits })
     }
 
     async fn list_and_watch(&self) -> Result<(Listing, Room), Error> {
-        let losses = self.session().liveness().losses();
         let wire = self.session().wire();
         let leases = async {
             match retry_lost_reply(|| wire.watch_children(&self.leases)).await {
@@ -326,7 +322,7 @@ impl Inner {
             }
         };
         let ((permits, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
-        Ok((Listing { children, permits, losses }, Room { leases, count }))
+        Ok((Listing { children, permits }, Room { leases, count }))
     }
 
     /// The leases in a listing.

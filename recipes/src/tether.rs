@@ -1,25 +1,34 @@
-//! Whether the task in which the client library serves a session still runs.
+//! The task in which the client library serves one connection of a session.
 //!
-//! It ends with the Tokio runtime that the session was connected in. The library does not reckon with that: whoever
-//! waits for a watch, in another runtime, then panics. So the task is spawned with a [`Tether`] that parts before
-//! anything of the task is dropped, and watches are polled only while it holds.
+//! The library would connect again by itself when the connection ends, and nobody could ask what session timeout the next
+//! server has granted. So the task is spawned with a [`Tether`] and ends with its connection: it is dropped when the library
+//! reports that it is disconnected, which it does before it connects again.
+//!
+//! The task also ends with the Tokio runtime that the session was connected in. The library does not reckon with that: a
+//! waiter for a watch, in another runtime, then panics. So a tether parts before anything of its task is dropped, and watches
+//! are polled only while it holds.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use spawns_core::{Spawn, Task};
+use tokio::sync::{Notify, oneshot};
+use zookeeper_client::{SessionState, StateWatcher};
 
 /// Parts when the task that was spawned with it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Tether {
     parted: RwLock<bool>,
+    parting: Notify,
+    /// What lets the task begin.
+    begin: Mutex<Option<oneshot::Sender<StateWatcher>>>,
 }
 
 impl Tether {
-    /// Runs the work of connecting, whose task is tethered.
+    /// Runs the work of connecting, whose task is tethered. The task waits until it is told to [`begin`](Self::begin).
     pub(crate) async fn to_task_of<F: Future>(self: &Arc<Self>, connecting: F) -> F::Output {
         let spawner = Spawner { tether: Arc::clone(self) };
         let mut connecting = pin!(connecting);
@@ -28,6 +37,14 @@ impl Tether {
             connecting.as_mut().poll(cx)
         })
         .await
+    }
+
+    /// Lets the task serve its connection, until the states of the session say that it is disconnected.
+    pub(crate) fn begin(&self, states: StateWatcher) {
+        if let Some(begin) = self.begin.lock().take() {
+            // Without a receiver the task is gone.
+            let _ = begin.send(states);
+        }
     }
 
     /// Waits for what the task sends; `None` once it can send nothing any more.
@@ -41,12 +58,24 @@ impl Tether {
         .await
     }
 
+    /// Waits until the task is gone.
+    pub(crate) async fn parted(&self) {
+        loop {
+            let parting = self.parting.notified();
+            if self.has_parted() {
+                return;
+            }
+            parting.await;
+        }
+    }
+
     pub(crate) fn has_parted(&self) -> bool {
         *self.parted.read()
     }
 
     fn part(&self) {
         *self.parted.write() = true;
+        self.parting.notify_waiters();
     }
 }
 
@@ -58,13 +87,18 @@ struct Spawner {
 impl Spawn for Spawner {
     fn spawn(&self, task: Task) {
         let Task { future, .. } = task;
-        tokio::spawn(Tethered { _end: End(Arc::clone(&self.tether)), task: Box::into_pin(future) });
+        let (sender, begin) = oneshot::channel();
+        *self.tether.begin.lock() = Some(sender);
+        let end = End(Arc::clone(&self.tether));
+        tokio::spawn(Tethered { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) });
     }
 }
 
 /// A task with its tether, which is dropped first.
 struct Tethered {
     _end: End,
+    begin: Option<oneshot::Receiver<StateWatcher>>,
+    states: Option<StateWatcher>,
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -80,7 +114,14 @@ impl Future for Tethered {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.task.as_mut().poll(cx)
+        if let Some(begin) = &mut self.begin {
+            let Poll::Ready(states) = Pin::new(begin).poll(cx) else { return Poll::Pending };
+            // Nobody tells it to begin when nobody has the client: then it closes the session.
+            (self.begin, self.states) = (None, states.ok());
+        }
+        let is_over = self.task.as_mut().poll(cx).is_ready();
+        let is_disconnected = |states: &StateWatcher| states.peek_state() == SessionState::Disconnected;
+        if is_over || self.states.as_ref().is_some_and(is_disconnected) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -125,6 +166,8 @@ mod tests {
                     });
                 })
                 .await;
+            // As if nobody had the client.
+            drop(tether.begin.lock().take());
             tether.receive(receiver).await
         });
         assert_eq!(received, Some(Ok(7)));

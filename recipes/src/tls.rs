@@ -15,9 +15,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use zookeeper_client::TlsOptions;
 
 use crate::error::Error;
-
-/// The port of servers whose address names none.
-const PORT: u16 = 2181;
+use crate::servers::{Server, TCP, TCP_TLS, servers};
 
 /// How long one server may take to show what is wrong with a handshake.
 const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -136,31 +134,6 @@ pub(crate) fn check_servers(connect_string: &str, is_encrypted: bool) -> Result<
     }
 }
 
-const TCP: &str = "tcp://";
-const TCP_TLS: &str = "tcp+tls://";
-
-/// One server of a connect string, read as the client library reads it.
-#[derive(Debug, PartialEq, Eq)]
-struct Server<'a> {
-    scheme: Option<&'static str>,
-    address: &'a str,
-    host: &'a str,
-    port: u16,
-}
-
-fn servers(connect_string: &str) -> impl Iterator<Item = Server<'_>> {
-    connect_string.split(',').map(|server| {
-        let scheme = [TCP, TCP_TLS].into_iter().find(|scheme| server.starts_with(scheme));
-        let server = &server[scheme.map_or(0, str::len)..];
-        let address = server.split('/').next().unwrap_or_default();
-        let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':')),
-            None => address.rsplit_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
-        };
-        Server { scheme, address, host, port: port.and_then(|port| port.parse().ok()).unwrap_or(PORT) }
-    })
-}
-
 /// Shakes hands and asks the server something. One that refuses our certificate says so only after the handshake.
 async fn greet(connector: &TlsConnector, server: &Server<'_>) -> io::Result<()> {
     let name = ServerName::try_from(server.host.to_owned()).map_err(io::Error::other)?;
@@ -182,23 +155,6 @@ fn invalid<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: &'static str
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn servers_are_read_as_the_client_library_reads_them() {
-        let read = |text| {
-            let servers = servers(text).map(|server| (server.scheme, server.address, server.host, server.port));
-            servers.collect::<Vec<_>>()
-        };
-        assert_eq!(
-            read("a,tcp://b:1,tcp+tls://[::1]:2,[::2]/shop/till"),
-            [
-                (None, "a", "a", 2181),
-                (Some(TCP), "b:1", "b", 1),
-                (Some(TCP_TLS), "[::1]:2", "::1", 2),
-                (None, "[::2]", "::2", 2181),
-            ]
-        );
-    }
 
     #[test]
     fn servers_that_cannot_be_spoken_to_as_asked_are_refused() {

@@ -6,14 +6,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat, StateWatcher,
-};
+use tokio::sync::watch;
+use zookeeper_client::{Acls, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat};
 
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
-use crate::liveness::{ConnectionState, LostReason};
+use crate::connect::Line;
 use crate::pulse::Pulse;
 use crate::released::Note;
 use crate::tether::Tether;
@@ -22,16 +20,27 @@ use crate::traffic::{self, Counters};
 /// Stands for every version in the protocol.
 const ANY_VERSION: i32 = -1;
 
-/// One session's client, until it is taken away to close the session.
+/// The requests of one session, over one connection after the other.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    client: RwLock<Option<Arc<Client>>>,
+    stage: watch::Sender<Stage>,
     chroot_len: usize,
     counters: Arc<Counters>,
     pulse: Arc<Pulse>,
-    tether: Arc<Tether>,
-    states: StateWatcher,
     policy: NodePolicy,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+enum Stage {
+    /// It is sent.
+    Connected(Arc<Line>),
+    /// It waits for the next connection.
+    Disconnected,
+    /// It fails: the session is being closed, or nobody serves it any more.
+    Closing,
+    /// It fails: the session has ended.
+    Ended,
 }
 
 /// On what a node is deleted, in one transaction.
@@ -89,26 +98,68 @@ impl Watch {
 }
 
 impl Wire {
-    pub(crate) fn new(client: Client, tether: Arc<Tether>, pulse: Arc<Pulse>, policy: NodePolicy) -> Self {
+    pub(crate) fn new(line: Line, pulse: Arc<Pulse>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
-        let chroot_len = if client.path() == "/" { 0 } else { client.path().len() };
-        let (states, client) = (client.state_watcher(), RwLock::new(Some(Arc::new(client))));
-        Self { client, chroot_len, counters: Arc::default(), pulse, tether, states, policy }
+        let chroot_len = if line.client.path() == "/" { 0 } else { line.client.path().len() };
+        let (stage, _) = watch::channel(Stage::Connected(Arc::new(line)));
+        Self { stage, chroot_len, counters: Arc::default(), pulse, policy }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Takes the client away, unless it has been taken. The session closes once requests under way have been answered
-    /// or dropped, which the states returned tell.
-    pub(crate) fn close(&self) -> Option<StateWatcher> {
-        let client = self.client.write().take();
-        client.map(|client| client.state_watcher())
+    /// Lets requests wait for the next connection.
+    pub(crate) fn disconnect(&self) {
+        self.step(|stage| matches!(stage, Stage::Connected(_)).then_some(Stage::Disconnected));
     }
 
-    fn client(&self) -> Result<Arc<Client>, ClientError> {
-        self.client.read().clone().ok_or(ClientError::ClientClosed)
+    /// Sends requests over this connection from now on. If the session is being closed, this closes it.
+    pub(crate) fn connect(&self, line: Line) {
+        let mut line = Some(Arc::new(line));
+        self.step(|stage| matches!(stage, Stage::Disconnected).then(|| line.take().map(Stage::Connected)).flatten());
+    }
+
+    /// Begins to close the session. It closes once requests under way have been answered or dropped.
+    pub(crate) fn close(&self) {
+        self.stop();
+    }
+
+    /// Fails requests from now on.
+    pub(crate) fn stop(&self) {
+        self.step(|stage| (!matches!(stage, Stage::Ended)).then_some(Stage::Closing));
+    }
+
+    /// Notes that the session has ended.
+    pub(crate) fn end(&self) {
+        self.step(|_| Some(Stage::Ended));
+    }
+
+    /// Waits until the session has ended.
+    pub(crate) async fn ended(&self) {
+        let ended = self.stage.subscribe().wait_for(|stage| matches!(stage, Stage::Ended)).await.map(drop);
+        ended.expect("BUG: a wire that is in use was dropped");
+    }
+
+    /// Goes to the next stage, if there is one, and drops the last where nothing is locked.
+    fn step(&self, next: impl FnOnce(&Stage) -> Option<Stage>) {
+        let mut last = None;
+        self.stage.send_if_modified(|stage| {
+            last = next(stage).map(|next| std::mem::replace(stage, next));
+            last.is_some()
+        });
+        drop(last);
+    }
+
+    /// The connection, once there is one.
+    async fn line(&self) -> Result<Arc<Line>, ClientError> {
+        if let Some(line) = self.stage.borrow().line() {
+            return line;
+        }
+        let mut stages = self.stage.subscribe();
+        let stage = stages.wait_for(|stage| stage.line().is_some()).await;
+        let line = stage.ok().and_then(|stage| stage.line());
+        line.unwrap_or(Err(ClientError::ClientClosed))
     }
 
     /// How many bytes of a request a path has, with the chroot.
@@ -123,11 +174,11 @@ impl Wire {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<(String, Stat), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let (line, sent) = self.line_now().await?;
         let acl = self.policy.acl(path).entries();
         self.counters.sent(traffic::create_request_len(self.path_len(path), data.len(), acl));
         let options = mode.with_acls(Acls::new(acl));
-        let created = self.answer(client.create(path, data, &options).await);
+        let created = line.answer(line.client.create(path, data, &options).await);
         let created = created.map(|(stat, sequence)| match mode {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
             _ => (path.to_owned(), stat),
@@ -137,17 +188,17 @@ impl Wire {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let (line, sent) = self.line_now().await?;
         self.counters.sent(traffic::delete_request_len(self.path_len(path)));
-        let deleted = self.answer(client.delete(path, None).await);
+        let deleted = line.answer(line.client.delete(path, None).await);
         self.replied(sent, &deleted, |()| 0);
         deleted
     }
 
     /// Deletes a node on a condition.
     pub(crate) async fn delete_with(&self, path: &str, condition: Condition<'_>) -> Result<(), TransactionError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
-        let mut transaction = client.new_multi_writer();
+        let (line, sent) = self.line_now().await?;
+        let mut transaction = line.client.new_multi_writer();
         transaction.add_delete(path, None)?;
         let (condition_len, reply_len) = match condition {
             Condition::Noted(note) => {
@@ -167,7 +218,7 @@ impl Wire {
             Err(MultiWriteError::OperationFailed { index, source }) => (Err(source), Some(index)),
             Err(MultiWriteError::RequestFailed { source }) => (Err(source), None),
         };
-        let done = self.answer(done);
+        let done = line.answer(done);
         self.replied(sent, &done, |()| traffic::transaction_len(0, reply_len));
         let is_deletion = refused.is_none_or(|index| index == 0);
         done.map_err(|error| if is_deletion { TransactionError::Delete(error) } else { TransactionError::Unmet })
@@ -175,87 +226,87 @@ impl Wire {
 
     /// The stat of a node, `None` of one that is missing.
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let stat = self.answer(client.check_stat(path).await);
-        self.was_read(&stat, |stat| stat.map_or(0, |_| traffic::STAT)).await?;
+        let stat = line.answer(line.client.check_stat(path).await);
+        self.was_answered(&stat, |stat| stat.map_or(0, |_| traffic::STAT));
         stat
     }
 
     /// The paths of the ephemeral nodes of this session that begin with `path`.
     pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::string_len(self.path_len(path)));
-        let paths = self.answer(client.list_ephemerals(path).await);
-        self.was_read(&paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len).await?;
+        let paths = line.answer(line.client.list_ephemerals(path).await);
+        self.was_answered(&paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len);
         paths
     }
 
     /// Lists the children of a node, with its stat.
     pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let children = self.answer(client.get_children(path).await);
-        self.was_read(&children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT).await?;
+        let children = line.answer(line.client.get_children(path).await);
+        self.was_answered(&children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT);
         children
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let children = self.answer(client.list_children(path).await);
-        self.was_read(&children, |names| traffic::children_reply_len(names)).await?;
+        let children = line.answer(line.client.list_children(path).await);
+        self.was_answered(&children, |names| traffic::children_reply_len(names));
         children
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let data = self.answer(client.get_data(path).await);
-        self.was_read(&data, |(data, _)| traffic::data_reply_len(data.len())).await?;
+        let data = line.answer(line.client.get_data(path).await);
+        self.was_answered(&data, |(data, _)| traffic::data_reply_len(data.len()));
         data
     }
 
     /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let watched = self.answer(client.get_and_watch_data(path).await);
-        self.was_read(&watched, |(data, ..)| traffic::data_reply_len(data.len())).await?;
+        let watched = line.answer(line.client.get_and_watch_data(path).await);
+        self.was_answered(&watched, |(data, ..)| traffic::data_reply_len(data.len()));
         let (data, stat, watcher) = watched?;
-        Ok((data, stat, self.watch_of(watcher, path)))
+        Ok((data, stat, self.watch_of(&line, watcher, path)))
     }
 
     /// Lists the children of a node and watches for one to come or go.
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
-        let client = self.client()?;
+        let line = self.line().await?;
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
-        let watched = self.answer(client.list_and_watch_children(path).await);
-        self.was_read(&watched, |(names, _)| traffic::children_reply_len(names)).await?;
+        let watched = line.answer(line.client.list_and_watch_children(path).await);
+        self.was_answered(&watched, |(names, _)| traffic::children_reply_len(names));
         let (names, watcher) = watched?;
-        Ok((names, self.watch_of(watcher, path)))
+        Ok((names, self.watch_of(&line, watcher, path)))
     }
 
-    fn watch_of(&self, watcher: OneshotWatcher, path: &str) -> Watch {
-        let (tether, counters) = (Arc::clone(&self.tether), Arc::clone(&self.counters));
+    fn watch_of(&self, line: &Line, watcher: OneshotWatcher, path: &str) -> Watch {
+        let (tether, counters) = (Arc::clone(&line.tether), Arc::clone(&self.counters));
         Watch { tether, counters, watcher, path_len: self.path_len(path) }
     }
 
     /// Sets the data of a node, if it still has that `version`.
     pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let (line, sent) = self.line_now().await?;
         self.counters.sent(traffic::set_data_request_len(self.path_len(path), data.len()));
-        let set = self.answer(client.set_data(path, data, version).await);
+        let set = line.answer(line.client.set_data(path, data, version).await);
         self.replied(sent, &set, |_| traffic::STAT);
         set
     }
 
     /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
+        let line = self.line().await?;
         self.counters.sent(traffic::string_len(self.path_len(path)));
-        let synced = self.answer(client.sync(path).await);
-        self.replied(sent, &synced, |()| traffic::string_len(self.path_len(path)));
+        let synced = line.answer(line.client.sync(path).await);
+        self.was_answered(&synced, |()| traffic::string_len(self.path_len(path)));
         synced
     }
 
@@ -285,62 +336,70 @@ impl Wire {
         Ok(())
     }
 
-    /// Asks for a sign of life from the leader, as a follower that was cut off from it would answer for itself. Takes
-    /// the place of the pings that the client library sends when it is idle, and like them is not counted.
-    pub(crate) async fn probe(&self) -> Result<(), ClientError> {
-        let (client, sent) = (self.client()?, self.pulse.now());
-        self.answer(client.sync("/").await)?;
-        self.pulse.answered(sent);
-        Ok(())
+    /// Has a quorum commit a request that changes nothing, which proves that the session lives. Like the pings of the client
+    /// library it is not counted.
+    pub(crate) async fn prove(&self) -> Result<(), ClientError> {
+        let line = self.line().await?;
+        prove(&line, &self.pulse).await
     }
 
-    /// Notes the reply to a request that the leader has seen.
+    /// The connection, and from when on a write counts as a proof that is sent over it at once.
+    async fn line_now(&self) -> Result<(Arc<Line>, Duration), ClientError> {
+        let line = self.line().await?;
+        Ok((line, self.pulse.sending()))
+    }
+
+    /// Notes the reply to a write. One that succeeded was committed by a quorum.
     fn replied<T>(&self, sent: Duration, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
-        if self.was_answered(reply, record_len) {
-            self.pulse.answered(sent);
+        self.was_answered(reply, record_len);
+        if reply.is_ok() {
+            self.pulse.proved(sent);
         }
-    }
-
-    /// Notes the reply to a read, which proves nothing of the session: a follower that is cut off from the leader goes on
-    /// answering reads for a while, and the leader expires the session meanwhile. What is read while the session is taken
-    /// for lost, and may grant a lock, is therefore held back for a sign of life.
-    ///
-    /// # Errors
-    /// As the request when no such sign came. To be read anew then.
-    async fn was_read<T>(
-        &self,
-        reply: &Result<T, ClientError>,
-        record_len: impl FnOnce(&T) -> usize,
-    ) -> Result<(), ClientError> {
-        if self.was_answered(reply, record_len) && self.pulse.read().state() == ConnectionState::Lost {
-            self.probe().await?;
-        }
-        Ok(())
     }
 
     /// Counts a reply, if it came.
-    fn was_answered<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) -> bool {
+    fn was_answered<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         match reply {
             Ok(value) => self.counters.received(record_len(value)),
             // These errors are the server's word; any other may mean that no reply came.
             Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty | ClientError::BadVersion) => {
                 self.counters.received(0)
             }
-            Err(_) => return false,
+            Err(_) => {}
         }
-        true
     }
+}
 
+impl Stage {
+    /// The connection for a request, or why it fails; `None` while it waits.
+    fn line(&self) -> Option<Result<Arc<Line>, ClientError>> {
+        match self {
+            Self::Connected(line) => Some(Ok(Arc::clone(line))),
+            Self::Disconnected => None,
+            Self::Closing | Self::Ended => Some(Err(ClientError::ClientClosed)),
+        }
+    }
+}
+
+impl Line {
     /// Evens out how the client library reports that no reply came.
     fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
-        reply.map_err(|error| {
-            // A session that ended otherwise has said so in its state.
-            let is_abandoned = self.tether.has_parted() && !self.states.peek_state().is_terminated();
-            if is_abandoned {
-                self.pulse.end(LostReason::Closed);
-            }
-            even_out(error, is_abandoned)
-        })
+        reply.map_err(|error| even_out(error, self.tether.has_parted()))
+    }
+}
+
+/// Has a quorum commit a request that changes nothing. As a transaction of one check it is committed whether that succeeds
+/// or not.
+pub(crate) async fn prove(line: &Line, pulse: &Pulse) -> Result<(), ClientError> {
+    let sent = pulse.sending();
+    let mut transaction = line.client.new_multi_writer();
+    transaction.add_check_version("/", ANY_VERSION)?;
+    match transaction.commit().await {
+        Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => {
+            pulse.proved(sent);
+            Ok(())
+        }
+        Err(MultiWriteError::RequestFailed { source }) => line.answer(Err(source)),
     }
 }
 
@@ -349,19 +408,19 @@ impl Wire {
 /// every case. That its `Custom` errors mean nothing else is an assumption, taken from its source: version 0.11 makes
 /// them only where reading or writing the socket fails, where a server is silent, and while it connects.
 ///
-/// When the runtime of a session has ended, the session `is_abandoned`: nobody takes requests or answers them, which the
-/// library finds unexpected, or takes for a connection that may come back.
-fn even_out(error: ClientError, is_abandoned: bool) -> ClientError {
-    use ClientError::{ClientClosed, ConnectionLoss, Custom, Timeout, UnexpectedError};
+/// If the task that serves the connection has `parted`, nobody takes requests or answers them, which the library finds
+/// unexpected.
+fn even_out(error: ClientError, has_parted: bool) -> ClientError {
+    use ClientError::{ConnectionLoss, Custom, Timeout, UnexpectedError};
     match error {
-        Custom(_) | Timeout | ConnectionLoss | UnexpectedError(_) if is_abandoned => ClientClosed,
+        UnexpectedError(_) if has_parted => ConnectionLoss,
         Custom(_) | Timeout => ConnectionLoss,
         error => error,
     }
 }
 
-/// Repeats a request whose reply was lost until it is answered or the session ends. A request that is sent while the
-/// connection is away waits for it inside the client library; the pauses are for a connection that breaks again each time.
+/// Repeats a request whose reply was lost until it is answered or the session ends. A request waits for a connection by
+/// itself; the pauses are for a connection that breaks again each time.
 pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,
@@ -380,14 +439,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_of_an_abandoned_session_lost_replies_and_unexpected_errors_are_its_end() {
+    fn unexpected_errors_are_lost_replies_only_if_nobody_serves_the_connection() {
         let unexpected = || ClientError::UnexpectedError("expect error state, got SyncConnected".to_owned());
         assert_eq!(even_out(unexpected(), false), unexpected());
-        assert_eq!(even_out(unexpected(), true), ClientError::ClientClosed);
-        for lost in [ClientError::Timeout, ClientError::ConnectionLoss] {
-            assert_eq!(even_out(lost.clone(), false), ClientError::ConnectionLoss);
-            assert_eq!(even_out(lost, true), ClientError::ClientClosed, "a retry would never end");
+        assert_eq!(even_out(unexpected(), true), ClientError::ConnectionLoss);
+        for has_parted in [false, true] {
+            assert_eq!(even_out(ClientError::Timeout, has_parted), ClientError::ConnectionLoss);
+            assert_eq!(even_out(ClientError::NoNode, has_parted), ClientError::NoNode);
         }
-        assert_eq!(even_out(ClientError::NoNode, true), ClientError::NoNode);
     }
 }

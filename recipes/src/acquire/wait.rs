@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{join, try_join, try_join_all};
 use tracing::warn;
 use zookeeper_client::{Error as ClientError, Stat};
 
@@ -11,6 +11,7 @@ use super::{LockQueue, Place, Seen};
 use crate::ahead::Ahead;
 use crate::error::Error;
 use crate::node::{self, Mode, Naming, Sequence};
+use crate::pulse::Proof;
 use crate::queue::Queue;
 use crate::relay::{Baton, Member};
 use crate::released::Noted;
@@ -25,7 +26,7 @@ enum Event {
 
 impl LockQueue {
     /// Watches the nearest of those ahead until it has gone, and looks again, until nobody is ahead.
-    pub(crate) async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<Seen, Error> {
+    pub(crate) async fn wait_for_grant(&self, place: &Place, mut seen: Seen) -> Result<(Seen, Proof), Error> {
         let _waiting = self.known.arrivals.wait();
         while !seen.ahead.is_nobody() {
             let Some((predecessor, name)) = seen.ahead.predecessor() else {
@@ -35,12 +36,13 @@ impl LockQueue {
             let name = name.to_owned();
             match self.watch(place, &name, &mut seen.before).await? {
                 Event::Passed(baton) => {
-                    let (losses, noted_version) = (baton.losses, baton.note.as_ref().map(|note| note.version));
+                    let (proof, noted_version) = (baton.proof.clone(), baton.note.as_ref().map(|note| note.version));
+                    let seen = Seen::new(Ahead::nobody(), noted_version);
                     // The predecessor's node and ours were there together, so they are children of one node.
                     if let Some(note) = &baton.note {
                         place.incarnation.get_or_init(|| note.incarnation);
                     }
-                    return Ok(Seen { baton: Some(baton), ..Seen::new(Ahead::nobody(), losses, noted_version) });
+                    return Ok((Seen { baton: Some(baton), ..seen }, proof));
                 }
                 Event::Fired(Fired::Deleted) => {
                     seen.ahead.pop();
@@ -49,7 +51,13 @@ impl LockQueue {
                 Event::Fired(Fired::Otherwise) => {}
             }
         }
-        Ok(seen)
+        Ok((seen, self.prove().await?))
+    }
+
+    /// Waits for a proof that the session lives, without which what was seen is no grant: a follower that is cut off shows the queue
+    /// as it was, and so does a process that was paused.
+    pub(super) async fn prove(&self) -> Result<Proof, Error> {
+        self.session.prove().await.map_err(|error| self.session.explain("write", &self.parent, error))
     }
 
     /// Waits for a contender to go or to pass the lock on, or for something else to happen to it. Forgets what was known
@@ -94,10 +102,15 @@ impl LockQueue {
         }
     }
 
-    /// Looks at who is still ahead after the `predecessor` has gone: by what the last holder has left, by asking for the
-    /// few that were seen before, or else by a listing.
-    async fn look_again(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
-        seen.losses = self.session.liveness().losses();
+    /// Looks at who is still ahead after the `predecessor` has gone. If the last proof that the session lives is old, asks
+    /// for a new one in the same flight, as a grant will need it.
+    async fn look_again(&self, place: &Place, predecessor: Sequence, seen: Seen) -> Result<Seen, Error> {
+        let (seen, ()) = join(self.look_ahead(place, predecessor, seen), self.session.freshen()).await;
+        seen
+    }
+
+    /// Looks by what the last holder has left, by asking for the few that were seen ahead before, or else by a listing.
+    async fn look_ahead(&self, place: &Place, predecessor: Sequence, mut seen: Seen) -> Result<Seen, Error> {
         if self.naming == Naming::Numbered {
             let noted = self.read_note_beside(place).await?;
             seen.noted_version = noted.version_to_replace();
@@ -166,9 +179,8 @@ impl LockQueue {
 
     /// Who is ahead of us, by a listing.
     pub(super) async fn list_ahead(&self, place: &Place, noted_version: Option<i32>) -> Result<Seen, Error> {
-        let losses = self.session.liveness().losses();
         match retry_lost_reply(|| self.session.wire().children_and_stat(&self.parent)).await {
-            Ok((children, stat)) => self.see(place, &children, &stat, noted_version, losses),
+            Ok((children, stat)) => self.see(place, &children, &stat, noted_version),
             Err(ClientError::NoNode) => Err(self.node_deleted(place)),
             Err(error) => Err(self.session.explain("list", &self.parent, error)),
         }
@@ -180,17 +192,16 @@ impl LockQueue {
         children: &[String],
         stat: &Stat,
         noted_version: Option<i32>,
-        losses: u64,
     ) -> Result<Seen, Error> {
         let queue = Queue::from_children(children, self.names);
         self.report_foreign(&queue);
         let is_there = stat.czxid < place.token.get();
         let ahead = queue.ahead_of(&place.name).filter(|_| is_there).ok_or_else(|| self.node_deleted(place))?;
         place.incarnation.get_or_init(|| stat.czxid);
-        Ok(Seen::new(ahead, losses, noted_version))
+        Ok(Seen::new(ahead, noted_version))
     }
 
-    pub(super) fn see_noted(&self, place: &Place, noted: &Noted, losses: u64) -> Seen {
+    pub(super) fn see_noted(&self, place: &Place, noted: &Noted) -> Seen {
         let is_alone = noted.has_only_child(place.token.get());
         let ahead = if is_alone { Ahead::nobody() } else { self.number_before(place) };
         let noted_version = noted.version_to_replace();
@@ -198,7 +209,7 @@ impl LockQueue {
             warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
         }
         place.incarnation.get_or_init(|| noted.incarnation);
-        Seen::new(ahead, losses, noted_version)
+        Seen::new(ahead, noted_version)
     }
 
     /// The one directly ahead, if its name is known without a look: by its number, or because it is of our session.

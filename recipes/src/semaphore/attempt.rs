@@ -17,6 +17,7 @@ use crate::guard::{Hold, LockGuard};
 use crate::leases::Verdict;
 use crate::mark;
 use crate::node::{self, Mode, Names};
+use crate::pulse::Proof;
 use crate::remains::{self, REQUESTS_MAX, Remains};
 use crate::session::Session;
 use crate::token::FencingToken;
@@ -76,9 +77,8 @@ impl<'a> Attempt<'a> {
         Self { semaphore, prefix, leases: Vec::new(), unnamed: false, turn }
     }
 
-    /// Adds our leases and waits until all of them hold. Returns the count of losses from before the listing that
-    /// granted, so that a loss in between is the hold's.
-    pub(super) async fn wait_for_room(&mut self, wanted: usize) -> Result<u64, Error> {
+    /// Adds our leases and waits until all of them hold. Returns a proof that the session lives.
+    pub(super) async fn wait_for_room(&mut self, wanted: usize) -> Result<Proof, Error> {
         let inner = &*self.semaphore.inner;
         inner.permits.reach(wanted, self.semaphore.session()).await?;
         loop {
@@ -86,7 +86,7 @@ impl<'a> Attempt<'a> {
             // Without a watch at first: there may be no contention, and who was woken is usually granted.
             let listing = inner.list().await?;
             match self.verdict(&listing) {
-                Verdict::Granted => return Ok(listing.losses),
+                Verdict::Granted => return self.prove().await,
                 // Somebody deleted them. The turn is still ours.
                 Verdict::Missing => self.forget_missing(&listing),
                 Verdict::Full => {
@@ -99,9 +99,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes the turn and our leases unless somebody is in the way. Returns the count of losses as
-    /// [`wait_for_room`](Self::wait_for_room) does.
-    pub(super) async fn try_once(&mut self, wanted: usize) -> Result<Option<u64>, Error> {
+    /// Takes the turn and our leases unless somebody is in the way. Returns what [`wait_for_room`](Self::wait_for_room)
+    /// returns.
+    pub(super) async fn try_once(&mut self, wanted: usize) -> Result<Option<Proof>, Error> {
         let inner = &*self.semaphore.inner;
         let listing = inner.list().await?;
         if !inner.leases(&listing).have_room_for(wanted, listing.permits) {
@@ -111,7 +111,13 @@ impl<'a> Attempt<'a> {
         self.turn = Some(turn.into_claim());
         self.create(wanted).await?;
         let listing = inner.list().await?;
-        Ok((self.verdict(&listing) == Verdict::Granted).then_some(listing.losses))
+        if self.verdict(&listing) == Verdict::Granted { self.prove().await.map(Some) } else { Ok(None) }
+    }
+
+    /// Waits for a proof that the session lives, which a listing is not.
+    async fn prove(&self) -> Result<Proof, Error> {
+        let session = self.semaphore.session();
+        session.prove().await.map_err(|error| session.explain("write", self.semaphore.path(), error))
     }
 
     /// Creates as many leases as we lack, and their parent where it is missing, whatever replies are lost on the way.
@@ -185,7 +191,7 @@ impl<'a> Attempt<'a> {
 
     /// Gives the turn to the next and makes holds of the leases, in the order of their tokens. They are ours whatever
     /// becomes of the turn: when giving it back fails or takes longer than there is time, the reaper goes on.
-    pub(super) async fn grant(mut self, losses: u64, deadline: Deadline) -> Vec<LockGuard> {
+    pub(super) async fn grant(mut self, proof: &Proof, deadline: Deadline) -> Vec<LockGuard> {
         if let Some(turn) = &mut self.turn {
             match deadline.bound(turn.remove()).await {
                 None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
@@ -197,7 +203,7 @@ impl<'a> Attempt<'a> {
         let mut leases = mem::take(&mut self.leases);
         leases.sort_unstable_by_key(|lease| lease.token);
         let session = self.semaphore.session();
-        leases.into_iter().map(|lease| lease.into_guard(session, losses)).collect()
+        leases.into_iter().map(|lease| lease.into_guard(session, proof)).collect()
     }
 
     /// Gives up: our nodes are gone when this returns `Ok`.
@@ -234,9 +240,9 @@ impl Drop for Attempt<'_> {
 }
 
 impl Lease {
-    fn into_guard(self, session: &Session, losses: u64) -> LockGuard {
+    fn into_guard(self, session: &Session, proof: &Proof) -> LockGuard {
         let claim = Claim::armed(session, Remains::Node { path: self.path, handoff: None, heir: None });
-        LockGuard::new(Hold::new(claim, self.token, losses))
+        LockGuard::new(Hold::new(claim, self.token, proof.clone()))
     }
 }
 

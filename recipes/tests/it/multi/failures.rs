@@ -157,8 +157,10 @@ async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let connect = async || Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let (holder, session) = (connect().await, connect().await);
+    // The holder's session outlasts the freeze.
+    let for_long = SessionConfig { timeout: Duration::from_secs(60), ..SessionConfig::default() };
+    let holder = Session::connect(&server.connect_string(), for_long).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let held = mutex(&holder, C).acquire().await.unwrap();
     let lock = mutexes(&session, PATHS);
     let (begun, wait) = (Instant::now(), Duration::from_secs(2));

@@ -1,0 +1,197 @@
+//! Keeps a session: asks for proofs while something is held, and connects anew when the connection is gone.
+//!
+//! The client library would connect by itself, and does not tell which session timeout the next server has granted. So each
+//! connection is a [`Line`] of its own, and the keeper makes the next one. The requests of the session wait until it is
+//! there.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, warn};
+use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
+
+use crate::backoff::Backoff;
+use crate::cohort::{self, Cohorts};
+use crate::connect::{Connector, Line};
+use crate::liveness::{Event, LostReason};
+use crate::pulse::Pulse;
+use crate::tether::Tether;
+use crate::wire::{self, Wire};
+
+/// What keeps one session.
+pub(crate) struct Keeper {
+    connector: Connector,
+    session: SessionInfo,
+    wire: Weak<Wire>,
+    ends: EndsWithTheRuntime,
+}
+
+/// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
+struct EndsWithTheRuntime {
+    pulse: Arc<Pulse>,
+    cohorts: Arc<Cohorts>,
+    wire: Weak<Wire>,
+}
+
+impl Drop for EndsWithTheRuntime {
+    fn drop(&mut self) {
+        // A session that ended otherwise stays ended as it was.
+        self.pulse.end(LostReason::Closed);
+        cohort::close(&self.cohorts);
+        if let Some(wire) = self.wire.upgrade() {
+            wire.stop();
+        }
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        connector: Connector,
+        session: SessionInfo,
+        wire: &Arc<Wire>,
+        pulse: &Arc<Pulse>,
+        cohorts: &Arc<Cohorts>,
+    ) -> Self {
+        let (wire, pulse, cohorts) = (Arc::downgrade(wire), Arc::clone(pulse), Arc::clone(cohorts));
+        let ends = EndsWithTheRuntime { pulse, cohorts, wire: wire.clone() };
+        Self { connector, session, wire, ends }
+    }
+
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.ends.pulse
+    }
+
+    /// Runs until the session has ended, from its first connection on.
+    pub(crate) async fn run(self, mut tether: Arc<Tether>, mut states: zookeeper_client::StateWatcher) {
+        loop {
+            self.serve(&tether).await;
+            let state = states.state();
+            debug!(%state, "the connection has ended");
+            let reason = match state {
+                SessionState::Expired => Some(LostReason::Expired),
+                SessionState::AuthFailed | SessionState::Closed => Some(LostReason::Closed),
+                _ => None,
+            };
+            let line = match reason {
+                Some(reason) => Err(reason),
+                None => {
+                    self.pulse().event(Event::Disconnected);
+                    if let Some(wire) = self.wire.upgrade() {
+                        wire.disconnect();
+                    }
+                    tokio::select! {
+                        line = self.connect_anew() => line,
+                        () = self.watch_the_clock() => unreachable!("BUG: the clock has stopped"),
+                    }
+                }
+            };
+            match line {
+                Ok(line) => {
+                    (tether, states) = (Arc::clone(&line.tether), line.states());
+                    // Without anybody to use it, or one that is being closed, the line closes the session.
+                    match self.wire.upgrade() {
+                        Some(wire) => wire.connect(line),
+                        None => drop(line),
+                    }
+                }
+                Err(reason) => {
+                    self.pulse().event(Event::Ended(reason));
+                    if let Some(wire) = self.wire.upgrade() {
+                        wire.end();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Asks for proofs until the connection has ended. At most one is under way.
+    async fn serve(&self, tether: &Tether) {
+        let mut proof = None;
+        loop {
+            tokio::select! {
+                () = tether.parted() => return,
+                () = answered(&mut proof) => proof = None,
+                () = tokio::time::sleep(self.look_after()) => {}
+            }
+            self.pulse().look();
+            let wants_proof = self.pulse().is_held() && self.pulse().read().wants_proof();
+            if wants_proof
+                && proof.is_none()
+                && let Some(wire) = self.wire.upgrade()
+            {
+                proof = Some(Box::pin(async move { wire.prove().await }));
+            }
+        }
+    }
+
+    async fn watch_the_clock(&self) {
+        loop {
+            tokio::time::sleep(self.look_after()).await;
+            self.pulse().look();
+        }
+    }
+
+    fn look_after(&self) -> Duration {
+        self.pulse().read().margins().look_after()
+    }
+
+    /// Tries one server after the other until one takes the session, or it must have expired.
+    async fn connect_anew(&self) -> Result<Line, LostReason> {
+        let mut backoff = Backoff::to_connect();
+        // A server that expires the session is heard of sooner. This is for the case that none is heard of.
+        let gives_up = Instant::now() + self.pulse().read().margins().session_timeout() * 7 / 5;
+        let mut servers = self.connector.servers();
+        loop {
+            for server in &servers {
+                match self.attach(server).await {
+                    Ok(line) => return Ok(line),
+                    Err(ClientError::SessionExpired | ClientError::SessionMoved) => return Err(LostReason::Expired),
+                    Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
+                    Err(error) => debug!(server, %error, "could not connect the session anew"),
+                }
+            }
+            if Instant::now() >= gives_up {
+                return Err(LostReason::Expired);
+            }
+            backoff.pause().await;
+            servers.rotate_left(1);
+        }
+    }
+
+    /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
+    async fn attach(&self, server: &str) -> Result<Line, ClientError> {
+        let timeout = self.pulse().read().margins().session_timeout();
+        // Kept until the session is connected, so that the server is not another one by then.
+        let asked = if self.pulse().is_held() { Some(self.connector.ask(server, timeout).await?) } else { None };
+        let granted = asked.as_ref().map(|line| line.client.session_timeout());
+        self.pulse().event(Event::Attaching(granted));
+        let line = self.connector.attach(server, timeout, self.session.clone()).await?;
+        let attached = line.client.session_timeout();
+        self.pulse().event(Event::Attached(attached));
+        if attached < timeout {
+            warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
+        }
+        // The server may lag behind the one before. Whatever is asked after this is answered as of now.
+        if self.pulse().is_held() {
+            wire::prove(&line, self.pulse()).await?;
+        } else {
+            line.client.sync("/").await?;
+        }
+        self.pulse().event(Event::Connected);
+        Ok(line)
+    }
+}
+
+type Proof = std::pin::Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
+
+async fn answered(proof: &mut Option<Proof>) {
+    match proof {
+        Some(proof) => {
+            if let Err(error) = proof.await {
+                debug!(%error, "no proof of life");
+            }
+        }
+        None => std::future::pending().await,
+    }
+}

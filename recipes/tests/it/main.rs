@@ -19,6 +19,7 @@ mod no_two_holders;
 mod node_data;
 mod owner;
 mod participants;
+mod proof_of_life;
 mod read_write;
 mod reaper;
 mod relay;

@@ -1,0 +1,113 @@
+//! What a hold lives on: it is lost before the servers can let another contender in, whatever they do.
+
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::{Duration, Instant};
+
+use testbed::{Ensemble, EnsembleConfig, Proxy};
+use zk_recipes::{Error, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig};
+
+use crate::support::{soon, until};
+
+/// The shortest that servers with this tick grant.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+fn quick() -> EnsembleConfig {
+    EnsembleConfig { tick_time: TIMEOUT / 2, ..EnsembleConfig::default() }
+}
+
+fn session_config(timeout: Duration) -> SessionConfig {
+    SessionConfig { timeout, ..SessionConfig::default() }
+}
+
+/// A critical section that notes its last step.
+struct Section {
+    last_step: Arc<StdMutex<Instant>>,
+    running: tokio::task::JoinHandle<(LockGuard, Result<(), Error>)>,
+}
+
+impl Section {
+    fn enter(held: LockGuard) -> Self {
+        let last_step = Arc::new(StdMutex::new(Instant::now()));
+        let step = Arc::clone(&last_step);
+        let running = tokio::spawn(async move {
+            let endless = async {
+                loop {
+                    *step.lock().unwrap() = Instant::now();
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let ran = held.run(endless).await;
+            (held, ran)
+        });
+        Self { last_step, running }
+    }
+
+    /// Expects that the section was stopped by a silence before `granted`.
+    async fn expect_stopped_before(self, granted: Instant) {
+        let last_step = *self.last_step.lock().unwrap();
+        assert!(last_step < granted, "{:?} beside another holder, or more", last_step - granted);
+        let (held, ran) = soon("the end of the section", self.running).await.unwrap();
+        assert!(matches!(ran, Err(Error::HoldLost { reason: LostReason::Silence, .. })), "{ran:?}");
+        assert!(matches!(held.state(), HoldState::Lost(_)), "{:?}", held.state());
+    }
+}
+
+/// A holder of one of the locks, and a contender that waits for it at another server.
+struct Round {
+    session: Session,
+    section: Section,
+    next: tokio::task::JoinHandle<(LockGuard, Instant)>,
+}
+
+impl Round {
+    async fn begin(session: Session, other: &Session, path: &str) -> Self {
+        let section = Section::enter(Mutex::new(&session, path).unwrap().acquire().await.unwrap());
+        let lock = Mutex::new(other, path).unwrap();
+        let next = tokio::spawn(async move {
+            let held = lock.acquire().await.unwrap();
+            (held, Instant::now())
+        });
+        Self { session, section, next }
+    }
+
+    /// Has a quorum commit something for the first holder's session.
+    async fn write(&self) {
+        let path = format!("/other/{:x}", self.session.id());
+        Mutex::new(&self.session, &path).unwrap().acquire().await.unwrap().release().await.unwrap();
+    }
+
+    /// Expects that the first holder has stopped when the other one holds.
+    async fn expect_no_overlap(self) -> Session {
+        let (next, granted) = soon("the next holder", self.next).await.unwrap();
+        self.section.expect_stopped_before(granted).await;
+        next.release().await.unwrap();
+        self.session
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_are_lost_in_time_although_their_follower_stands_still_right_after_an_answer() {
+    let ensemble = Ensemble::start(quick()).await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    let servers = ensemble.connect_strings();
+    let follower = (leader + 1) % servers.len();
+    let other = Session::connect(&servers[leader], session_config(TIMEOUT * 20)).await.unwrap();
+    for _ in 0..6 {
+        let proxy = Proxy::start(&servers[follower]).await.unwrap();
+        let mut rounds = Vec::new();
+        // The leader expires sessions once a tick. For some of these timeouts that is right after they are over.
+        for i in 0..10 {
+            let config = session_config(TIMEOUT + TIMEOUT / 20 * i);
+            let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
+            rounds.push(Round::begin(session, &other, &format!("/locks/{i}")).await);
+        }
+        // Each has a new proof, and the follower's next ping to the leader may be due at any time after that.
+        futures_util::future::join_all(rounds.iter().map(Round::write)).await;
+        ensemble.pause(follower).unwrap();
+        let sessions = futures_util::future::join_all(rounds.into_iter().map(Round::expect_no_overlap)).await;
+        ensemble.resume(follower).unwrap();
+        for session in sessions {
+            until("the session is known to have ended", async || session.is_ended()).await;
+        }
+    }
+}

@@ -78,6 +78,7 @@ pub(crate) struct LockQueue {
     known: Arc<Known>,
     taken: Arc<TakenNodes>,
     foreign_reported: AtomicBool,
+    low_numbers_reported: AtomicBool,
 }
 
 impl LockQueue {
@@ -108,6 +109,7 @@ impl LockQueue {
             known: session.known(parent, names),
             taken: session.taken(parent),
             foreign_reported: AtomicBool::new(false),
+            low_numbers_reported: AtomicBool::new(false),
         })
     }
 
@@ -175,7 +177,7 @@ impl LockQueue {
     pub(crate) async fn take_place(&self, mode: Mode) -> Result<(Claim, Place), Error> {
         let (mut claim, prefix) = self.claim(mode);
         let created = self.create(&mut claim, &prefix, CreateMode::EphemeralSequential).await?;
-        let place = self.place(&mut claim, &created);
+        let place = self.place(&mut claim, &created)?;
         Ok((claim, place))
     }
 
@@ -246,7 +248,7 @@ impl LockQueue {
             // What is seen now would only be the names of those ahead, or the note of a holder long before us. If nobody
             // is ahead after all, this costs a round trip.
             let created = create.await?;
-            let place = self.place(claim, &created);
+            let place = self.place(claim, &created)?;
             let seen = match self.directly_ahead(&place) {
                 Some(ahead) => Seen { before: self.before(&place), ..Seen::new(ahead, None) },
                 None => {
@@ -260,7 +262,7 @@ impl LockQueue {
         let room = match self.opening() {
             Opening::Nothing(expected) => {
                 let created = create.await?;
-                let place = self.place(claim, &created);
+                let place = self.place(claim, &created)?;
                 let is_alone = created.at_once && self.known.proves(expected, place.sequence);
                 let seen = if is_alone {
                     place.incarnation.get_or_init(|| expected.incarnation());
@@ -285,7 +287,7 @@ impl LockQueue {
                 (created?, look.map(|(data, stat)| Look::Noted(Noted::new(&data, &stat))))
             }
         };
-        let place = self.place(claim, &created);
+        let place = self.place(claim, &created)?;
         let seen = match look {
             Ok(Look::Children(children, stat)) if created.at_once => self.see(&place, &children, &stat, None)?,
             Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted),
@@ -323,16 +325,17 @@ impl LockQueue {
     }
 
     /// The place of a node that was created. Others of the session know of it from now on.
-    fn place(&self, claim: &mut Claim, created: &Created) -> Place {
+    fn place(&self, claim: &mut Claim, created: &Created) -> Result<Place, Error> {
         let name = node::name(&created.path).to_owned();
         let (mode, sequence) = self.contender(&name);
+        node::check_supply(&self.parent, sequence, &self.low_numbers_reported)?;
         let incarnation = Arc::default();
         // Whoever shares the lock waits for some of those ahead only.
         if !self.names.may_downgrade() {
             let member = Member::new(sequence, name.clone(), created.stat.czxid, Arc::clone(&incarnation));
             claim.join(Membership::new(&self.known, member));
         }
-        Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, incarnation }
+        Ok(Place { name, token: FencingToken::new(created.stat.czxid), mode, sequence, incarnation })
     }
 
     /// Creates our node with the number of the node named `neighbour`, and returns its name.

@@ -137,6 +137,20 @@ pub enum Error {
         reason: LostReason,
     },
 
+    /// The server has nearly used up the numbers of the children of a lock's node. Contenders with the last number would
+    /// hold together.
+    #[error(
+        "the node {path} is out of numbers for its children: child {number} of {last} was created. While nobody contends, \
+         delete that node, or use another path",
+        last = i32::MAX
+    )]
+    NumbersExhausted {
+        /// The node whose children queue.
+        path: String,
+        /// The number that our contender got.
+        number: i32,
+    },
+
     /// The server did not answer in time.
     #[error("ZooKeeper did not answer within {within:?}")]
     NoAnswer {

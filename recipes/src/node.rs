@@ -6,7 +6,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::atomic::{self, AtomicBool};
 
+use tracing::warn;
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -16,6 +18,28 @@ const SEQUENCE_WIDTH: usize = 10;
 
 /// What protected names begin with.
 const PROTECTION: &str = "_c_";
+
+/// Refuses a number near the end of a parent's supply, and warns of a low supply once.
+///
+/// # Errors
+/// [`Error::NumbersExhausted`].
+pub(crate) fn check_supply(parent: &str, number: Sequence, is_reported: &AtomicBool) -> Result<(), Error> {
+    match number.supply() {
+        Supply::Ample => Ok(()),
+        Supply::Low => {
+            if !is_reported.swap(true, atomic::Ordering::Relaxed) {
+                warn!(
+                    lock = parent,
+                    number = number.get(),
+                    refused_from = EXHAUSTED_FROM,
+                    "the numbers of the lock's contenders run out: delete its node while nobody contends"
+                );
+            }
+            Ok(())
+        }
+        Supply::Exhausted => Err(Error::NumbersExhausted { path: parent.to_owned(), number: number.get() }),
+    }
+}
 
 /// Where the servers keep what they need themselves.
 const RESERVED: &str = "/zookeeper";
@@ -173,12 +197,28 @@ impl Names {
     }
 }
 
+/// How many numbers a parent has left for its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    Ample,
+    /// The parent is to be deleted while nobody contends.
+    Low,
+    /// A contender with this number may have to share it with others.
+    Exhausted,
+}
+
+/// The first number of which a lock warns, and the first that it refuses. At a thousand contenders a second the one comes a
+/// day before the other, and twelve hours before the last number.
+const LOW_FROM: i32 = 2_000_000_000;
+const EXHAUSTED_FROM: i32 = 2_100_000_000;
+
 /// The number that the server appended to a contender's name.
 ///
-/// The server counts in a signed 32-bit number that wraps round after 2³¹ nodes in one parent. The order is therefore
-/// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. Among fewer
-/// than 2³¹ contenders at one time this is a total order, and for numbers that have not wrapped it is the order of
-/// their text, which Curator compares.
+/// The server counts the children that were ever created in one parent in a signed 32-bit number. ZooKeeper 3.8 goes on
+/// giving the last number, 2³¹ - 1, to every later child; older servers go on with negative numbers. So our contenders
+/// refuse numbers near the end ([`supply`](Self::supply)), and those below are different. Others may have any. The order is
+/// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. For numbers that
+/// are not negative it is the order of their text, which Curator compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sequence(i32);
 
@@ -196,6 +236,15 @@ impl Sequence {
     /// The number itself.
     pub fn get(self) -> i32 {
         self.0
+    }
+
+    /// How near the end of the numbers this one is.
+    pub(crate) fn supply(self) -> Supply {
+        match self.0 {
+            0..LOW_FROM => Supply::Ample,
+            LOW_FROM..EXHAUSTED_FROM => Supply::Low,
+            _ => Supply::Exhausted,
+        }
     }
 
     /// Parses the number at the end of a name, right behind the `marker`. It is looked for from the end, and nowhere else:
@@ -307,6 +356,22 @@ mod tests {
         assert_eq!(before.queue_cmp(after), Ordering::Less);
         assert_eq!(after.queue_cmp(Sequence(i32::MIN + 1)), Ordering::Less);
         assert_eq!(Sequence(-1).queue_cmp(Sequence(0)), Ordering::Less);
+    }
+
+    #[test]
+    fn numbers_are_refused_well_before_the_last_and_from_then_on() {
+        for (number, supply) in [
+            (0, Supply::Ample),
+            (1_999_999_999, Supply::Ample),
+            (2_000_000_000, Supply::Low),
+            (2_099_999_999, Supply::Low),
+            (2_100_000_000, Supply::Exhausted),
+            (i32::MAX, Supply::Exhausted),
+            (i32::MIN, Supply::Exhausted),
+            (-1, Supply::Exhausted),
+        ] {
+            assert_eq!(Sequence(number).supply(), supply, "{number}");
+        }
     }
 
     #[test]

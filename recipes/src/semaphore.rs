@@ -87,6 +87,7 @@ struct Inner {
     parent_seen: AtomicBool,
     permits: Permits,
     foreign_reported: AtomicBool,
+    low_numbers_reported: AtomicBool,
 }
 
 impl Semaphore {
@@ -117,6 +118,7 @@ impl Semaphore {
             parent_seen: AtomicBool::new(false),
             permits,
             foreign_reported: AtomicBool::new(false),
+            low_numbers_reported: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner), node_data: Arc::default() })
     }

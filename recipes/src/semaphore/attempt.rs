@@ -143,7 +143,10 @@ impl<'a> Attempt<'a> {
             }
             inner.parent_seen.store(true, Ordering::Relaxed);
         }
-        Ok(())
+        self.leases
+            .iter()
+            .filter_map(|lease| Names::LEASES.parse(node::name(&lease.path)))
+            .try_for_each(|(_, number)| node::check_supply(parent, number, &inner.low_numbers_reported))
     }
 
     /// Sends `count` requests for leases together and waits for all answers.

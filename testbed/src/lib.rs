@@ -8,6 +8,7 @@
 //! | a ZooKeeper namespace for one test | [`TestChroot::create`] |
 //! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
 //! | a server that goes away and comes back with its data | [`ZooKeeper::stop`], [`ZooKeeper::start_again`] |
+//! | a server that grants other session timeouts after a restart | [`ZooKeeper::set_session_timeouts`] |
 //! | replicated servers, to lose a leader or a quorum | [`Ensemble::start`] |
 //! | certificates, for servers that speak TLS | [`Authority::create`] |
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |

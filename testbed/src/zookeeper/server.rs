@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::configuration::{self, Installation, Membership, Settings};
+use super::configuration::{self, Configuration, Installation, Membership, Settings, ZOO_CFG};
 use crate::account::Account;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
@@ -50,6 +51,7 @@ pub(crate) struct Server {
     data: KeptFolder,
     ports: Ports,
     name: String,
+    configuration: Configuration,
     launch: Launch,
     account: Option<Account>,
     is_paused: AtomicBool,
@@ -60,18 +62,19 @@ impl Server {
     pub(crate) fn create(
         name: String,
         installation: &Installation,
-        settings: &Settings,
+        settings: Settings,
         ports: Ports,
-        membership: Option<Membership<'_>>,
+        membership: Option<Membership>,
     ) -> Result<Self, Error> {
         let Installation { java, class_path, account } = installation;
         let folder = Folder::create(*account)?;
         let secure_port = ports.secure.as_ref().map(Port::number);
-        configuration::write_files(&folder, ports.client.number(), secure_port, settings, membership)?;
+        let configuration = Configuration { client_port: ports.client.number(), secure_port, settings, membership };
+        configuration.write_files(&folder)?;
         let data = KeptFolder::keep(folder)?;
         let launch = Launch {
             program: java.clone(),
-            args: configuration::arguments(data.path(), class_path, settings, membership.is_some()),
+            args: configuration.arguments(data.path(), class_path),
             envs: Vec::new(),
             dir: Some(data.path().to_owned()),
             stop_signal: StopSignal::Terminate,
@@ -80,7 +83,16 @@ impl Server {
             log_file: None,
         };
         let is_paused = AtomicBool::new(false);
-        Ok(Self { running: None, data, ports, name, launch, account: *account, is_paused })
+        Ok(Self { running: None, data, ports, name, configuration, launch, account: *account, is_paused })
+    }
+
+    /// Sets the limits of the session timeouts, which the process reads when it starts.
+    pub(crate) fn set_session_timeouts(&mut self, limits: &RangeInclusive<Duration>) -> Result<(), Error> {
+        let settings = self.configuration.settings.clone().with_session_timeouts(Some(limits))?;
+        let configuration = Configuration { settings, ..self.configuration.clone() };
+        self.data.rewrite(ZOO_CFG, &configuration.zoo_cfg(self.data.path()))?;
+        self.configuration = configuration;
+        Ok(())
     }
 
     pub(crate) fn address(&self) -> String {

@@ -125,6 +125,19 @@ async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_starte
 }
 
 #[tokio::test]
+async fn a_server_of_an_ensemble_that_is_started_with_other_limits_grants_another_timeout() {
+    let limits = Duration::from_secs(1)..=Duration::from_secs(20);
+    let mut ensemble = Ensemble::start(EnsembleConfig { session_timeouts: Some(limits), ..quick() }).await.unwrap();
+    let servers = ensemble.connect_strings();
+    assert_eq!(client_of(&servers[0]).await.session_timeout(), Duration::from_secs(20));
+    let short = Duration::from_secs(2);
+    ensemble.set_session_timeouts(0, short..=short).unwrap();
+    ensemble.start_server(0).await.unwrap();
+    assert_eq!(client_of(&servers[0]).await.session_timeout(), short);
+    assert_eq!(client_of(&servers[1]).await.session_timeout(), Duration::from_secs(20), "another server");
+}
+
+#[tokio::test]
 async fn an_ensemble_of_one_server_leads_itself() {
     let ensemble = Ensemble::start(EnsembleConfig { servers: 1, ..quick() }).await.unwrap();
     assert_eq!(ensemble.leader().await, Some(0));
@@ -145,6 +158,7 @@ async fn a_server_that_there_is_not_is_named_in_the_error() {
     let errors = [
         ensemble.stop_server(1).await.unwrap_err(),
         ensemble.start_server(1).await.unwrap_err(),
+        ensemble.set_session_timeouts(1, Duration::from_secs(1)..=Duration::from_secs(2)).unwrap_err(),
         ensemble.pause(1).unwrap_err(),
         ensemble.resume(1).unwrap_err(),
         ensemble.metric(1, "zk_znode_count").await.unwrap_err(),

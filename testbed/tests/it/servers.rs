@@ -97,7 +97,9 @@ async fn a_session_timeout_follows_from_the_tick_and_may_be_long() {
 
 #[tokio::test]
 async fn a_duration_of_zero_is_refused_before_anything_starts() {
+    let session_timeouts = Some(Duration::ZERO..=Duration::from_secs(1));
     for config in [
+        ZooKeeperConfig { session_timeouts, ..ZooKeeperConfig::default() },
         ZooKeeperConfig { tick_time: Duration::ZERO, ..ZooKeeperConfig::default() },
         ZooKeeperConfig { container_check_interval: Duration::ZERO, ..ZooKeeperConfig::default() },
     ] {

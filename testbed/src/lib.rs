@@ -57,6 +57,7 @@ mod postgres;
 mod process;
 mod proxy;
 mod ready;
+mod worker;
 mod zookeeper;
 
 pub use authority::{Authority, Identity};

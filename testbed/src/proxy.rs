@@ -1,7 +1,7 @@
 //! A TCP proxy whose traffic a test can cut, hold back or lose.
 
 mod hub;
-mod lane;
+pub(crate) mod lane;
 mod relay;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

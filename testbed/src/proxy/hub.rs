@@ -32,7 +32,7 @@ impl Hub {
                     self.lane.carry_out(order.command).await;
                     order.confirm();
                 }
-                client = accept(&self.listener) => self.lane.take_in(client),
+                client = accept(&self.listener) => self.lane.take_in(client, &[]),
                 true = self.lane.until_one_ended() => {}
             }
         }
@@ -44,7 +44,7 @@ impl Hub {
             if client.set_nonblocking(true).is_ok()
                 && let Ok(client) = TcpStream::from_std(client)
             {
-                self.lane.take_in(client);
+                self.lane.take_in(client, &[]);
             }
         }
     }

@@ -21,35 +21,44 @@ pub(crate) enum Command {
     Swallow,
     Blackhole,
     Deliver,
+    /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
+    Strand(End),
+}
+
+/// One of the two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
 }
 
 /// The connections to one server. They run on the runtime of the thread that owns it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     shared: Arc<Shared>,
-    connections: JoinSet<()>,
+    /// Each returns the end that is to stay open.
+    connections: JoinSet<Option<TcpStream>>,
     /// How many connections there have been, which is the number of the next.
     made: u64,
     is_refusing: bool,
+    /// The ends that stay open after [`Command::Strand`].
+    stranded: Vec<TcpStream>,
 }
 
 impl Lane {
     pub(crate) fn new(upstreams: Vec<SocketAddr>, traffic: watch::Sender<ProxyTraffic>) -> Self {
         let shared = Arc::new(Shared { upstreams, rules: watch::Sender::default(), traffic });
-        Self { shared, connections: JoinSet::new(), made: 0, is_refusing: false }
+        Self { shared, connections: JoinSet::new(), made: 0, is_refusing: false, stranded: Vec::new() }
     }
 
-    /// Starts to serve a connection, or closes it.
-    pub(crate) fn take_in(&mut self, client: TcpStream) {
+    /// Starts to serve a connection, or closes it. The client is sent `greeting` once the server is reached.
+    pub(crate) fn take_in(&mut self, client: TcpStream, greeting: &'static [u8]) {
         if self.is_refusing {
             return;
         }
-        let connection = Connection { number: self.made, shared: Arc::clone(&self.shared) };
+        let connection = Connection { number: self.made, greeting, shared: Arc::clone(&self.shared) };
         self.made += 1;
-        self.connections.spawn(async move {
-            // However it ends, both sides see it: there is nobody else to tell.
-            let _ = connection.serve(client).await;
-        });
+        self.connections.spawn(connection.serve(client));
         self.count();
     }
 
@@ -57,14 +66,29 @@ impl Lane {
         let made = self.made;
         let rules = &self.shared.rules;
         match command {
-            Command::Cut => self.connections.shutdown().await,
+            Command::Cut => {
+                self.connections.shutdown().await;
+                self.stranded.clear();
+            }
             Command::Refuse => self.is_refusing = true,
             Command::Accept => self.is_refusing = false,
             Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
             Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
-            Command::Deliver => drop(rules.send_replace(Rules::default())),
+            Command::Deliver => {
+                rules.send_replace(Rules::default());
+                self.stranded.clear();
+            }
+            Command::Strand(end) => self.strand(end).await,
         }
         self.count();
+    }
+
+    async fn strand(&mut self, end: End) {
+        self.shared.rules.send_modify(|rules| rules.stranded = Some(end));
+        while let Some(ended) = self.connections.join_next().await {
+            self.stranded.extend(ended.ok().flatten());
+        }
+        self.shared.rules.send_modify(|rules| rules.stranded = None);
     }
 
     /// Waits until a connection has ended. Returns at once while there is none.
@@ -72,6 +96,11 @@ impl Lane {
         let has_ended = self.connections.join_next().await.is_some();
         self.count();
         has_ended
+    }
+
+    /// Forgets the connections that have ended.
+    pub(crate) fn forget_ended(&mut self) {
+        while self.connections.try_join_next().is_some() {}
     }
 
     fn count(&self) {

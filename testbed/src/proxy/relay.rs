@@ -10,6 +10,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
 use super::ProxyTraffic;
+use super::lane::End;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -19,6 +20,8 @@ pub(super) struct Rules {
     pub(super) is_blackhole: bool,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
+    /// Every connection ends but for this end of it.
+    pub(super) stranded: Option<End>,
 }
 
 /// What every connection shares.
@@ -37,17 +40,34 @@ enum Direction {
 
 pub(super) struct Connection {
     pub(super) number: u64,
+    /// What the client is sent once the server is reached.
+    pub(super) greeting: &'static [u8],
     pub(super) shared: Arc<Shared>,
 }
 
 impl Connection {
-    /// Relays until both sides have closed their ends, or one side fails.
-    pub(super) async fn serve(&self, mut client: TcpStream) -> io::Result<()> {
+    /// Relays until the connection ends. Returns the end that is to stay open.
+    pub(super) async fn serve(self, mut client: TcpStream) -> Option<TcpStream> {
+        let mut server = None;
+        tokio::select! {
+            biased;
+            end = self.until_stranded() => match end {
+                End::Client => Some(client),
+                End::Server => server,
+            },
+            // However it ends, both sides see it: there is nobody else to tell.
+            _ = self.pass(&mut client, &mut server) => None,
+        }
+    }
+
+    /// Relays until both sides have closed their ends, or one side fails. Sets `server` when it is reached.
+    async fn pass(&self, client: &mut TcpStream, server: &mut Option<TcpStream>) -> io::Result<()> {
         self.until_open().await;
-        let mut server = TcpStream::connect(self.shared.upstreams.as_slice()).await?;
-        for stream in [&client, &server] {
+        let server = server.insert(TcpStream::connect(self.shared.upstreams.as_slice()).await?);
+        for stream in [&*client, &*server] {
             stream.set_nodelay(true)?;
         }
+        client.write_all(self.greeting).await?;
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::try_join!(
@@ -105,6 +125,13 @@ impl Connection {
                 written => return written,
             }
         }
+    }
+
+    /// Waits until only one end is to stay.
+    async fn until_stranded(&self) -> End {
+        let mut rules = self.shared.rules.subscribe();
+        let stranded = rules.wait_for(|rules| rules.stranded.is_some()).await;
+        stranded.ok().and_then(|rules| rules.stranded).expect("BUG: the rules are shared by all who wait for them")
     }
 
     /// Waits while there is a black hole.

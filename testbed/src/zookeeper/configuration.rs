@@ -20,6 +20,10 @@ const JOIN_WITHIN: Duration = Duration::from_secs(30);
 /// For how many ticks a leader and its followers may be silent before they part.
 const SYNC_TICKS: u32 = 5;
 
+/// The longest pause between two votes of a server that looks for a leader behind broken links. ZooKeeper's own is a minute,
+/// for which a server that was alone for long might not be heard after its links are healed.
+const VOTE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
 /// The server's own configuration.
 pub(crate) const ZOO_CFG: &str = "zoo.cfg";
 /// The extension tells the server the format.
@@ -141,6 +145,8 @@ pub(crate) struct Membership {
     /// Its index in `peers`; its ZooKeeper id is one more.
     pub(crate) index: usize,
     pub(crate) peers: Vec<Peer>,
+    /// Where the proxy is that the server reaches the others through.
+    pub(crate) proxy_port: Option<u16>,
 }
 
 /// All that a server is started with.
@@ -211,7 +217,7 @@ admin.enableServer=false
         let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
         tmpdir.push(dir);
         let main_class = if self.membership.is_some() { "quorum.QuorumPeerMain" } else { "ZooKeeperServerMain" };
-        vec![
+        let mut arguments: Vec<OsString> = vec![
             // Without it, a file in the shared temporary folder would outlive a killed server.
             "-XX:-UsePerfData".into(),
             tmpdir,
@@ -219,11 +225,12 @@ admin.enableServer=false
             format!("-Dznode.container.checkIntervalMs={}", self.settings.container_check_ms).into(),
             "-Djava.net.preferIPv4Stack=true".into(),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into(),
-            "-cp".into(),
-            class_path_with_logging,
-            format!("org.apache.zookeeper.server.{main_class}").into(),
-            dir.join(ZOO_CFG).into(),
-        ]
+        ];
+        let proxy_port = self.membership.as_ref().and_then(|membership| membership.proxy_port);
+        arguments.extend(proxy_port.into_iter().flat_map(proxy_arguments));
+        arguments.extend(["-cp".into(), class_path_with_logging]);
+        arguments.extend([format!("org.apache.zookeeper.server.{main_class}").into(), dir.join(ZOO_CFG).into()]);
+        arguments
     }
 }
 
@@ -258,6 +265,20 @@ fn quorum_cfg(tick_ms: u32, membership: &Membership) -> String {
         cfg += &format!("server.{}=127.0.0.1:{quorum_port}:{election_port}\n", index + 1);
     }
     cfg
+}
+
+/// Lets Java make every connection of the server through a SOCKS proxy, those to this machine too.
+///
+/// An address of a proxy in the `server.N` lines would not do. A server tells the others where it listens for votes, and they
+/// connect to it there.
+fn proxy_arguments(port: u16) -> [OsString; 4] {
+    [
+        "-DsocksProxyHost=127.0.0.1".to_owned(),
+        format!("-DsocksProxyPort={port}"),
+        "-DsocksNonProxyHosts=".to_owned(),
+        format!("-Dzookeeper.fastleader.maxNotificationInterval={}", VOTE_INTERVAL_MAX.as_millis()),
+    ]
+    .map(OsString::from)
 }
 
 #[cfg(test)]
@@ -317,7 +338,7 @@ mod tests {
     #[test]
     fn only_a_server_of_an_ensemble_knows_of_others() {
         let peers = [(1, 2), (3, 4)].map(|(quorum_port, election_port)| Peer { quorum_port, election_port });
-        let cfg = zoo_cfg(settings(2000), Some(Membership { index: 1, peers: peers.to_vec() }));
+        let cfg = zoo_cfg(settings(2000), Some(Membership { index: 1, peers: peers.to_vec(), proxy_port: None }));
         assert_eq!(value(&cfg, "server.1"), Some("127.0.0.1:1:2"));
         assert_eq!(value(&cfg, "server.2"), Some("127.0.0.1:3:4"));
         assert_eq!(value(&cfg, "clientPort"), Some("9"));
@@ -328,7 +349,7 @@ mod tests {
     fn servers_have_time_to_find_each_other_however_short_the_tick() {
         let peers = vec![Peer { quorum_port: 1, election_port: 2 }];
         let join_ticks = |tick_ms| {
-            let cfg = quorum_cfg(tick_ms, &Membership { index: 0, peers: peers.clone() });
+            let cfg = quorum_cfg(tick_ms, &Membership { index: 0, peers: peers.clone(), proxy_port: None });
             value(&cfg, "initLimit").unwrap().to_owned()
         };
         assert_eq!(join_ticks(100), "300");

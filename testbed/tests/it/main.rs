@@ -6,6 +6,7 @@ mod architecture;
 mod binary;
 mod ensembles;
 mod guard;
+mod links;
 mod namespaces;
 mod proxies;
 mod restarts;

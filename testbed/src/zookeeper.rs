@@ -1,5 +1,6 @@
 //! A throwaway ZooKeeper.
 
+mod child_number;
 pub(crate) mod configuration;
 pub(crate) mod server;
 
@@ -173,6 +174,26 @@ impl ZooKeeper {
     /// refuses to write the server's configuration.
     pub fn set_session_timeouts(&mut self, limits: RangeInclusive<Duration>) -> Result<(), Error> {
         self.server.set_session_timeouts(&limits)
+    }
+
+    /// Sets the number of the next sequential child of an existing node. The server must be stopped.
+    ///
+    /// The node looks as if a child with the number before had been created and deleted. The number cannot be lowered.
+    ///
+    /// The numbers end at 2147483647. ZooKeeper gives this one to every later child, and a creation of the same name fails
+    /// with `NodeExists`. Creations that are under way together, or in one transaction, go on with -2147483648 instead.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when the server has not been stopped; [`Error::Failed`] when there is no such node, when the number
+    /// is below that of the next child, and when Java is no JDK and cannot compile (`make deps-test` installs one);
+    /// [`Error::System`] when the operating system refuses a process or a folder.
+    ///
+    /// # Cancel safety
+    ///
+    /// The next child gets the old number or the new one.
+    pub async fn number_next_child(&mut self, path: &str, number: i32) -> Result<(), Error> {
+        self.server.number_next_child(path, number).await
     }
 
     /// Freezes the server (`SIGSTOP`): connections stay open, nothing is answered and no time passes for it. Blocks

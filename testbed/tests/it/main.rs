@@ -4,6 +4,7 @@
 
 mod architecture;
 mod binary;
+mod child_numbers;
 mod ensembles;
 mod guard;
 mod links;

@@ -1,7 +1,12 @@
 //! A throwaway ZooKeeper ensemble.
 
+mod links;
+
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub use self::links::LinkFault;
+use self::links::Links;
 use crate::Error;
 use crate::port::{Port, on_free_ports};
 use crate::zookeeper::ZooKeeperConfig;
@@ -24,12 +29,17 @@ pub struct EnsembleConfig {
     pub tick_time: Duration,
     /// How often the leader looks for empty containers to delete, as in [`ZooKeeperConfig::container_check_interval`].
     pub container_check_interval: Duration,
+    /// The shortest and the longest session timeout that the servers grant, as in [`ZooKeeperConfig::session_timeouts`].
+    pub session_timeouts: Option<RangeInclusive<Duration>>,
+    /// Whether the servers reach each other through proxies, so that the links between them can fail, as by
+    /// [`Ensemble::isolate`].
+    pub links: bool,
 }
 
 impl Default for EnsembleConfig {
     fn default() -> Self {
-        let ZooKeeperConfig { tick_time, container_check_interval, .. } = ZooKeeperConfig::default();
-        Self { servers: 3, tick_time, container_check_interval }
+        let ZooKeeperConfig { tick_time, container_check_interval, session_timeouts, .. } = ZooKeeperConfig::default();
+        Self { servers: 3, tick_time, container_check_interval, session_timeouts, links: false }
     }
 }
 
@@ -56,6 +66,7 @@ impl Default for EnsembleConfig {
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<Server>,
+    links: Option<Links>,
 }
 
 impl Ensemble {
@@ -70,16 +81,17 @@ impl Ensemble {
     ///
     /// The servers that were starting are stopped, and their folders removed.
     pub async fn start(config: EnsembleConfig) -> Result<Self, Error> {
-        let EnsembleConfig { servers, tick_time, container_check_interval } = config;
+        let EnsembleConfig { servers, tick_time, container_check_interval, session_timeouts, links } = config;
         if !(1..=SERVERS_MAX).contains(&servers) {
             return Err(Error::Setting(format!(
                 "{servers} servers of an ensemble are not between 1 and {SERVERS_MAX}"
             )));
         }
         let settings = Settings::new(tick_time, container_check_interval, HEAP_MAX_MIB)?;
+        let settings = settings.with_session_timeouts(session_timeouts.as_ref())?;
         let installation = Installation::find()?;
         on_free_ports(async || {
-            let mut ensemble = Self::create(servers, &installation, &settings)?;
+            let mut ensemble = Self::create(servers, links, &installation, &settings).await?;
             for server in &mut ensemble.servers {
                 server.launch().await?;
             }
@@ -91,19 +103,26 @@ impl Ensemble {
         .await
     }
 
-    fn create(servers: usize, installation: &Installation, settings: &Settings) -> Result<Self, Error> {
+    async fn create(
+        servers: usize,
+        with_links: bool,
+        installation: &Installation,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
         let reserve = || Ok((Port::reserve()?, [Port::reserve()?, Port::reserve()?]));
         let ports = (0..servers).map(|_| reserve()).collect::<Result<Vec<_>, Error>>()?;
         let peers: Vec<Peer> = ports
             .iter()
             .map(|(_, [quorum, election])| Peer { quorum_port: quorum.number(), election_port: election.number() })
             .collect();
+        let links = if with_links { Some(Links::start(peers.clone()).await?) } else { None };
         let servers = ports.into_iter().enumerate().map(|(index, (client, peer_ports))| {
             let ports = Ports { client, secure: None, peers: Some(peer_ports) };
-            let membership = Membership { index, peers: &peers };
-            Server::create(format!("zookeeper server {index}"), installation, settings, ports, Some(membership))
+            let proxy_port = links.as_ref().map(|links| links.port(index));
+            let membership = Some(Membership { index, peers: peers.clone(), proxy_port });
+            Server::create(format!("zookeeper server {index}"), installation, settings.clone(), ports, membership)
         });
-        Ok(Self { servers: servers.collect::<Result<_, _>>()? })
+        Ok(Self { servers: servers.collect::<Result<_, _>>()?, links })
     }
 
     /// Where all the servers are, for any ZooKeeper client: `127.0.0.1:PORT,127.0.0.1:PORT,…`.
@@ -167,6 +186,16 @@ impl Ensemble {
         let is_quorum = up > self.servers.len() / 2;
         let server = self.server_mut(index)?;
         if is_quorum { server.until_serving().await } else { server.until_answering().await }
+    }
+
+    /// Sets the shortest and the longest session timeout that a server grants to its own clients from its next start on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, and for limits that [`start`](Self::start) refuses too;
+    /// [`Error::System`] when the operating system refuses to write the server's configuration.
+    pub fn set_session_timeouts(&mut self, index: usize, limits: RangeInclusive<Duration>) -> Result<(), Error> {
+        self.server_mut(index)?.set_session_timeouts(&limits)
     }
 
     /// Freezes a server (`SIGSTOP`): connections stay open, nothing is answered and no time passes for it. Blocks

@@ -57,6 +57,16 @@ pub enum Error {
         /// The tail of what it wrote to its log.
         log: String,
     },
+    /// A program that was to do something with the data of a server failed.
+    #[error("could not {action} ({status}): {log}")]
+    Failed {
+        /// What was attempted.
+        action: String,
+        /// How the program ended.
+        status: ExitStatus,
+        /// The tail of what it wrote.
+        log: String,
+    },
     /// A statement against Postgres failed.
     #[error("could not {action}")]
     Postgres {

@@ -1,6 +1,7 @@
 //! A temporary folder that outlives the processes that use it, but not this one.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,5 +40,11 @@ impl KeptFolder {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes a file of the folder anew. It stays the account's that it was written for.
+    pub(crate) fn rewrite(&self, name: &str, content: &str) -> Result<(), Error> {
+        let path = self.path.join(name);
+        fs::write(&path, content).map_err(Error::system(format!("write {}", path.display())))
     }
 }

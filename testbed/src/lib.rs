@@ -8,7 +8,10 @@
 //! | a ZooKeeper namespace for one test | [`TestChroot::create`] |
 //! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
 //! | a server that goes away and comes back with its data | [`ZooKeeper::stop`], [`ZooKeeper::start_again`] |
+//! | a server that grants other session timeouts after a restart | [`ZooKeeper::set_session_timeouts`] |
+//! | sequential nodes near the end of their numbers | [`ZooKeeper::number_next_child`] |
 //! | replicated servers, to lose a leader or a quorum | [`Ensemble::start`] |
+//! | replicated servers that cannot reach each other | [`Ensemble::isolate`], [`Ensemble::break_link`] |
 //! | certificates, for servers that speak TLS | [`Authority::create`] |
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | any other program as a child | [`Process::spawn`] |
@@ -56,12 +59,13 @@ mod postgres;
 mod process;
 mod proxy;
 mod ready;
+mod worker;
 mod zookeeper;
 
 pub use authority::{Authority, Identity};
 pub use chroot::TestChroot;
 pub use database::TestDatabase;
-pub use ensemble::{Ensemble, EnsembleConfig};
+pub use ensemble::{Ensemble, EnsembleConfig, LinkFault};
 pub use error::Error;
 pub use find::{java, postgres_bin};
 pub use jmeter::jmeter;

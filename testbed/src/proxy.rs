@@ -1,16 +1,17 @@
 //! A TCP proxy whose traffic a test can cut, hold back or lose.
 
+mod hub;
+pub(crate) mod lane;
 mod relay;
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::mpsc as blocking;
-use std::thread::{self, JoinHandle};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
-use self::relay::{Command, Order};
+use self::hub::Hub;
+use self::lane::{Command, Lane};
 use crate::Error;
+use crate::worker::Worker;
 
 /// What has gone through a [`Proxy`] since it was started, and what is open at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,10 +63,8 @@ pub struct ProxyTraffic {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    /// The proxy ends when there is nobody left to give it orders.
-    orders: Option<mpsc::UnboundedSender<Order>>,
+    worker: Worker<Command>,
     traffic: watch::Receiver<ProxyTraffic>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
@@ -87,16 +86,12 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
         let port = listener.local_addr().map_err(failed())?.port();
 
-        let (orders, received) = mpsc::unbounded_channel();
         let (traffic_sender, traffic) = watch::channel(ProxyTraffic::default());
-        let (started, is_started) = oneshot::channel();
-        let thread = thread::Builder::new()
-            .name("testbed-proxy".to_owned())
-            .spawn(move || relay::run(listener, upstreams, received, traffic_sender, started))
-            .map_err(failed())?;
-        let proxy = Self { port, orders: Some(orders), traffic, thread: Some(thread) };
-        is_started.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())).map_err(failed())?;
-        Ok(proxy)
+        let worker = Worker::start("testbed-proxy", move |orders| {
+            let hub = Hub::new(listener, Lane::new(upstreams, traffic_sender))?;
+            Ok(hub.run(orders))
+        });
+        Ok(Self { port, worker: worker.await.map_err(failed())?, traffic })
     }
 
     /// Where the proxy is, for clients of the server behind it: `127.0.0.1:PORT`.
@@ -110,17 +105,17 @@ impl Proxy {
     /// A connection that a client has made counts as open, whether it has reached the server or not. What has been passed on
     /// still arrives; what has not is lost.
     pub fn cut(&self) {
-        self.order(Command::Cut);
+        self.worker.order(Command::Cut);
     }
 
     /// Closes every new connection as soon as it is made, until [`accept`](Self::accept). The open ones live on.
     pub fn refuse(&self) {
-        self.order(Command::Refuse);
+        self.worker.order(Command::Refuse);
     }
 
     /// Serves new connections again.
     pub fn accept(&self) {
-        self.order(Command::Accept);
+        self.worker.order(Command::Accept);
     }
 
     /// Reads and throws away whatever else the server says on the connections that are open now, while requests still pass.
@@ -128,7 +123,7 @@ impl Proxy {
     /// The end of such a connection passes too. Connections made later are not concerned. As the thrown-away bytes do not come
     /// back, clients rarely make sense of a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
     pub fn swallow_replies(&self) {
-        self.order(Command::Swallow);
+        self.worker.order(Command::Swallow);
     }
 
     /// Lets nothing pass in either direction, on open and on new connections, until [`deliver`](Self::deliver).
@@ -136,12 +131,12 @@ impl Proxy {
     /// Connections stay open, and new ones can be made, though they do not reach the server. It is held back and not lost, as
     /// by a network that fails for a while: bytes, and the news that a side has closed its end.
     pub fn blackhole(&self) {
-        self.order(Command::Blackhole);
+        self.worker.order(Command::Blackhole);
     }
 
     /// Ends [`blackhole`](Self::blackhole), so that what was held back arrives late, and [`swallow_replies`](Self::swallow_replies).
     pub fn deliver(&self) {
-        self.order(Command::Deliver);
+        self.worker.order(Command::Deliver);
     }
 
     /// The number of open connections.
@@ -181,24 +176,6 @@ impl Proxy {
         match traffic.wait_for(|traffic| holds(traffic)).await {
             Ok(traffic) => *traffic,
             Err(_) => unreachable!("BUG: a proxy ends only when it is dropped"),
-        }
-    }
-
-    /// Gives an order and waits until it is carried out.
-    fn order(&self, command: Command) {
-        let (done, is_done) = blocking::channel();
-        let orders = self.orders.as_ref().expect("BUG: a proxy takes orders until it is dropped");
-        let sent = orders.send(Order { command, done });
-        sent.ok().and_then(|()| is_done.recv().ok()).expect("BUG: a proxy ends only when it is dropped");
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic there has printed its message.
-            let _ = thread.join();
         }
     }
 }

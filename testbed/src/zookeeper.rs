@@ -1,9 +1,11 @@
 //! A throwaway ZooKeeper.
 
+mod child_number;
 pub(crate) mod configuration;
 pub(crate) mod server;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +26,9 @@ pub struct ZooKeeperConfig {
     /// How often the server looks for empty containers to delete, in whole milliseconds. A short interval makes a test of
     /// their removal short.
     pub container_check_interval: Duration,
+    /// The shortest and the longest session timeout that the server grants, in whole milliseconds. Without them it grants from
+    /// two ticks to ten minutes, or to 20 ticks if that is longer.
+    pub session_timeouts: Option<RangeInclusive<Duration>>,
     /// How the server speaks TLS, on a port of its own beside the plain one; without it, it speaks none.
     pub tls: Option<ZooKeeperTls>,
 }
@@ -39,7 +44,12 @@ pub struct ZooKeeperTls {
 
 impl Default for ZooKeeperConfig {
     fn default() -> Self {
-        Self { tick_time: Duration::from_secs(2), container_check_interval: Duration::from_secs(60), tls: None }
+        Self {
+            tick_time: Duration::from_secs(2),
+            container_check_interval: Duration::from_secs(60),
+            session_timeouts: None,
+            tls: None,
+        }
     }
 }
 
@@ -76,7 +86,7 @@ impl ZooKeeper {
     /// # Errors
     ///
     /// [`Error::NotInstalled`] without ZooKeeper or Java on this machine; [`Error::Setting`] for a duration below a
-    /// millisecond or beyond `i32::MAX` of them; [`Error::Ended`], with the end of its log, when the server gives up;
+    /// millisecond or beyond `i32::MAX` of them, and for a shortest session timeout above the longest; [`Error::Ended`], with the end of its log, when the server gives up;
     /// [`Error::NotReady`] when it does not answer within a minute; [`Error::System`] when the operating system refuses a
     /// process, a port or a folder.
     ///
@@ -85,13 +95,15 @@ impl ZooKeeper {
     /// A server that was starting is stopped, and its folder removed.
     pub async fn start(config: ZooKeeperConfig) -> Result<Self, Error> {
         let settings = Settings::new(config.tick_time, config.container_check_interval, HEAP_MAX_MIB)?;
-        let settings = settings.with_stores(config.tls.as_ref().map(Stores::read).transpose()?);
+        let settings = settings
+            .with_session_timeouts(config.session_timeouts.as_ref())?
+            .with_stores(config.tls.as_ref().map(Stores::read).transpose()?);
 
         let installation = Installation::find()?;
         on_free_ports(async || {
             let secure = config.tls.as_ref().map(|_| Port::reserve()).transpose()?;
             let ports = Ports { client: Port::reserve()?, secure, peers: None };
-            let mut server = Server::create("zookeeper".to_owned(), &installation, &settings, ports, None)?;
+            let mut server = Server::create("zookeeper".to_owned(), &installation, settings.clone(), ports, None)?;
             server.launch().await?;
             server.until_serving().await?;
             Ok(Self { server })
@@ -150,6 +162,38 @@ impl ZooKeeper {
     pub async fn start_again(&mut self) -> Result<(), Error> {
         self.server.launch().await?;
         self.server.until_serving().await
+    }
+
+    /// Sets the shortest and the longest session timeout that the server grants from its next start on.
+    ///
+    /// A session that outlives the restart is granted a timeout within the new limits when its client comes back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for limits that [`start`](Self::start) refuses too; [`Error::System`] when the operating system
+    /// refuses to write the server's configuration.
+    pub fn set_session_timeouts(&mut self, limits: RangeInclusive<Duration>) -> Result<(), Error> {
+        self.server.set_session_timeouts(&limits)
+    }
+
+    /// Sets the number of the next sequential child of an existing node. The server must be stopped.
+    ///
+    /// The node looks as if a child with the number before had been created and deleted. The number cannot be lowered.
+    ///
+    /// The numbers end at 2147483647. ZooKeeper gives this one to every later child, and a creation of the same name fails
+    /// with `NodeExists`. Creations that are under way together, or in one transaction, go on with -2147483648 instead.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when the server has not been stopped; [`Error::Failed`] when there is no such node, when the number
+    /// is below that of the next child, and when Java is no JDK and cannot compile (`make deps-test` installs one);
+    /// [`Error::System`] when the operating system refuses a process or a folder.
+    ///
+    /// # Cancel safety
+    ///
+    /// The next child gets the old number or the new one.
+    pub async fn number_next_child(&mut self, path: &str, number: i32) -> Result<(), Error> {
+        self.server.number_next_child(path, number).await
     }
 
     /// Freezes the server (`SIGSTOP`): connections stay open, nothing is answered and no time passes for it. Blocks

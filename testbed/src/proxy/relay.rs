@@ -1,162 +1,35 @@
-//! The thread of a proxy: it takes in connections, carries out orders and relays bytes.
+//! How the bytes of one connection are passed on.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc as blocking;
 
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
 use super::ProxyTraffic;
-use crate::guard::POLL;
+use super::lane::End;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// What a proxy can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Command {
-    Cut,
-    Refuse,
-    Accept,
-    Swallow,
-    Blackhole,
-    Deliver,
-}
-
-/// A command, and whom to tell that it is carried out.
-#[derive(Debug)]
-pub(super) struct Order {
-    pub(super) command: Command,
-    pub(super) done: blocking::Sender<()>,
-}
-
 /// What all connections go by. They are numbered in the order in which they were made.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rules {
-    is_blackhole: bool,
+pub(super) struct Rules {
+    pub(super) is_blackhole: bool,
     /// The replies to the connections below this number are swallowed.
-    swallowed_below: u64,
+    pub(super) swallowed_below: u64,
+    /// Every connection ends but for this end of it.
+    pub(super) stranded: Option<End>,
 }
 
 /// What every connection shares.
 #[derive(Debug)]
-struct Shared {
-    upstreams: Vec<SocketAddr>,
-    rules: watch::Sender<Rules>,
-    traffic: watch::Sender<ProxyTraffic>,
-}
-
-/// Runs a proxy until nobody can give it orders any more. All of its connections are closed when this returns.
-pub(super) fn run(
-    listener: std::net::TcpListener,
-    upstreams: Vec<SocketAddr>,
-    mut orders: mpsc::UnboundedReceiver<Order>,
-    traffic: watch::Sender<ProxyTraffic>,
-    started: oneshot::Sender<io::Result<()>>,
-) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return drop(started.send(Err(error))),
-    };
-    runtime.block_on(async {
-        let shared = Arc::new(Shared { upstreams, rules: watch::Sender::default(), traffic });
-        let mut hub = match Hub::new(listener, shared) {
-            Ok(hub) => hub,
-            Err(error) => return drop(started.send(Err(error))),
-        };
-        // Whoever has stopped waiting for it has dropped the sender of the orders, too.
-        let _ = started.send(Ok(()));
-        hub.run(&mut orders).await;
-    });
-}
-
-/// The one place where connections begin and orders take effect.
-struct Hub {
-    listener: TcpListener,
-    /// The same socket. The system knows of a connection as soon as the client does, tokio a moment later.
-    socket: std::net::TcpListener,
-    shared: Arc<Shared>,
-    connections: JoinSet<()>,
-    /// How many connections there have been, which is the number of the next.
-    made: u64,
-    is_refusing: bool,
-}
-
-impl Hub {
-    fn new(socket: std::net::TcpListener, shared: Arc<Shared>) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(socket.try_clone()?)?;
-        Ok(Self { listener, socket, shared, connections: JoinSet::new(), made: 0, is_refusing: false })
-    }
-
-    async fn run(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) {
-        loop {
-            tokio::select! {
-                order = orders.recv() => match order {
-                    Some(order) => self.carry_out(order).await,
-                    None => return,
-                },
-                accepted = self.listener.accept() => match accepted {
-                    Ok((client, _)) => self.take_in(client),
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    // Out of file descriptors, for one: connections that end bring the remedy.
-                    Err(_) => tokio::time::sleep(POLL).await,
-                },
-                Some(_) = self.connections.join_next() => {}
-            }
-            self.count();
-        }
-    }
-
-    async fn carry_out(&mut self, order: Order) {
-        // A connection that its client made before the call is an open one, whether tokio has heard of it or not.
-        while let Ok((client, _)) = self.socket.accept() {
-            if client.set_nonblocking(true).is_ok()
-                && let Ok(client) = TcpStream::from_std(client)
-            {
-                self.take_in(client);
-            }
-        }
-        let made = self.made;
-        let rules = &self.shared.rules;
-        match order.command {
-            Command::Cut => self.connections.shutdown().await,
-            Command::Refuse => self.is_refusing = true,
-            Command::Accept => self.is_refusing = false,
-            Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
-            Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
-            Command::Deliver => drop(rules.send_replace(Rules::default())),
-        }
-        self.count();
-        // The caller waits for the answer, unless its thread was ended in between.
-        let _ = order.done.send(());
-    }
-
-    /// Starts to serve a connection, or closes it.
-    fn take_in(&mut self, client: TcpStream) {
-        if self.is_refusing {
-            return;
-        }
-        let connection = Connection { number: self.made, shared: Arc::clone(&self.shared) };
-        self.made += 1;
-        self.connections.spawn(async move {
-            // However it ends, both sides see it: there is nobody else to tell.
-            let _ = connection.serve(client).await;
-        });
-    }
-
-    fn count(&self) {
-        let connections = self.connections.len();
-        self.shared.traffic.send_if_modified(|traffic| {
-            let is_new = traffic.connections != connections;
-            traffic.connections = connections;
-            is_new
-        });
-    }
+pub(super) struct Shared {
+    pub(super) upstreams: Vec<SocketAddr>,
+    pub(super) rules: watch::Sender<Rules>,
+    pub(super) traffic: watch::Sender<ProxyTraffic>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,19 +38,36 @@ enum Direction {
     FromServer,
 }
 
-struct Connection {
-    number: u64,
-    shared: Arc<Shared>,
+pub(super) struct Connection {
+    pub(super) number: u64,
+    /// What the client is sent once the server is reached.
+    pub(super) greeting: &'static [u8],
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Connection {
-    /// Relays until both sides have closed their ends, or one side fails.
-    async fn serve(&self, mut client: TcpStream) -> io::Result<()> {
+    /// Relays until the connection ends. Returns the end that is to stay open.
+    pub(super) async fn serve(self, mut client: TcpStream) -> Option<TcpStream> {
+        let mut server = None;
+        tokio::select! {
+            biased;
+            end = self.until_stranded() => match end {
+                End::Client => Some(client),
+                End::Server => server,
+            },
+            // However it ends, both sides see it: there is nobody else to tell.
+            _ = self.pass(&mut client, &mut server) => None,
+        }
+    }
+
+    /// Relays until both sides have closed their ends, or one side fails. Sets `server` when it is reached.
+    async fn pass(&self, client: &mut TcpStream, server: &mut Option<TcpStream>) -> io::Result<()> {
         self.until_open().await;
-        let mut server = TcpStream::connect(self.shared.upstreams.as_slice()).await?;
-        for stream in [&client, &server] {
+        let server = server.insert(TcpStream::connect(self.shared.upstreams.as_slice()).await?);
+        for stream in [&*client, &*server] {
             stream.set_nodelay(true)?;
         }
+        client.write_all(self.greeting).await?;
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::try_join!(
@@ -235,6 +125,13 @@ impl Connection {
                 written => return written,
             }
         }
+    }
+
+    /// Waits until only one end is to stay.
+    async fn until_stranded(&self) -> End {
+        let mut rules = self.shared.rules.subscribe();
+        let stranded = rules.wait_for(|rules| rules.stranded.is_some()).await;
+        stranded.ok().and_then(|rules| rules.stranded).expect("BUG: the rules are shared by all who wait for them")
     }
 
     /// Waits while there is a black hole.

@@ -1,6 +1,7 @@
 //! What a ZooKeeper server is started with: its files and the arguments of its Java.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::find::{java, zookeeper_class_path};
 use crate::folder::Folder;
 use crate::zookeeper::ZooKeeperTls;
 
-/// The longest session timeout a client may ask for, unless 20 ticks are longer: long enough to never be in the way.
+/// The longest session timeout that is granted by default, unless 20 ticks are longer: long enough to never be in the way.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// How long the servers of an ensemble may take to find each other, unless 10 ticks are longer: three of them that start at
 /// once on a busy machine are slow, whatever the tick.
@@ -19,6 +20,12 @@ const JOIN_WITHIN: Duration = Duration::from_secs(30);
 /// For how many ticks a leader and its followers may be silent before they part.
 const SYNC_TICKS: u32 = 5;
 
+/// The longest pause between two votes of a server that looks for a leader behind broken links. ZooKeeper's own is a minute,
+/// for which a server that was alone for long might not be heard after its links are healed.
+const VOTE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// The server's own configuration.
+pub(crate) const ZOO_CFG: &str = "zoo.cfg";
 /// The extension tells the server the format.
 const KEY_STORE: &str = "server.pem";
 const TRUST_STORE: &str = "clients.pem";
@@ -61,6 +68,8 @@ pub(crate) struct Settings {
     tick_ms: u32,
     container_check_ms: u32,
     heap_max_mib: u32,
+    /// The shortest and the longest session timeout that is granted; the defaults when `None`.
+    session_timeouts_ms: Option<[u32; 2]>,
     stores: Option<Stores>,
 }
 
@@ -74,8 +83,14 @@ impl Settings {
             tick_ms: whole_ms("tick time", tick_time)?,
             container_check_ms: whole_ms("container check interval", container_check_interval)?,
             heap_max_mib,
+            session_timeouts_ms: None,
             stores: None,
         })
+    }
+
+    /// With limits of the session timeouts.
+    pub(crate) fn with_session_timeouts(self, limits: Option<&RangeInclusive<Duration>>) -> Result<Self, Error> {
+        Ok(Self { session_timeouts_ms: limits.map(session_timeouts_ms).transpose()?, ..self })
     }
 
     /// With what a server that speaks TLS needs for it.
@@ -108,6 +123,13 @@ fn whole_ms(setting: &str, value: Duration) -> Result<u32, Error> {
     }
 }
 
+fn session_timeouts_ms(limits: &RangeInclusive<Duration>) -> Result<[u32; 2], Error> {
+    if limits.is_empty() {
+        return Err(Error::Setting(format!("session timeout {:?} is above {:?}", limits.start(), limits.end())));
+    }
+    Ok([whole_ms("session timeout", *limits.start())?, whole_ms("session timeout", *limits.end())?])
+}
+
 /// Where one server of an ensemble listens for the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
@@ -118,34 +140,97 @@ pub(crate) struct Peer {
 }
 
 /// A server's place in an ensemble.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Membership<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
     /// Its index in `peers`; its ZooKeeper id is one more.
     pub(crate) index: usize,
-    pub(crate) peers: &'a [Peer],
+    pub(crate) peers: Vec<Peer>,
+    /// Where the proxy is that the server reaches the others through.
+    pub(crate) proxy_port: Option<u16>,
 }
 
-/// Writes all that the server reads into its folder.
-pub(crate) fn write_files(
-    folder: &Folder,
-    client_port: u16,
-    secure_port: Option<u16>,
-    settings: &Settings,
-    membership: Option<Membership<'_>>,
-) -> Result<(), Error> {
-    let mut cfg = zoo_cfg(folder.path(), client_port, settings, membership);
-    if let Some((secure_port, stores)) = secure_port.zip(settings.stores.as_ref()) {
-        cfg += &secure_cfg(folder.path(), secure_port);
-        folder.write(KEY_STORE, &stores.key_store)?;
-        folder.write(TRUST_STORE, &stores.trust_store)?;
+/// All that a server is started with.
+#[derive(Debug, Clone)]
+pub(crate) struct Configuration {
+    pub(crate) client_port: u16,
+    /// The port for TLS.
+    pub(crate) secure_port: Option<u16>,
+    pub(crate) settings: Settings,
+    /// `None` for a standalone server.
+    pub(crate) membership: Option<Membership>,
+}
+
+impl Configuration {
+    /// Writes all that the server reads into its folder.
+    pub(crate) fn write_files(&self, folder: &Folder) -> Result<(), Error> {
+        if let Some((_, stores)) = self.tls() {
+            folder.write(KEY_STORE, &stores.key_store)?;
+            folder.write(TRUST_STORE, &stores.trust_store)?;
+        }
+        folder.write(ZOO_CFG, &self.zoo_cfg(folder.path()))?;
+        folder.write("logback.xml", LOGBACK_XML)?;
+        folder.write("log4j.properties", LOG4J_PROPERTIES)?;
+        folder.create_dir("data")?;
+        match &self.membership {
+            Some(Membership { index, .. }) => folder.write("data/myid", &format!("{}\n", index + 1)),
+            None => Ok(()),
+        }
     }
-    folder.write("zoo.cfg", &cfg)?;
-    folder.write("logback.xml", LOGBACK_XML)?;
-    folder.write("log4j.properties", LOG4J_PROPERTIES)?;
-    folder.create_dir("data")?;
-    match membership {
-        Some(Membership { index, .. }) => folder.write("data/myid", &format!("{}\n", index + 1)),
-        None => Ok(()),
+
+    /// The text of [`ZOO_CFG`].
+    pub(crate) fn zoo_cfg(&self, dir: &Path) -> String {
+        let Self { client_port, settings, .. } = self;
+        let tick_ms = settings.tick_ms;
+        let mut cfg = format!(
+            "tickTime={tick_ms}
+{data_dir}
+clientPort={client_port}
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=conf,mntr,ruok,srvr
+",
+            data_dir = data_dir_line(dir),
+        );
+        cfg += &match settings.session_timeouts_ms {
+            Some([min_ms, max_ms]) => format!("minSessionTimeout={min_ms}\nmaxSessionTimeout={max_ms}\n"),
+            None => format!("maxSessionTimeout={}\n", session_timeout_max_ms(tick_ms)),
+        };
+        if let Some(membership) = &self.membership {
+            cfg += &quorum_cfg(tick_ms, membership);
+        }
+        if let Some((secure_port, _)) = self.tls() {
+            cfg += &secure_cfg(dir, secure_port);
+        }
+        cfg
+    }
+
+    fn tls(&self) -> Option<(u16, &Stores)> {
+        self.secure_port.zip(self.settings.stores.as_ref())
+    }
+
+    /// The arguments of Java for the server whose files are in `dir`.
+    pub(crate) fn arguments(&self, dir: &Path, class_path: &OsString) -> Vec<OsString> {
+        let mut class_path_with_logging = dir.as_os_str().to_owned();
+        class_path_with_logging.push(":");
+        class_path_with_logging.push(class_path);
+        let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
+        tmpdir.push(dir);
+        let main_class = if self.membership.is_some() { "quorum.QuorumPeerMain" } else { "ZooKeeperServerMain" };
+        let mut arguments: Vec<OsString> = vec![
+            // Without it, a file in the shared temporary folder would outlive a killed server.
+            "-XX:-UsePerfData".into(),
+            tmpdir,
+            format!("-Xmx{}m", self.settings.heap_max_mib).into(),
+            format!("-Dznode.container.checkIntervalMs={}", self.settings.container_check_ms).into(),
+            "-Djava.net.preferIPv4Stack=true".into(),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into(),
+        ];
+        let proxy_port = self.membership.as_ref().and_then(|membership| membership.proxy_port);
+        arguments.extend(proxy_port.into_iter().flat_map(proxy_arguments));
+        arguments.extend(["-cp".into(), class_path_with_logging]);
+        arguments.extend([format!("org.apache.zookeeper.server.{main_class}").into(), dir.join(ZOO_CFG).into()]);
+        arguments
     }
 }
 
@@ -154,26 +239,9 @@ pub(crate) fn data_dir_line(dir: &Path) -> String {
     format!("dataDir={}/data", dir.display())
 }
 
-fn zoo_cfg(dir: &Path, client_port: u16, settings: &Settings, membership: Option<Membership<'_>>) -> String {
-    let tick_ms = settings.tick_ms;
-    let session_timeout_max_ms = SESSION_TIMEOUT_MAX.as_millis().max(20 * u128::from(tick_ms));
-    let session_timeout_max_ms = session_timeout_max_ms.min(i32::MAX.unsigned_abs().into());
-    let mut cfg = format!(
-        "tickTime={tick_ms}
-{data_dir}
-clientPort={client_port}
-clientPortAddress=127.0.0.1
-maxClientCnxns=0
-maxSessionTimeout={session_timeout_max_ms}
-admin.enableServer=false
-4lw.commands.whitelist=conf,mntr,ruok,srvr
-",
-        data_dir = data_dir_line(dir),
-    );
-    if let Some(membership) = membership {
-        cfg += &quorum_cfg(tick_ms, membership);
-    }
-    cfg
+fn session_timeout_max_ms(tick_ms: u32) -> u128 {
+    let max_ms = SESSION_TIMEOUT_MAX.as_millis().max(20 * u128::from(tick_ms));
+    max_ms.min(i32::MAX.unsigned_abs().into())
 }
 
 /// Only the network layer on Netty speaks TLS. It asks clients for a certificate unless it is told not to.
@@ -190,7 +258,7 @@ ssl.trustStore.location={dir}/{TRUST_STORE}
 }
 
 /// With `standaloneEnabled` off, so that an ensemble of one is an ensemble too.
-fn quorum_cfg(tick_ms: u32, membership: Membership<'_>) -> String {
+fn quorum_cfg(tick_ms: u32, membership: &Membership) -> String {
     let join_ticks = JOIN_WITHIN.as_millis().div_ceil(tick_ms.into()).max(10);
     let mut cfg = format!("standaloneEnabled=false\ninitLimit={join_ticks}\nsyncLimit={SYNC_TICKS}\n");
     for (index, Peer { quorum_port, election_port }) in membership.peers.iter().enumerate() {
@@ -199,27 +267,18 @@ fn quorum_cfg(tick_ms: u32, membership: Membership<'_>) -> String {
     cfg
 }
 
-/// The arguments of Java for the server whose files are in `dir`.
-pub(crate) fn arguments(dir: &Path, class_path: &OsString, settings: &Settings, is_in_ensemble: bool) -> Vec<OsString> {
-    let mut class_path_with_logging = dir.as_os_str().to_owned();
-    class_path_with_logging.push(":");
-    class_path_with_logging.push(class_path);
-    let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
-    tmpdir.push(dir);
-    let main_class = if is_in_ensemble { "quorum.QuorumPeerMain" } else { "ZooKeeperServerMain" };
-    vec![
-        // Without it, a file in the shared temporary folder would outlive a killed server.
-        "-XX:-UsePerfData".into(),
-        tmpdir,
-        format!("-Xmx{}m", settings.heap_max_mib).into(),
-        format!("-Dznode.container.checkIntervalMs={}", settings.container_check_ms).into(),
-        "-Djava.net.preferIPv4Stack=true".into(),
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into(),
-        "-cp".into(),
-        class_path_with_logging,
-        format!("org.apache.zookeeper.server.{main_class}").into(),
-        dir.join("zoo.cfg").into(),
+/// Lets Java make every connection of the server through a SOCKS proxy, those to this machine too.
+///
+/// An address of a proxy in the `server.N` lines would not do. A server tells the others where it listens for votes, and they
+/// connect to it there.
+fn proxy_arguments(port: u16) -> [OsString; 4] {
+    [
+        "-DsocksProxyHost=127.0.0.1".to_owned(),
+        format!("-DsocksProxyPort={port}"),
+        "-DsocksNonProxyHosts=".to_owned(),
+        format!("-Dzookeeper.fastleader.maxNotificationInterval={}", VOTE_INTERVAL_MAX.as_millis()),
     ]
+    .map(OsString::from)
 }
 
 #[cfg(test)]
@@ -227,7 +286,11 @@ mod tests {
     use super::*;
 
     fn settings(tick_ms: u32) -> Settings {
-        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64, stores: None }
+        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64, session_timeouts_ms: None, stores: None }
+    }
+
+    fn zoo_cfg(settings: Settings, membership: Option<Membership>) -> String {
+        Configuration { client_port: 9, secure_port: None, settings, membership }.zoo_cfg("/tmp/x".as_ref())
     }
 
     fn value<'a>(cfg: &'a str, key: &str) -> Option<&'a str> {
@@ -245,7 +308,8 @@ mod tests {
     #[test]
     fn the_longest_session_timeout_is_never_below_twenty_ticks() {
         let session_timeout_max = |tick_ms| {
-            let cfg = zoo_cfg("/tmp/x".as_ref(), 1, &settings(tick_ms), None);
+            let cfg = zoo_cfg(settings(tick_ms), None);
+            assert_eq!(value(&cfg, "minSessionTimeout"), None, "ZooKeeper's own");
             value(&cfg, "maxSessionTimeout").unwrap().to_owned()
         };
         assert_eq!(session_timeout_max(100), "600000");
@@ -254,21 +318,38 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_the_session_timeouts_that_are_set_are_the_only_ones() {
+        let limits = Duration::from_millis(300)..=Duration::from_secs(2);
+        let cfg = zoo_cfg(settings(60_000).with_session_timeouts(Some(&limits)).unwrap(), None);
+        assert_eq!(value(&cfg, "minSessionTimeout"), Some("300"));
+        assert_eq!(value(&cfg, "maxSessionTimeout"), Some("2000"));
+    }
+
+    #[test]
+    fn limits_of_the_session_timeouts_have_an_order_and_whole_milliseconds() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(2));
+        for limits in [long..=short, Duration::ZERO..=long, short..=Duration::from_secs(u64::MAX)] {
+            let error = settings(500).with_session_timeouts(Some(&limits)).unwrap_err();
+            assert!(matches!(error, Error::Setting(_)), "{error}");
+        }
+        settings(500).with_session_timeouts(Some(&(short..=short))).unwrap();
+    }
+
+    #[test]
     fn only_a_server_of_an_ensemble_knows_of_others() {
         let peers = [(1, 2), (3, 4)].map(|(quorum_port, election_port)| Peer { quorum_port, election_port });
-        let membership = Membership { index: 1, peers: &peers };
-        let cfg = zoo_cfg("/tmp/x".as_ref(), 9, &settings(2000), Some(membership));
+        let cfg = zoo_cfg(settings(2000), Some(Membership { index: 1, peers: peers.to_vec(), proxy_port: None }));
         assert_eq!(value(&cfg, "server.1"), Some("127.0.0.1:1:2"));
         assert_eq!(value(&cfg, "server.2"), Some("127.0.0.1:3:4"));
         assert_eq!(value(&cfg, "clientPort"), Some("9"));
-        assert!(!zoo_cfg("/tmp/x".as_ref(), 9, &settings(2000), None).contains("server."));
+        assert!(!zoo_cfg(settings(2000), None).contains("server."));
     }
 
     #[test]
     fn servers_have_time_to_find_each_other_however_short_the_tick() {
-        let peers = [Peer { quorum_port: 1, election_port: 2 }];
+        let peers = vec![Peer { quorum_port: 1, election_port: 2 }];
         let join_ticks = |tick_ms| {
-            let cfg = quorum_cfg(tick_ms, Membership { index: 0, peers: &peers });
+            let cfg = quorum_cfg(tick_ms, &Membership { index: 0, peers: peers.clone(), proxy_port: None });
             value(&cfg, "initLimit").unwrap().to_owned()
         };
         assert_eq!(join_ticks(100), "300");

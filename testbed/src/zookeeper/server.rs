@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::configuration::{self, Installation, Membership, Settings};
-use crate::account::Account;
+use super::child_number;
+use super::configuration::{self, Configuration, Installation, Membership, Settings, ZOO_CFG};
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
@@ -50,8 +51,9 @@ pub(crate) struct Server {
     data: KeptFolder,
     ports: Ports,
     name: String,
+    configuration: Configuration,
     launch: Launch,
-    account: Option<Account>,
+    installation: Installation,
     is_paused: AtomicBool,
 }
 
@@ -60,18 +62,18 @@ impl Server {
     pub(crate) fn create(
         name: String,
         installation: &Installation,
-        settings: &Settings,
+        settings: Settings,
         ports: Ports,
-        membership: Option<Membership<'_>>,
+        membership: Option<Membership>,
     ) -> Result<Self, Error> {
-        let Installation { java, class_path, account } = installation;
-        let folder = Folder::create(*account)?;
+        let folder = Folder::create(installation.account)?;
         let secure_port = ports.secure.as_ref().map(Port::number);
-        configuration::write_files(&folder, ports.client.number(), secure_port, settings, membership)?;
+        let configuration = Configuration { client_port: ports.client.number(), secure_port, settings, membership };
+        configuration.write_files(&folder)?;
         let data = KeptFolder::keep(folder)?;
         let launch = Launch {
-            program: java.clone(),
-            args: configuration::arguments(data.path(), class_path, settings, membership.is_some()),
+            program: installation.java.clone(),
+            args: configuration.arguments(data.path(), &installation.class_path),
             envs: Vec::new(),
             dir: Some(data.path().to_owned()),
             stop_signal: StopSignal::Terminate,
@@ -80,7 +82,33 @@ impl Server {
             log_file: None,
         };
         let is_paused = AtomicBool::new(false);
-        Ok(Self { running: None, data, ports, name, launch, account: *account, is_paused })
+        Ok(Self {
+            running: None,
+            data,
+            ports,
+            name,
+            configuration,
+            launch,
+            installation: installation.clone(),
+            is_paused,
+        })
+    }
+
+    /// Sets the limits of the session timeouts, which the process reads when it starts.
+    pub(crate) fn set_session_timeouts(&mut self, limits: &RangeInclusive<Duration>) -> Result<(), Error> {
+        let settings = self.configuration.settings.clone().with_session_timeouts(Some(limits))?;
+        let configuration = Configuration { settings, ..self.configuration.clone() };
+        self.data.rewrite(ZOO_CFG, &configuration.zoo_cfg(self.data.path()))?;
+        self.configuration = configuration;
+        Ok(())
+    }
+
+    /// Sets the number of the next sequential child of a node, while the process is stopped.
+    pub(crate) async fn number_next_child(&mut self, path: &str, number: i32) -> Result<(), Error> {
+        if self.running.is_some() {
+            return Err(Error::Setting(format!("{} must be stopped before its data are changed", self.name)));
+        }
+        child_number::set(&self.installation, self.data.path(), path, number).await
     }
 
     pub(crate) fn address(&self) -> String {
@@ -100,7 +128,7 @@ impl Server {
     pub(crate) async fn launch(&mut self) -> Result<(), Error> {
         self.stop().await?;
         self.ports.each().for_each(Port::lend);
-        self.running = Some(Guard::spawn(self.launch.clone(), Folder::create(self.account)?)?);
+        self.running = Some(Guard::spawn(self.launch.clone(), Folder::create(self.installation.account)?)?);
         self.is_paused.store(false, Ordering::Relaxed);
         Ok(())
     }

@@ -1,37 +1,14 @@
 //! Replicated servers.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use testbed::{Ensemble, EnsembleConfig, Error};
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 
-use crate::support::{is_listening, soon, until_state};
-
-const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+use crate::support::{PERSISTENT, client_of, four_letter_word, is_listening, leader_other_than, until_followed, write};
 
 fn quick() -> EnsembleConfig {
     EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() }
-}
-
-async fn client_of(connect_string: &str) -> Client {
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
-    soon("a session", connector.connect(connect_string)).await.unwrap()
-}
-
-/// The leader, once there is one other than this server.
-async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>) -> usize {
-    let elected = async {
-        loop {
-            match ensemble.leader().await {
-                Some(leader) if Some(leader) != server => return leader,
-                _ => tokio::time::sleep(Duration::from_millis(10)).await,
-            }
-        }
-    };
-    soon("a leader", elected).await
 }
 
 #[tokio::test]
@@ -56,10 +33,7 @@ async fn every_server_of_a_started_ensemble_serves_and_nothing_is_left_after_its
 }
 
 fn data_dir(server: &str) -> String {
-    let mut stream = TcpStream::connect(server).unwrap();
-    stream.write_all(b"conf").unwrap();
-    let mut conf = String::new();
-    stream.read_to_string(&mut conf).unwrap();
+    let conf = four_letter_word(server, "conf");
     conf.lines().find_map(|line| line.strip_prefix("dataDir=")).unwrap().to_owned()
 }
 
@@ -74,13 +48,7 @@ async fn an_ensemble_goes_on_serving_after_the_loss_of_its_leader_and_takes_it_b
 
     let leader = leader_other_than(&ensemble, None).await;
     assert_ne!(leader, lost);
-    let written = async {
-        // The client may be between two servers, and then a request fails.
-        while client.create("/meanwhile", &[], &PERSISTENT).await.is_err() {
-            until_state(&client, SessionState::SyncConnected).await;
-        }
-    };
-    soon("a write", written).await;
+    write(&client, "/meanwhile").await;
     assert_eq!(client.session_id(), session);
 
     ensemble.start_server(lost).await.unwrap();
@@ -100,12 +68,7 @@ async fn a_frozen_leader_is_succeeded_and_finds_its_place_when_it_wakes() {
     ensemble.pause(frozen).unwrap();
     let leader = leader_other_than(&ensemble, Some(frozen)).await;
     ensemble.resume(frozen).unwrap();
-    let follows = async {
-        while ensemble.metric(leader, "zk_synced_followers").await.unwrap() != 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    soon("the old leader follows", follows).await;
+    until_followed(&ensemble, leader, 2).await;
     assert_eq!(ensemble.leader().await, Some(leader));
 }
 
@@ -122,6 +85,19 @@ async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_starte
     ensemble.start_server(0).await.unwrap();
     let client = client_of(&ensemble.connect_strings()[0]).await;
     assert!(client.check_stat("/a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_server_of_an_ensemble_that_is_started_with_other_limits_grants_another_timeout() {
+    let limits = Duration::from_secs(1)..=Duration::from_secs(20);
+    let mut ensemble = Ensemble::start(EnsembleConfig { session_timeouts: Some(limits), ..quick() }).await.unwrap();
+    let servers = ensemble.connect_strings();
+    assert_eq!(client_of(&servers[0]).await.session_timeout(), Duration::from_secs(20));
+    let short = Duration::from_secs(2);
+    ensemble.set_session_timeouts(0, short..=short).unwrap();
+    ensemble.start_server(0).await.unwrap();
+    assert_eq!(client_of(&servers[0]).await.session_timeout(), short);
+    assert_eq!(client_of(&servers[1]).await.session_timeout(), Duration::from_secs(20), "another server");
 }
 
 #[tokio::test]
@@ -145,6 +121,7 @@ async fn a_server_that_there_is_not_is_named_in_the_error() {
     let errors = [
         ensemble.stop_server(1).await.unwrap_err(),
         ensemble.start_server(1).await.unwrap_err(),
+        ensemble.set_session_timeouts(1, Duration::from_secs(1)..=Duration::from_secs(2)).unwrap_err(),
         ensemble.pause(1).unwrap_err(),
         ensemble.resume(1).unwrap_err(),
         ensemble.metric(1, "zk_znode_count").await.unwrap_err(),

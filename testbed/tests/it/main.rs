@@ -4,8 +4,10 @@
 
 mod architecture;
 mod binary;
+mod child_numbers;
 mod ensembles;
 mod guard;
+mod links;
 mod namespaces;
 mod proxies;
 mod restarts;

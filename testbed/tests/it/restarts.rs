@@ -8,6 +8,9 @@ use zookeeper_client::{Acls, Client, CreateMode, SessionState};
 
 use crate::support::{is_listening, until_state};
 
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(2);
+
 async fn client_of(zookeeper: &ZooKeeper) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
     // A server that is starting may leave a client without an answer.
@@ -79,4 +82,42 @@ async fn a_stop_that_nobody_waited_for_is_finished_by_the_next_start() {
     assert!(stopped.is_err(), "a server does not stop in no time");
     zookeeper.start_again().await.unwrap();
     client_of(&zookeeper).await.check_stat("/").await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_another_timeout() {
+    let tick_time = Duration::from_millis(500);
+    let mut zookeeper = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
+    let address = zookeeper.connect_string();
+    let connector = || Client::connector().with_session_timeout(LONG).with_connection_timeout(Duration::from_secs(5));
+    let client = connector().with_detached().connect(&address).await.unwrap();
+    assert_eq!(client.session_timeout(), LONG);
+
+    zookeeper.stop().await.unwrap();
+    zookeeper.set_session_timeouts(tick_time..=SHORT).unwrap();
+    zookeeper.start_again().await.unwrap();
+    assert_eq!(connector().connect(&address).await.unwrap().session_timeout(), SHORT);
+    let session = client.session_id();
+    let returned = connector().with_session(client.into_session()).connect(&address).await.unwrap();
+    assert_eq!((returned.session_id(), returned.session_timeout()), (session, SHORT), "the session from before");
+    let least = Client::connector().with_session_timeout(Duration::from_millis(1)).connect(&address).await.unwrap();
+    assert_eq!(least.session_timeout(), tick_time, "below the two ticks that are the default");
+}
+
+#[tokio::test]
+async fn other_limits_count_from_the_next_start_on() {
+    let limits = Duration::from_secs(4)..=Duration::from_secs(8);
+    let config = ZooKeeperConfig { session_timeouts: Some(limits), ..ZooKeeperConfig::default() };
+    let mut zookeeper = ZooKeeper::start(config).await.unwrap();
+    let granted = async |asked: Duration, address: &str| {
+        Client::connector().with_session_timeout(asked).connect(address).await.unwrap().session_timeout()
+    };
+    let address = zookeeper.connect_string();
+    zookeeper.set_session_timeouts(SHORT..=SHORT).unwrap();
+    assert_eq!(granted(SHORT, &address).await, Duration::from_secs(4));
+    assert_eq!(granted(LONG, &address).await, Duration::from_secs(8));
+    let error = zookeeper.set_session_timeouts(LONG..=SHORT).unwrap_err();
+    assert!(matches!(error, Error::Setting(_)), "{error}");
+    zookeeper.start_again().await.unwrap();
+    assert_eq!(granted(LONG, &address).await, SHORT);
 }

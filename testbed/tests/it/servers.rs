@@ -1,25 +1,15 @@
 //! The two servers, started by hand.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode, EventType};
 
-use crate::support::{DEADLINE, address_of, is_listening};
+use crate::support::{DEADLINE, address_of, four_letter_word, is_listening};
 
 async fn setting(connection: &mut PgConnection, name: &str) -> String {
     sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(connection).await.unwrap()
-}
-
-fn four_letter_word(address: &str, word: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(word.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[tokio::test]
@@ -97,7 +87,9 @@ async fn a_session_timeout_follows_from_the_tick_and_may_be_long() {
 
 #[tokio::test]
 async fn a_duration_of_zero_is_refused_before_anything_starts() {
+    let session_timeouts = Some(Duration::ZERO..=Duration::from_secs(1));
     for config in [
+        ZooKeeperConfig { session_timeouts, ..ZooKeeperConfig::default() },
         ZooKeeperConfig { tick_time: Duration::ZERO, ..ZooKeeperConfig::default() },
         ZooKeeperConfig { container_check_interval: Duration::ZERO, ..ZooKeeperConfig::default() },
     ] {

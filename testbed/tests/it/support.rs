@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::future::Future;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgid};
 use tempfile::TempDir;
-use zookeeper_client::{Client, SessionState};
+use testbed::Ensemble;
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
+
+pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
 /// Far above what anything here takes on an idle machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -37,6 +41,54 @@ pub(crate) async fn until_state(client: &Client, state: SessionState) {
     let mut states = client.state_watcher();
     let seen = async { while states.state() != state && states.changed().await != state {} };
     soon(&format!("the session is {state}"), seen).await;
+}
+
+/// A client with a session of 20 s.
+pub(crate) async fn client_of(connect_string: &str) -> Client {
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
+    soon("a session", connector.connect(connect_string)).await.unwrap()
+}
+
+/// Creates a node. The client may be between two servers, and then a request fails and is sent again.
+pub(crate) async fn write(client: &Client, path: &str) {
+    let written = async {
+        while client.create(path, &[], &PERSISTENT).await.is_err() {
+            until_state(client, SessionState::SyncConnected).await;
+        }
+    };
+    soon("a write", written).await;
+}
+
+/// The leader, once there is one other than this server.
+pub(crate) async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>) -> usize {
+    let elected = async {
+        loop {
+            match ensemble.leader().await {
+                Some(leader) if Some(leader) != server => return leader,
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    soon("a leader", elected).await
+}
+
+/// Waits until so many servers follow the leader.
+pub(crate) async fn until_followed(ensemble: &Ensemble, leader: usize, followers: u64) {
+    let followed = async {
+        while ensemble.metric(leader, "zk_synced_followers").await.unwrap() != followers {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(&format!("{followers} servers follow server {leader}"), followed).await;
+}
+
+/// What a ZooKeeper server answers to a four-letter word.
+pub(crate) fn four_letter_word(address: &str, word: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(word.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// The process group of a guarded program: its guard leads it.

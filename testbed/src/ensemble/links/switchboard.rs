@@ -1,0 +1,115 @@
+//! The thread that all connections between the servers go through.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::socks;
+use crate::proxy::lane::{Command, Lane, accept};
+use crate::worker::Orders;
+use crate::zookeeper::configuration::Peer;
+
+/// What one server opens to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// Commands for the connections of one link, which are carried out in their order.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) link: Link,
+    pub(super) commands: &'static [Command],
+}
+
+/// The connections of a link to one port.
+struct Line {
+    link: Link,
+    server: SocketAddr,
+    lane: Lane,
+}
+
+/// A connection that a server makes.
+struct Arrival {
+    from: usize,
+    server: SocketAddr,
+    stream: TcpStream,
+}
+
+pub(super) struct Switchboard {
+    lines: Vec<Line>,
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    _listeners: JoinSet<()>,
+}
+
+impl Switchboard {
+    /// Takes in the connections of each server at a listener of its own.
+    pub(super) fn new(listeners: Vec<std::net::TcpListener>, peers: &[Peer]) -> io::Result<Self> {
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        for (from, listener) in listeners.into_iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            tasks.spawn(listen(from, TcpListener::from_std(listener)?, sender.clone()));
+        }
+        let mut lines = Vec::new();
+        for from in 0..peers.len() {
+            for (to, Peer { quorum_port, election_port }) in peers.iter().enumerate().filter(|&(to, _)| to != from) {
+                lines.extend([quorum_port, election_port].map(|&port| {
+                    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+                    Line { link: Link { from, to }, server, lane: Lane::new(vec![server], watch::Sender::default()) }
+                }));
+            }
+        }
+        Ok(Self { lines, arrivals, _listeners: tasks })
+    }
+
+    /// Runs until nobody can give orders any more.
+    pub(super) async fn run(mut self, mut orders: Orders<Vec<Change>>) {
+        loop {
+            tokio::select! {
+                order = orders.recv() => {
+                    let Some(order) = order else { return };
+                    for change in &order.command {
+                        self.carry_out(change).await;
+                    }
+                    order.confirm();
+                }
+                Some(arrival) = self.arrivals.recv() => self.take_in(arrival),
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, Change { link, commands }: &Change) {
+        for line in self.lines.iter_mut().filter(|line| line.link == *link) {
+            for command in *commands {
+                line.lane.carry_out(*command).await;
+            }
+        }
+    }
+
+    /// Serves a connection to another server of the ensemble, and closes any other.
+    fn take_in(&mut self, Arrival { from, server, stream }: Arrival) {
+        let line = self.lines.iter_mut().find(|line| line.link.from == from && line.server == server);
+        if let Some(line) = line {
+            line.lane.forget_ended();
+            line.lane.take_in(stream, socks::CONNECTED);
+        }
+    }
+}
+
+async fn listen(from: usize, listener: TcpListener, arrivals: mpsc::UnboundedSender<Arrival>) {
+    loop {
+        let mut stream = accept(&listener).await;
+        let arrivals = arrivals.clone();
+        tokio::spawn(async move {
+            if let Ok(server) = socks::destination(&mut stream).await {
+                // Nobody takes it in when the thread is about to end.
+                let _ = arrivals.send(Arrival { from, server, stream });
+            }
+        });
+    }
+}

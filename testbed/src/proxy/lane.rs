@@ -1,0 +1,126 @@
+//! The connections to one server, and the faults that they have.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::ProxyTraffic;
+use super::relay::{Connection, Rules, Shared};
+use crate::guard::POLL;
+
+/// What a lane can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    Cut,
+    Refuse,
+    Accept,
+    Swallow,
+    Blackhole,
+    Deliver,
+    /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
+    Strand(End),
+}
+
+/// One of the two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+/// The connections to one server. They run on the runtime of the thread that owns it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    shared: Arc<Shared>,
+    /// Each returns the end that is to stay open.
+    connections: JoinSet<Option<TcpStream>>,
+    /// How many connections there have been, which is the number of the next.
+    made: u64,
+    is_refusing: bool,
+    /// The ends that stay open after [`Command::Strand`].
+    stranded: Vec<TcpStream>,
+}
+
+impl Lane {
+    pub(crate) fn new(upstreams: Vec<SocketAddr>, traffic: watch::Sender<ProxyTraffic>) -> Self {
+        let shared = Arc::new(Shared { upstreams, rules: watch::Sender::default(), traffic });
+        Self { shared, connections: JoinSet::new(), made: 0, is_refusing: false, stranded: Vec::new() }
+    }
+
+    /// Starts to serve a connection, or closes it. The client is sent `greeting` once the server is reached.
+    pub(crate) fn take_in(&mut self, client: TcpStream, greeting: &'static [u8]) {
+        if self.is_refusing {
+            return;
+        }
+        let connection = Connection { number: self.made, greeting, shared: Arc::clone(&self.shared) };
+        self.made += 1;
+        self.connections.spawn(connection.serve(client));
+        self.count();
+    }
+
+    pub(crate) async fn carry_out(&mut self, command: Command) {
+        let made = self.made;
+        let rules = &self.shared.rules;
+        match command {
+            Command::Cut => {
+                self.connections.shutdown().await;
+                self.stranded.clear();
+            }
+            Command::Refuse => self.is_refusing = true,
+            Command::Accept => self.is_refusing = false,
+            Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
+            Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
+            Command::Deliver => {
+                rules.send_replace(Rules::default());
+                self.stranded.clear();
+            }
+            Command::Strand(end) => self.strand(end).await,
+        }
+        self.count();
+    }
+
+    async fn strand(&mut self, end: End) {
+        self.shared.rules.send_modify(|rules| rules.stranded = Some(end));
+        while let Some(ended) = self.connections.join_next().await {
+            self.stranded.extend(ended.ok().flatten());
+        }
+        self.shared.rules.send_modify(|rules| rules.stranded = None);
+    }
+
+    /// Waits until a connection has ended. Returns at once while there is none.
+    pub(crate) async fn until_one_ended(&mut self) -> bool {
+        let has_ended = self.connections.join_next().await.is_some();
+        self.count();
+        has_ended
+    }
+
+    /// Forgets the connections that have ended.
+    pub(crate) fn forget_ended(&mut self) {
+        while self.connections.try_join_next().is_some() {}
+    }
+
+    fn count(&self) {
+        let connections = self.connections.len();
+        self.shared.traffic.send_if_modified(|traffic| {
+            let is_new = traffic.connections != connections;
+            traffic.connections = connections;
+            is_new
+        });
+    }
+}
+
+/// The next connection of a listener.
+pub(crate) async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => return client,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            // Out of file descriptors, for one: connections that end bring the remedy.
+            Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A thread that serves connections and carries out what its owner orders.
+
+use std::future::Future;
+use std::io;
+use std::sync::mpsc as blocking;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{mpsc, oneshot};
+
+/// The orders of a thread, which end with its owner.
+pub(crate) type Orders<C> = mpsc::UnboundedReceiver<Order<C>>;
+
+/// A command, and whom to tell that it is carried out.
+#[derive(Debug)]
+pub(crate) struct Order<C> {
+    pub(crate) command: C,
+    done: blocking::Sender<()>,
+}
+
+impl<C> Order<C> {
+    /// Tells the owner that the command is carried out.
+    pub(crate) fn confirm(self) {
+        // The owner waits for this, unless its thread was ended in between.
+        let _ = self.done.send(());
+    }
+}
+
+/// The owner of a thread. Dropping it ends the thread and waits for that.
+#[derive(Debug)]
+pub(crate) struct Worker<C> {
+    /// The thread ends when there is nobody left to give it orders.
+    orders: Option<mpsc::UnboundedSender<Order<C>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<C: Send + 'static> Worker<C> {
+    /// Starts a thread with a runtime of its own. `prepare` is called in it and returns what the thread runs.
+    pub(crate) async fn start<F: Future<Output = ()>>(
+        name: &str,
+        prepare: impl FnOnce(Orders<C>) -> io::Result<F> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (orders, received) = mpsc::unbounded_channel();
+        let (started, is_started) = oneshot::channel();
+        let run = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            runtime.block_on(async {
+                match prepare(received) {
+                    Ok(work) => {
+                        // An owner that has stopped waiting for it has dropped the sender of the orders, too.
+                        let _ = started.send(Ok(()));
+                        work.await;
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                }
+            });
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        let worker = Self { orders: Some(orders), thread: Some(thread) };
+        is_started.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(worker)
+    }
+
+    /// Gives an order and waits until it is carried out.
+    pub(crate) fn order(&self, command: C) {
+        let (done, is_done) = blocking::channel();
+        let orders = self.orders.as_ref().expect("BUG: a thread takes orders until its owner is dropped");
+        let sent = orders.send(Order { command, done });
+        sent.ok().and_then(|()| is_done.recv().ok()).expect("BUG: a thread ends only when its owner is dropped");
+    }
+}
+
+impl<C> Drop for Worker<C> {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has printed its message.
+            let _ = thread.join();
+        }
+    }
+}

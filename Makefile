@@ -30,9 +30,11 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 	cargo build --release --locked
 	./target/release/loadgen up $(ARGS)
 
-test: deps-test ## run every test
-	cargo test --locked --workspace --all-targets $(ARGS)
-	cargo test --locked --workspace --doc
+test: deps-test ## run every test, also after one that fails
+	@failed=0; set -x; \
+	cargo test --locked --workspace --all-targets --no-fail-fast $(ARGS) || failed=1; \
+	cargo test --locked --workspace --doc --no-fail-fast || failed=1; \
+	exit $$failed
 
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check

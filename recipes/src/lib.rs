@@ -41,13 +41,16 @@
 //!
 //! * **Exclusion** while the holder's session lives: a hold is granted only when everybody ahead has certainly gone, and
 //!   then our own node, created by our own session, was certainly there: by one listing, by asking for those that an
-//!   earlier one showed, by the note of the last holder, or by a number that directly follows our last one. A missing node
+//!   earlier one showed, by the note of the last holder and our own node beside it, or by a number that directly follows our last one. A missing node
 //!   is an error, never a grant. Within a session such a hold is passed on, and never one that is lost or suspect; then
 //!   the node of whoever held before stands in for one that somebody has deleted.
-//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the server could
-//!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request that a
-//!   server answered had been sent. A paused process, a blocked thread or a half-open connection therefore cannot make
-//!   a hold look alive. A lost hold never turns back, and no [`Owner`] enters by it.
+//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the servers could
+//!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request was sent that
+//!   a quorum of the servers has committed. A paused process, a blocked thread, a half-open connection, a follower that
+//!   stands still or a leader that was deposed therefore cannot make a hold look alive, nor can a reconnect to a server
+//!   that grants a shorter session timeout. A hold is lost two thirds of the session timeout after its last proof. While
+//!   something is held, a session has a request committed every fifth of the timeout that changes nothing. A lost hold
+//!   never turns back, and no [`Owner`] enters by it.
 //! * **Fencing tokens** that only grow in grant order ([`LockGuard::token`]).
 //! * **Nothing is left behind.** Any future here may be dropped at any `await`: whatever it created, or may have
 //!   created, is deleted by the session's reaper, and its watches are taken back.
@@ -67,10 +70,12 @@
 //!   path, and so may that of a [`HandoffMutex`] if the lock's node was deleted with it, so that numbers began anew.
 //! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
 //!   holds until a server is heard again. So do clocks that run apart by more than a few percent.
-//! * In an ensemble, a follower tells the leader of its sessions every half tick. Choose session timeouts of at least
-//!   five ticks.
-//! * The client library cannot restore more than 128 KiB of watched paths on one session after a reconnect, some 1900
-//!   waiters: it loses the session then. Spread more waiters over several sessions.
+//! * A follower tells the leader of its sessions every half tick. The truth about holds reckons with a tick of at most half
+//!   the session timeout. Servers grant no shorter timeout unless their `minSessionTimeout` is set below two ticks; then
+//!   give [`SessionConfig::tick_time`].
+//! * The servers behind one host name of the connect string must grant the same session timeout.
+//! * Servers number at most 2³¹ contenders of one lock's node. From the 2 100 000 000th on an acquire fails with
+//!   [`Error::NumbersExhausted`], and a lock warns before. As containers, unused nodes are deleted and begin anew.
 //! * Clients of one semaphore that disagree on the number of permits, or take their permits one by one as Curator's do,
 //!   can wait for each other for ever. Ours take all permits of an acquire in one turn, and may wait for each other only
 //!   if somebody deletes the node of a turn by hand.

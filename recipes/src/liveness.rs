@@ -110,7 +110,7 @@ pub(crate) fn connection_timeout(session_timeout: Duration) -> Duration {
     session_timeout / 4
 }
 
-/// How long a hold can be relied on, by the session timeout and the tick of the servers. The [module](self) derives it.
+/// How long a hold can be relied on, by the session timeout and the tick of the servers. The module derives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Margins {
     session_timeout: Duration,
@@ -180,14 +180,16 @@ impl Margins {
     }
 }
 
-/// Handshakes that have not been answered.
+/// Handshakes since the last proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Attaching {
-    /// When the first of those that have not been answered was sent, and the last.
+    /// When the first was sent, and the last.
     since: Duration,
     sent: Duration,
     /// The margins if their servers have taken them in.
     margins: Margins,
+    /// When the last was answered.
+    attached: Option<Duration>,
 }
 
 /// A time in which this process did not look at the clock.
@@ -200,6 +202,7 @@ struct Pause {
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Liveness {
+    /// Those of the last proof.
     margins: Margins,
     /// The time for which all of this holds.
     now: Duration,
@@ -252,7 +255,7 @@ impl Liveness {
     /// Notes that a request is being sent. Returns from when on it counts as a proof, if a quorum commits it.
     pub fn on_send(&mut self, now: Duration) -> Duration {
         self.on_look(now);
-        let margins = self.margins;
+        let margins = self.margins();
         match self.pause {
             Some(Pause { before, after }) if now < after + margins.recovers_within() => {
                 now.min(before + margins.heard_within() - margins.paused_after())
@@ -268,6 +271,11 @@ impl Liveness {
             return;
         }
         self.proved = self.proved.max(sent);
+        if let Some(Attaching { attached: Some(attached), margins, .. }) = self.attaching
+            && sent >= attached
+        {
+            (self.margins, self.attaching) = (margins, None);
+        }
         // An answer that was read too late proves nothing any more.
         self.lost &= now >= self.lost_at();
     }
@@ -279,8 +287,8 @@ impl Liveness {
     }
 
     fn look(&mut self, at: Duration) {
-        if at > self.looked + self.margins.paused_after() {
-            let recovers_within = self.margins.recovers_within();
+        if at > self.looked + self.margins().paused_after() {
+            let recovers_within = self.margins().recovers_within();
             let earlier = self.pause.filter(|pause| at < pause.after + recovers_within);
             let before = earlier.map_or(self.looked, |pause| pause.before.min(self.looked));
             self.pause = Some(Pause { before, after: at });
@@ -298,16 +306,17 @@ impl Liveness {
                     self.count_loss(LostReason::Silence);
                 }
                 // An earlier handshake without an answer may still have been taken in.
-                let earlier = self.attaching.unwrap_or(Attaching { since: now, sent: now, margins: self.margins });
+                let first = Attaching { since: now, sent: now, margins: self.margins, attached: None };
+                let earlier = self.attaching.unwrap_or(first);
                 let margins = granted.map_or(earlier.margins, |granted| earlier.margins.shortened_to(granted));
-                self.attaching = Some(Attaching { sent: now, margins, ..earlier });
+                self.attaching = Some(Attaching { sent: now, margins, attached: None, ..earlier });
             }
             Event::Attached(granted) => {
-                let attached = self.attaching.take();
-                let (sent, margins) =
-                    attached.map_or((now, self.margins), |attached| (attached.sent, attached.margins));
-                self.margins = margins.shortened_to(granted);
-                (self.looked, self.pause) = (self.looked.max(now), Some(self.margins.attached(sent, now)));
+                let Some(attaching) = &mut self.attaching else { return };
+                attaching.margins = attaching.margins.shortened_to(granted);
+                attaching.attached = Some(now);
+                self.pause = Some(attaching.margins.attached(attaching.sent, now));
+                self.looked = self.looked.max(now);
             }
             Event::Connected => self.disconnected = None,
             Event::Ended(reason) => self.end(reason),
@@ -343,7 +352,7 @@ impl Liveness {
 
     /// Whether a session with holds is to ask for a proof.
     pub fn wants_proof(&self) -> bool {
-        self.is_connected() && self.age() >= self.margins.prove_after()
+        self.is_connected() && self.age() >= self.margins().prove_after()
     }
 
     fn is_connected(&self) -> bool {
@@ -352,12 +361,12 @@ impl Liveness {
 
     /// Whether a hold can be relied on, and be granted, without another proof.
     pub fn is_proved(&self) -> bool {
-        self.is_connected() && !self.lost && self.age() < self.margins.suspect_after()
+        self.is_connected() && !self.lost && self.age() < self.margins().suspect_after()
     }
 
     /// What a session shows of this, with holds or without. Without holds nobody asks for proofs: then the connection counts.
     pub fn state(&self, is_holding: bool) -> ConnectionState {
-        let is_away_for_long = self.disconnected.is_some_and(|since| self.now >= since + self.margins.lost_after());
+        let is_away_for_long = self.disconnected.is_some_and(|since| self.now >= since + self.margins().lost_after());
         match self.ended {
             Some(_) => ConnectionState::Lost,
             None if is_away_for_long || is_holding && self.lost => ConnectionState::Lost,
@@ -366,9 +375,9 @@ impl Liveness {
         }
     }
 
-    /// The session timeout: the shortest that was granted so far.
+    /// The margins of the shortest timeout that was granted so far.
     pub(crate) fn margins(&self) -> Margins {
-        self.margins
+        self.attaching.map_or(self.margins, |attaching| attaching.margins)
     }
 
     /// Why the session will never answer again, once it will not.
@@ -538,13 +547,29 @@ mod tests {
         assert_eq!(live.lost_at(), ms(2_900));
         live.on_event(ms(2_600), Event::Attached(TIMEOUT));
         assert_eq!(live.margins().session_timeout(), ms(1_200));
+        live.on_proof(ms(2_700), ms(2_650));
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(2_650 + 800), None));
+    }
+
+    #[test]
+    fn a_shorter_timeout_counts_from_its_handshake_on_and_not_from_an_older_proof() {
+        let mut live = proved_at(1_000);
+        live.on_event(ms(2_000), Event::Disconnected);
+        live.on_event(ms(7_000), Event::Attaching(Some(ms(3_000))));
+        live.on_event(ms(7_100), Event::Attached(ms(3_000)));
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_000), None));
+        live.on_proof(ms(7_300), ms(7_200));
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_200), None));
     }
 
     #[test]
     fn a_timeout_only_becomes_shorter() {
         let mut live = proved_at(1_000);
         for (granted, expected) in [(6_000, 6_000), (12_000, 6_000), (3_000, 3_000), (60_000, 3_000)] {
+            live.on_event(ms(1_000), Event::Attaching(Some(ms(granted))));
             live.on_event(ms(1_000), Event::Attached(ms(granted)));
+            assert_eq!(live.margins().session_timeout(), ms(expected));
+            live.on_proof(ms(1_000), ms(1_000));
             assert_eq!(live.margins().session_timeout(), ms(expected));
         }
         assert_eq!(live.lost_at(), ms(3_000));

@@ -216,7 +216,7 @@ const EXHAUSTED_FROM: i32 = 2_100_000_000;
 ///
 /// The server counts the children that were ever created in one parent in a signed 32-bit number. ZooKeeper 3.8 goes on
 /// giving the last number, 2³¹ - 1, to every later child; older servers go on with negative numbers. So our contenders
-/// refuse numbers near the end ([`supply`](Self::supply)), and those below are different. Others may have any. The order is
+/// refuse numbers near the end (`supply`), and those below are different. Others may have any. The order is
 /// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. For numbers that
 /// are not negative it is the order of their text, which Curator compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

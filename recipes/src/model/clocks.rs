@@ -286,7 +286,7 @@ fn a_hold_is_lost_in_time_although_the_process_is_paused() {
 
 #[test]
 fn a_hold_is_lost_in_time_although_the_next_server_grants_less() {
-    expect_loss_in_time(Clocks { attaches: true, ..RULES }, 850_000);
+    expect_loss_in_time(Clocks { attaches: true, ..RULES }, 750_000);
 }
 
 #[test]

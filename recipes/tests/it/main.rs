@@ -17,6 +17,7 @@ mod lost_replies;
 mod multi;
 mod no_two_holders;
 mod node_data;
+mod numbers;
 mod owner;
 mod participants;
 mod proof_of_life;

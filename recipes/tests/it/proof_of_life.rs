@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
-use testbed::{Ensemble, EnsembleConfig, Proxy};
+use testbed::{Ensemble, EnsembleConfig, LinkFault, Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Error, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig};
 
 use crate::support::{soon, until};
@@ -61,7 +61,12 @@ struct Round {
 
 impl Round {
     async fn begin(session: Session, other: &Session, path: &str) -> Self {
-        let section = Section::enter(Mutex::new(&session, path).unwrap().acquire().await.unwrap());
+        let held = Mutex::new(&session, path).unwrap().acquire().await.unwrap();
+        Self::with_hold(session, held, other, path)
+    }
+
+    fn with_hold(session: Session, held: LockGuard, other: &Session, path: &str) -> Self {
+        let section = Section::enter(held);
         let lock = Mutex::new(other, path).unwrap();
         let next = tokio::spawn(async move {
             let held = lock.acquire().await.unwrap();
@@ -109,5 +114,72 @@ async fn holds_are_lost_in_time_although_their_follower_stands_still_right_after
         for session in sessions {
             until("the session is known to have ended", async || session.is_ended()).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_are_lost_in_time_although_a_leader_that_was_deposed_goes_on_answering() {
+    let ensemble = Ensemble::start(EnsembleConfig { links: true, ..quick() }).await.unwrap();
+    let servers = ensemble.connect_strings();
+    let leader = ensemble.leader().await.unwrap();
+    // It has servers to go to, and outlives the election.
+    let elsewhere = [(leader + 1) % 3, (leader + 2) % 3].map(|server| servers[server].as_str()).join(",");
+    let other = Session::connect(&elsewhere, session_config(TIMEOUT * 20)).await.unwrap();
+    let session = Session::connect(&servers[leader], session_config(TIMEOUT)).await.unwrap();
+    let round = Round::begin(session, &other, "/locks/deposed").await;
+    round.write().await;
+    ensemble.isolate(leader, LinkFault::HalfOpen).unwrap();
+    round.expect_no_overlap().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_counts_on_the_shorter_timeout_of_a_server_that_was_started_again() {
+    let long = TIMEOUT * 20;
+    let mut server =
+        ZooKeeper::start(ZooKeeperConfig { tick_time: TIMEOUT / 2, ..ZooKeeperConfig::default() }).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = Session::connect(&proxy.connect_string(), session_config(long)).await.unwrap();
+    assert_eq!(session.timeout(), long);
+    let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
+    server.stop().await.unwrap();
+    server.set_session_timeouts(TIMEOUT..=TIMEOUT * 2).unwrap();
+    server.start_again().await.unwrap();
+    until("the session is back", async || held.state() == HoldState::Held).await;
+    assert_eq!(session.timeout(), TIMEOUT * 2);
+    let other = Session::connect(&server.connect_string(), session_config(long)).await.unwrap();
+    let round = Round::with_hold(session, held, &other, "/locks/a");
+    until("another one waits", async || {
+        Mutex::new(&other, "/locks/a").unwrap().participants().await.unwrap().len() == 2
+    })
+    .await;
+    proxy.blackhole();
+    round.expect_no_overlap().await;
+}
+
+/// The handshake of the new connection reaches the server, and its answer does not come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_counts_on_the_shorter_timeout_before_the_answer_to_its_handshake_comes() {
+    let long = TIMEOUT * 20;
+    let mut server =
+        ZooKeeper::start(ZooKeeperConfig { tick_time: TIMEOUT / 2, ..ZooKeeperConfig::default() }).await.unwrap();
+    for bytes in 1..=3 {
+        server.stop().await.unwrap();
+        server.set_session_timeouts(TIMEOUT..=long).unwrap();
+        server.start_again().await.unwrap();
+        let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+        let session = Session::connect(&proxy.connect_string(), session_config(long)).await.unwrap();
+        let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
+        server.stop().await.unwrap();
+        server.set_session_timeouts(TIMEOUT..=TIMEOUT * 2).unwrap();
+        proxy.refuse();
+        server.start_again().await.unwrap();
+        let other = Session::connect(&server.connect_string(), session_config(TIMEOUT * 2)).await.unwrap();
+        let round = Round::with_hold(session, held, &other, "/locks/a");
+        let before = proxy.bytes_to_server();
+        proxy.accept();
+        // What the session says until it is connected again is less than 50 bytes a step.
+        proxy.until(|traffic| traffic.bytes_to_server >= before + bytes * 50 - 49).await;
+        proxy.blackhole();
+        round.expect_no_overlap().await;
     }
 }

@@ -1,0 +1,104 @@
+//! The end of the numbers that servers give to contenders.
+
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{AnyLock, CohortMutex, Error, HandoffMutex, Mutex, RwLock, Semaphore, Session, SessionConfig};
+use zookeeper_client::Client;
+
+use crate::support::{soon, until};
+
+/// The first number that is refused.
+const REFUSED_FROM: i32 = 2_100_000_000;
+
+/// Makes a lock at a path.
+type Kind = fn(&Session, &str) -> AnyLock;
+
+const KINDS: [(&str, Kind); 6] = [
+    ("/locks/mutex", |session, path| Mutex::new(session, path).unwrap().into()),
+    ("/locks/handoff", |session, path| HandoffMutex::new(session, path).unwrap().into()),
+    ("/locks/cohort", |session, path| CohortMutex::new(session, path).unwrap().into()),
+    ("/locks/write", |session, path| RwLock::new(session, path).unwrap().write().into()),
+    ("/locks/read", |session, path| RwLock::new(session, path).unwrap().read().into()),
+    ("/locks/semaphore", |session, path| Semaphore::new(session, path, 2).unwrap().into()),
+];
+
+/// The nodes whose children a lock numbers.
+fn parents(path: &str) -> Vec<String> {
+    match path {
+        "/locks/semaphore" => vec![format!("{path}/locks"), format!("{path}/leases")],
+        _ => vec![path.to_owned()],
+    }
+}
+
+async fn session(server: &ZooKeeper) -> Session {
+    Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap()
+}
+
+/// A server on which every lock was used, and then so often that the next number is this one.
+async fn server_at(number: i32, locks: &[(&'static str, Kind)]) -> ZooKeeper {
+    let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let once = session(&server).await;
+    for (path, kind) in locks {
+        kind(&once, path).acquire().await.unwrap().release().await.unwrap();
+    }
+    once.close().await.unwrap();
+    server.stop().await.unwrap();
+    for parent in locks.iter().flat_map(|(path, _)| parents(path)) {
+        server.number_next_child(&parent, number).await.unwrap();
+    }
+    server.start_again().await.unwrap();
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_work_up_to_the_last_number_that_is_not_refused_and_then_say_what_to_do() {
+    let server = server_at(REFUSED_FROM - 2, &KINDS).await;
+    let (one, other) = (session(&server).await, session(&server).await);
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    for (path, kind) in KINDS {
+        for session in [&one, &other] {
+            kind(session, path).acquire().await.unwrap().release().await.unwrap();
+        }
+        for lock in [kind(&one, path), kind(&other, path)] {
+            for is_try in [false, true] {
+                let answer = if is_try { lock.try_acquire().await } else { lock.acquire().await.map(Some) };
+                let error = answer.unwrap_err();
+                assert!(
+                    matches!(&error, Error::NumbersExhausted { path: at, .. } if at.starts_with(path)),
+                    "{error:?}"
+                );
+                assert!(error.to_string().contains("delete that node"), "{error}");
+                for parent in parents(path) {
+                    let is_empty = async || raw.list_children(&parent).await.unwrap().is_empty();
+                    until("the refused contender is gone", is_empty).await;
+                }
+            }
+        }
+    }
+}
+
+/// A mutex whose numbers are used up is as new once its node is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_works_again_once_its_node_was_deleted() {
+    let (path, kind) = KINDS[0];
+    let server = server_at(REFUSED_FROM, &KINDS[..1]).await;
+    let session = session(&server).await;
+    let lock = kind(&session, path);
+    assert!(matches!(lock.acquire().await, Err(Error::NumbersExhausted { .. })));
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    until("the lock's node is deleted", async || raw.delete(path, None).await.is_ok()).await;
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_that_share_the_last_number_never_hold_together() {
+    let server = server_at(i32::MAX - 2, &KINDS).await;
+    for (path, kind) in KINDS {
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            let session = session(&server).await;
+            let acquired = soon("an answer", kind(&session, path).acquire()).await;
+            held.extend(acquired.ok());
+        }
+        assert!(held.is_empty(), "{} hold at {path}", held.len());
+    }
+}

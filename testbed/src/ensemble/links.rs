@@ -83,9 +83,11 @@ impl Ensemble {
     /// Breaks all links between a server and the others, in both directions. With [`LinkFault::HalfOpen`] the others notice at
     /// once, and this server only the silence.
     ///
-    /// A leader that hears nothing gives up after five ticks, or up to a tick to either side. Until then it answers reads and
-    /// `sync`, and no write. After a [`LinkFault::Blackhole`] its followers give up at about the same time, so that it may or
-    /// may not meet its successor. After [`LinkFault::HalfOpen`] they elect at once, long before it gives up.
+    /// After [`LinkFault::Cut`] a leader gives up at its next tick. A leader that only hears nothing gives up after five ticks,
+    /// or up to a tick to either side. Until then it answers reads and `sync`, and no write.
+    ///
+    /// After a [`LinkFault::Blackhole`] the followers give up at about the same time as their leader, so that it may or may not
+    /// meet its successor. After [`LinkFault::HalfOpen`] they elect at once, long before it gives up.
     ///
     /// The five ticks count for a follower that serves. The silence of one that is still catching up is borne for 30 s, or for
     /// ten ticks if they are longer, although `zk_synced_followers` counts it already.

@@ -35,6 +35,7 @@ async fn the_next_child_gets_the_given_number_and_those_after_it_count_on_until_
     zookeeper.start_again().await.unwrap();
 
     let client = client_of(&zookeeper.connect_string()).await;
+    assert_eq!(zookeeper.metric("zk_digest_mismatches_count").await.unwrap(), 0, "the checksums of the tree match");
     assert_eq!(create(&client, "/locks/a/x-").await, Ok(2_147_483_647));
     assert_eq!(create(&client, "/locks/a/y-").await, Ok(2_147_483_647), "the number sticks");
     assert_eq!(create(&client, "/locks/a/x-").await, Err(ClientError::NodeExists));

@@ -146,7 +146,7 @@ impl Keeper {
             for server in &servers {
                 match self.attach(server).await {
                     Ok(line) => return Ok(line),
-                    Err(ClientError::SessionExpired | ClientError::SessionMoved) => return Err(LostReason::Expired),
+                    Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
                     Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
                     Err(error) => debug!(server, %error, "could not connect the session anew"),
                 }
@@ -176,7 +176,7 @@ impl Keeper {
         if self.pulse().is_held() {
             wire::prove(&line, self.pulse()).await?;
         } else {
-            line.client.sync("/").await?;
+            line.catch_up().await?;
         }
         self.pulse().event(Event::Connected);
         Ok(line)

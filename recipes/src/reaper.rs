@@ -67,12 +67,9 @@ async fn reap(
                 debug!(path, ?removal, "reaped an abandoned node");
                 return ControlFlow::Continue(());
             }
-            Err(
-                ClientError::SessionExpired
-                | ClientError::SessionMoved
-                | ClientError::ClientClosed
-                | ClientError::AuthFailed,
-            ) => return ControlFlow::Break(()),
+            Err(ClientError::SessionExpired | ClientError::ClientClosed | ClientError::AuthFailed) => {
+                return ControlFlow::Break(());
+            }
             Err(error) if is_reported => debug!(path, %error, "still cannot delete an abandoned node"),
             Err(error) => {
                 warn!(path, %error, "cannot delete an abandoned node yet, and goes on trying while the session lives");

@@ -285,9 +285,7 @@ impl Session {
     /// Turns the client library's error into ours.
     pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
         match error {
-            ClientError::SessionExpired | ClientError::SessionMoved => {
-                Error::SessionEnded { reason: LostReason::Expired }
-            }
+            ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
             ClientError::ClientClosed | ClientError::AuthFailed => {
                 Error::SessionEnded { reason: self.liveness().ended().unwrap_or(LostReason::Closed) }
             }

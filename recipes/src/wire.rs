@@ -382,6 +382,11 @@ impl Stage {
 }
 
 impl Line {
+    /// Lets the server catch up with what was committed before.
+    pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
+        self.answer(self.client.sync("/").await)
+    }
+
     /// Evens out how the client library reports that no reply came.
     fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
         reply.map_err(|error| even_out(error, self.tether.has_parted()))
@@ -410,11 +415,14 @@ pub(crate) async fn prove(line: &Line, pulse: &Pulse) -> Result<(), ClientError>
 ///
 /// If the task that serves the connection has `parted`, nobody takes requests or answers them, which the library finds
 /// unexpected.
+///
+/// `SessionMoved` says that another server has the session by now, because it has answered an earlier handshake late. The
+/// request was not applied, the server closes the connection, and the session lives.
 fn even_out(error: ClientError, has_parted: bool) -> ClientError {
-    use ClientError::{ConnectionLoss, Custom, Timeout, UnexpectedError};
+    use ClientError::{ConnectionLoss, Custom, SessionMoved, Timeout, UnexpectedError};
     match error {
         UnexpectedError(_) if has_parted => ConnectionLoss,
-        Custom(_) | Timeout => ConnectionLoss,
+        Custom(_) | Timeout | SessionMoved => ConnectionLoss,
         error => error,
     }
 }
@@ -444,7 +452,9 @@ mod tests {
         assert_eq!(even_out(unexpected(), false), unexpected());
         assert_eq!(even_out(unexpected(), true), ClientError::ConnectionLoss);
         for has_parted in [false, true] {
-            assert_eq!(even_out(ClientError::Timeout, has_parted), ClientError::ConnectionLoss);
+            for lost in [ClientError::Timeout, ClientError::SessionMoved] {
+                assert_eq!(even_out(lost, has_parted), ClientError::ConnectionLoss);
+            }
             assert_eq!(even_out(ClientError::NoNode, has_parted), ClientError::NoNode);
         }
     }

@@ -31,9 +31,9 @@ Exit status:
   128 + N  signal N ended the waiting: 130 after Ctrl-C, 143 after SIGTERM";
 
 const DETAILS: &str = "\
-A hold ends with COMMAND, whatever COMMAND has left in the background. It is lost earlier when no ZooKeeper server
-answers for nine tenths of the session timeout, as another may hold the lock from the whole of it on. COMMAND is then
-asked to stop (SIGTERM) and killed --kill-after later, by default in good time before another can hold: on Linux with
+A hold ends with COMMAND, whatever COMMAND has left in the background. It is lost earlier when the ZooKeeper servers
+commit nothing for this session for two thirds of the session timeout, as another may hold the lock soon after. COMMAND is
+then asked to stop (SIGTERM) and killed --kill-after later, by default in good time before another can hold: on Linux with
 all that it has started; elsewhere with its process group, at a terminal alone.
 
 Whoever was stopped cannot watch: while zk-lock itself is halted (Ctrl-Z, SIGSTOP, a suspended machine), a hold may be

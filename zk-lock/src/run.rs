@@ -163,8 +163,9 @@ impl Watch<'_> {
 
     /// Stops COMMAND before another can hold the lock, and only then spends time on words.
     async fn stop(&self, job: &mut Job, reason: LostReason) {
-        // The hold is lost a tenth of the session timeout before another can have it; half of that is for the kill.
-        let grace = self.settings.kill_after.unwrap_or(self.session.timeout() / 20);
+        // The hold is lost at least a twelfth of the session timeout before another contender can have the lock. Half of that
+        // is for the kill.
+        let grace = self.settings.kill_after.unwrap_or(self.session.timeout() / 24);
         let is_gone = job.stop(grace).await;
         self.say_lost(reason);
         self.notices.say(if is_gone {

@@ -101,7 +101,7 @@ pub(crate) struct Cli {
     /// What to do when the hold is lost while COMMAND runs
     #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with = "list")]
     on_lost: OnLost,
-    /// How long after the loss COMMAND is killed if it is still there [default: a twentieth of the session timeout;
+    /// How long after the loss COMMAND is killed if it is still there [default: 1/24 of the session timeout;
     /// with much more it may run beside the next holder]
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list")]
     kill_after: Option<Duration>,

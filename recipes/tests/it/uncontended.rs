@@ -253,29 +253,33 @@ async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let inside = AtomicBool::new(false);
-    let turns = async |session: &Session| {
-        let lock = Mutex::new(session, PATH).unwrap();
-        for _ in 0..150 {
-            let held = soon("the lock", lock.acquire()).await.unwrap();
-            assert!(!inside.swap(true, Ordering::SeqCst), "two hold");
-            tokio::task::yield_now().await;
-            inside.store(false, Ordering::SeqCst);
-            held.release().await.unwrap();
-        }
+    let turn = async |lock: &Mutex| {
+        let held = soon("the lock", lock.acquire()).await.unwrap();
+        assert!(!inside.swap(true, Ordering::SeqCst), "two hold");
+        tokio::task::yield_now().await;
+        inside.store(false, Ordering::SeqCst);
+        held.release().await.unwrap();
     };
-    let mut deleted = 0;
-    let all = futures_util::future::join3(turns(&session), turns(&session), turns(&other));
-    tokio::select! {
-        _ = all => {}
-        // As the servers do with empty containers.
-        () = async {
-            loop {
-                deleted += usize::from(lab.raw.delete(PATH, None).await.is_ok());
-                tokio::task::yield_now().await;
-            }
-        } => {}
+    let locks = [&session, &session, &other].map(|session| Mutex::new(session, PATH).unwrap());
+    for round in 0..50 {
+        // As the servers do with empty containers: at any moment of the turns, and certainly between them.
+        let turns = futures_util::future::join_all(locks.iter().map(&turn));
+        tokio::select! {
+            _ = turns => {}
+            () = async {
+                loop {
+                    let _ = lab.raw.delete(PATH, None).await;
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+        let deleted = lab.raw.delete(PATH, None).await;
+        assert!(matches!(deleted, Ok(()) | Err(zookeeper_client::Error::NoNode)), "{deleted:?}");
+        // One session alone, several times in a row, so that it relies on its numbers.
+        for _ in 0..round % 4 {
+            turn(&locks[0]).await;
+        }
     }
-    assert!(deleted > 0, "the lock's node never went");
 }
 
 #[tokio::test(flavor = "multi_thread")]

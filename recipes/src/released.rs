@@ -17,7 +17,7 @@ use crate::node::Sequence;
 
 /// What a note begins with. The number follows as the server writes it.
 const RELEASED: &str = "released-";
-/// What stands between the number and the `czxid` of the lock's node, in hexadecimal.
+/// What stands between the number and the `czxid` of the lock's node, in hexadecimal, of one length.
 const OF_NODE: &str = "-of-0x";
 /// What older versions wrote, followed by nothing but the number. These notes do not say of which node they are.
 const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
@@ -89,7 +89,7 @@ impl Note {
 
 /// The note of the contender with the number `own`, in the lock's node of this `czxid`.
 pub fn note(own: Sequence, czxid: i64) -> Vec<u8> {
-    format!("{RELEASED}{own}{OF_NODE}{czxid:x}").into_bytes()
+    format!("{RELEASED}{own}{OF_NODE}{czxid:016x}").into_bytes()
 }
 
 impl Noted {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_note_is_read_back_and_anything_else_is_foreign() {
-        assert_eq!(note(sequence(42), 0x1a), b"released-0000000042-of-0x1a");
+        assert_eq!(note(sequence(42), 0x1a), b"released-0000000042-of-0x000000000000001a");
         let through = |number| Released::Through { number: sequence(number), of_node: 0x1a };
         assert_eq!(Released::parse(b"released-0000000042-of-0x1a"), through(42));
         assert_eq!(Released::parse(b"released--000000001-of-0x1a"), through(-1));

@@ -150,7 +150,7 @@ impl Lab {
     pub(crate) async fn released(&self, path: &str) -> Option<u32> {
         let (data, stat) = self.raw.get_data(path).await.unwrap();
         let note = String::from_utf8(data).unwrap();
-        note.strip_prefix("released-")?.strip_suffix(&format!("-of-0x{:x}", stat.czxid))?.parse().ok()
+        note.strip_prefix("released-")?.strip_suffix(&format!("-of-0x{:016x}", stat.czxid))?.parse().ok()
     }
 
     /// Waits until a node has `count` children.

@@ -114,7 +114,11 @@ impl Claim {
                 // Otherwise it was found and taken for that of another claim, whose reply had been lost.
                 Ok((path, stat)) => match mark.take(path, stat) {
                     Some(created) => break created,
-                    None => continue,
+                    // What was asked together with the first request was answered before the next node is there.
+                    None => {
+                        at_once = false;
+                        continue;
+                    }
                 },
                 Err(ClientError::NoNode) => {
                     at_once = false;

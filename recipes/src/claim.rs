@@ -110,41 +110,38 @@ impl Claim {
         let mut backoff = Backoff::after_lost_reply();
         let (mut at_once, mut is_reply_lost) = (true, false);
         let Found { path, stat, handoff } = loop {
-            let (error, refused) = match wire.create(path, data, mode).await {
-                // Otherwise it was found and taken for that of another claim, whose reply had been lost.
-                Ok((path, stat)) => match mark.take(path, stat) {
-                    Some(created) => break created,
-                    // What was asked together with the first request was answered before the next node is there.
-                    None => {
-                        at_once = false;
-                        continue;
+            match wire.create(path, data, mode).await {
+                Ok((path, stat)) => {
+                    if let Some(created) = mark.take(path, stat) {
+                        break created;
                     }
-                },
+                    // Another claim has adopted it, and the node that it lost may be left for us.
+                }
                 Err(ClientError::NoNode) => {
                     at_once = false;
-                    match wire.create_parents(parent).await {
-                        Ok(()) => continue,
-                        Err(error) => (session.explain("create", parent, error), true),
+                    let Err(error) = wire.create_parents(parent).await else { continue };
+                    if !is_reply_lost {
+                        self.disarm();
                     }
+                    return Err(session.explain("create", parent, error));
                 }
                 Err(ClientError::ConnectionLoss) => {
-                    (at_once, is_reply_lost) = (false, true);
+                    is_reply_lost = true;
                     backoff.pause().await;
-                    match mark.find(wire, session.id(), parent).await {
-                        Ok(Some(ours)) => break ours,
-                        Ok(None) => continue,
-                        Err(error) => (session.explain("list", parent, error), false),
-                    }
                 }
                 Err(error) => {
-                    let refused = is_refusal(&error);
-                    (session.explain("create", path, error), refused)
+                    if is_refusal(&error) && !is_reply_lost {
+                        self.disarm();
+                    }
+                    return Err(session.explain("create", path, error));
                 }
-            };
-            if refused && !is_reply_lost {
-                self.disarm();
             }
-            return Err(error);
+            // A look that was sent behind the first request is older than a node that is found or created from now on.
+            at_once = false;
+            let found = mark.find(wire, session.id(), parent).await;
+            if let Some(ours) = found.map_err(|error| session.explain("list", parent, error))? {
+                break ours;
+            }
         };
         self.name(path.clone(), handoff);
         if !is_ours(&stat, session.id()) {

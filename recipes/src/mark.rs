@@ -70,7 +70,7 @@ impl Mark {
         };
         // Any other name is that of another recipe's node, whose data may be overwritten as well.
         paths.retain(|path| node::is_numbered(node::name(path), marker));
-        let mut overwritten = None;
+        let mut overwritten = Vec::new();
         for paths in paths.chunks(REQUESTS_MAX) {
             let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
             for (path, (data, stat)) in paths.iter().zip(nodes).filter_map(|(path, node)| Some((path, node?))) {
@@ -80,12 +80,28 @@ impl Mark {
                 if data.starts_with(mark.as_bytes()) {
                     return Ok(self.take(path.clone(), stat));
                 }
-                if stat.version != 0 && overwritten.is_none() {
-                    overwritten = self.take(path.clone(), stat);
+                if stat.version != 0 {
+                    overwritten.push((path.clone(), stat));
                 }
             }
         }
-        Ok(overwritten)
+        // No node has our mark. If the request has made one, its data were overwritten.
+        for (path, stat) in overwritten {
+            if let Some(adopted) = self.adopt(wire, path, stat).await? {
+                return Ok(Some(adopted));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes an overwritten node for the claim, unless it is gone or another claim has taken it.
+    async fn adopt(&self, wire: &Wire, path: String, stat: Stat) -> Result<Option<Found>, ClientError> {
+        let Some(found) = self.take(path, stat) else { return Ok(None) };
+        // Another claim may have deleted it and let it go after we read it.
+        let now = retry_lost_reply(|| wire.stat(&found.path)).await?;
+        let found = now.filter(|now| now.czxid == found.stat.czxid).map(|_| found);
+        found.iter().filter_map(|found| found.handoff.as_ref()).for_each(|handoff| handoff.taken.keep());
+        Ok(found)
     }
 }
 

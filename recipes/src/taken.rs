@@ -2,9 +2,13 @@
 //!
 //! A `HandoffMutex` finds its node after a lost reply by the mark in the node's data. Anybody may overwrite data, and then
 //! only the session and the name are left, which several claims of one session share. So every claim takes its node, by the
-//! transaction that created it. A node whose mark is gone goes to the first claim that looks for one; the claim that made
-//! it finds it taken and creates another. Every claim of the session at the path must take its nodes here, whatever options
-//! its lock has: a node that was never taken is one that some claim has lost.
+//! transaction that created it. A node whose mark is gone goes to the first claim that looks for one. That claim *adopts*
+//! it: the node stays taken for as long as the session lives, because the claim that made it may see its answer late. When
+//! that claim finds its node taken, it looks for one as well, and creates another if there is none. So there are as many
+//! nodes as claims.
+//!
+//! Every claim of the session at the path must take its nodes here, whatever options its lock has: a node that was never
+//! taken is one that some claim has lost.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,10 +18,19 @@ use parking_lot::Mutex;
 /// The taken children of one parent.
 #[derive(Debug, Default)]
 pub(crate) struct TakenNodes {
-    czxids: Mutex<HashSet<i64>>,
+    nodes: Mutex<Nodes>,
 }
 
-/// A node that belongs to one claim, and so to no other, until this is dropped.
+/// The transactions that created the taken nodes.
+#[derive(Debug, Default)]
+struct Nodes {
+    /// Those of claims that still see to them.
+    owned: HashSet<i64>,
+    /// Those that a claim has adopted, for good.
+    adopted: HashSet<i64>,
+}
+
+/// A node that belongs to one claim, and to no other until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     nodes: Arc<TakenNodes>,
@@ -27,7 +40,8 @@ pub(crate) struct Taken {
 impl TakenNodes {
     /// Takes a node for a claim. Returns `None` if another claim has taken it.
     pub(crate) fn take(self: &Arc<Self>, czxid: i64) -> Option<Arc<Taken>> {
-        let is_free = self.czxids.lock().insert(czxid);
+        let mut nodes = self.nodes.lock();
+        let is_free = !nodes.adopted.contains(&czxid) && nodes.owned.insert(czxid);
         is_free.then(|| Arc::new(Taken { nodes: Arc::clone(self), czxid }))
     }
 }
@@ -37,11 +51,16 @@ impl Taken {
     pub(crate) fn czxid(&self) -> i64 {
         self.czxid
     }
+
+    /// Notes that the claim has adopted the node: no other claim ever takes it.
+    pub(crate) fn keep(&self) {
+        self.nodes.nodes.lock().adopted.insert(self.czxid);
+    }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.nodes.czxids.lock().remove(&self.czxid);
+        self.nodes.nodes.lock().owned.remove(&self.czxid);
     }
 }
 
@@ -59,5 +78,12 @@ mod tests {
         assert!(nodes.take(7).is_none());
         drop(same);
         assert!(nodes.take(7).is_some());
+    }
+
+    #[test]
+    fn an_adopted_node_stays_taken() {
+        let nodes = Arc::new(TakenNodes::default());
+        nodes.take(7).unwrap().keep();
+        assert!(nodes.take(7).is_none());
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod acl;
+mod adopted_nodes;
 mod cancel;
 mod cohort;
 mod conformance;

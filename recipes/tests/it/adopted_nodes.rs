@@ -1,0 +1,190 @@
+//! Nodes whose data were overwritten before their claims knew of them, and claims that handle their answers late.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinHandle;
+use zk_recipes::{Error, HandoffMutex, LockGuard, Session, SessionConfig, revoke};
+use zookeeper_client::Client;
+
+use crate::support::{soon, until};
+
+const PATH: &str = "/locks/adopted";
+
+type Granted = Result<LockGuard, Error>;
+/// An acquire that moves on only when the test polls it.
+type Acquiring = Pin<Box<dyn Future<Output = Granted> + Send>>;
+
+/// A session behind a proxy, and another one that no fault of it concerns.
+struct Lab {
+    raw: Client,
+    proxy: Proxy,
+    session: Session,
+    direct: Session,
+    _server: ZooKeeper,
+}
+
+impl Lab {
+    async fn open() -> Self {
+        let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+        let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+        let raw = Client::connect(&server.connect_string()).await.unwrap();
+        let config = || SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+        let session = Session::connect(&proxy.connect_string(), config()).await.unwrap();
+        let direct = Session::connect(&server.connect_string(), config()).await.unwrap();
+        Self { raw, proxy, session, direct, _server: server }
+    }
+
+    fn lock(&self) -> HandoffMutex {
+        HandoffMutex::new(&self.session, PATH).unwrap()
+    }
+
+    fn acquiring(&self) -> Acquiring {
+        let lock = self.lock();
+        Box::pin(async move { lock.acquire().await })
+    }
+
+    /// An acquire of the session that has no faults.
+    fn other(&self) -> JoinHandle<Granted> {
+        let lock = HandoffMutex::new(&self.direct, PATH).unwrap();
+        tokio::spawn(async move { lock.acquire().await })
+    }
+
+    async fn children(&self) -> Vec<String> {
+        self.raw.list_children(PATH).await.unwrap_or_default()
+    }
+
+    async fn until_children(&self, count: usize) {
+        until(&format!("there are {count} children"), async || self.children().await.len() == count).await;
+    }
+
+    /// Waits until the client has the answers to all that the session has sent.
+    async fn until_answered(&self) {
+        self.session.check(Duration::from_secs(20)).await.unwrap();
+    }
+
+    async fn revoke(&self, name: &str) {
+        revoke(&self.direct, &format!("{PATH}/{name}")).await.unwrap();
+    }
+
+    /// An acquire whose first requests are answered, which knows nothing of that, and whose node is revoked by then.
+    async fn unaware(&self) -> Acquiring {
+        let mut unaware = self.acquiring();
+        assert!(poll!(&mut unaware).is_pending());
+        self.until_children(1).await;
+        self.until_answered().await;
+        self.revoke(&self.children().await[0]).await;
+        unaware
+    }
+
+    /// An acquire that sends its `create` into a black hole, where the request is lost.
+    async fn lost(&self, acquiring: &mut Acquiring) {
+        self.proxy.blackhole();
+        let before = self.session.traffic().requests;
+        assert!(poll!(acquiring).is_pending());
+        until("create is sent", async || self.session.traffic().requests > before).await;
+        self.proxy.cut();
+        self.proxy.deliver();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contender_whose_node_was_adopted_and_released_before_it_saw_its_answer_is_not_granted_by_that_node() {
+    let lab = Lab::open().await;
+    lab.lock().acquire().await.unwrap().release().await.unwrap();
+    let mut unaware = lab.unaware().await;
+    let mut adopter = lab.acquiring();
+    lab.lost(&mut adopter).await;
+    soon("the adopter", adopter).await.unwrap().release().await.unwrap();
+    let held = soon("the other session", lab.other()).await.unwrap().unwrap();
+    assert!(poll!(&mut unaware).is_pending());
+    until("the contender queues again or holds", async || {
+        assert!(poll!(&mut unaware).is_pending(), "it is granted beside a holder");
+        lab.children().await.len() == 2
+    })
+    .await;
+    held.release().await.unwrap();
+    soon("the contender", unaware).await.unwrap().release().await.unwrap();
+    assert_eq!(lab.children().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
+    let lab = Lab::open().await;
+    for _ in 0..5 {
+        lab.lock().acquire().await.unwrap().release().await.unwrap();
+    }
+    let mut unaware = lab.unaware().await;
+    let mut adopter = lab.acquiring();
+    lab.lost(&mut adopter).await;
+    soon("the adopter", adopter).await.unwrap().release().await.unwrap();
+    // The numbers begin anew: those of the session's last holds say nothing about the new ones.
+    lab.raw.delete(PATH, None).await.unwrap();
+    let held = soon("the other session", lab.other()).await.unwrap().unwrap();
+    let between = lab.other();
+    lab.until_children(2).await;
+    until("the contender queues", async || {
+        assert!(poll!(&mut unaware).is_pending(), "it is granted beside a holder");
+        lab.children().await.len() == 3
+    })
+    .await;
+    let unaware = tokio::spawn(unaware);
+    between.abort();
+    lab.until_children(2).await;
+    for _ in 0..10 {
+        lab.until_answered().await;
+    }
+    assert!(!unaware.is_finished(), "it is granted beside a holder");
+    held.release().await.unwrap();
+    soon("the contender", unaware).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_its_owner_deletes_while_another_claim_looks_for_one_is_not_adopted() {
+    let lab = Lab::open().await;
+    let held = lab.lock().acquire().await.unwrap();
+    lab.revoke(&lab.children().await[0]).await;
+    let mut looking = lab.acquiring();
+    lab.lost(&mut looking).await;
+    let before = lab.session.traffic().requests;
+    // `sync`, the list of the session's nodes, and the data of the one that is held.
+    until("the node has been read", async || {
+        assert!(poll!(&mut looking).is_pending());
+        lab.session.traffic().requests >= before + 3
+    })
+    .await;
+    lab.until_answered().await;
+    held.release().await.unwrap();
+    soon("the contender", looking).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_that_lose_their_replies_together_have_one_node_each_whichever_are_revoked() {
+    const CONTENDERS: usize = 300;
+    let lab = Lab::open().await;
+    lab.lock().acquire().await.unwrap().release().await.unwrap();
+    let held = soon("the other session", lab.other()).await.unwrap().unwrap();
+    lab.proxy.swallow_replies();
+    let mut acquiring: Vec<_> = (0..CONTENDERS).map(|_| tokio::spawn(lab.acquiring())).collect();
+    lab.until_children(CONTENDERS + 1).await;
+    let children = lab.children().await;
+    let revoked = children.iter().filter(|name| !held.path().ends_with(*name)).step_by(2);
+    join_all(revoked.map(|name| lab.revoke(name))).await;
+    // Some give up before they know of their nodes.
+    for given_up in acquiring.drain(..CONTENDERS / 3) {
+        given_up.abort();
+    }
+    lab.proxy.cut();
+    lab.proxy.deliver();
+    lab.until_children(acquiring.len() + 1).await;
+    held.release().await.unwrap();
+    let served = join_all(acquiring.into_iter().map(async |acquiring| {
+        acquiring.await.unwrap().unwrap().release().await.unwrap();
+    }));
+    soon("all contenders in turn", served).await;
+    assert_eq!(lab.children().await, Vec::<String>::new());
+}

@@ -14,7 +14,7 @@ use crate::claim::{Claim, Created};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::Hold;
-use crate::kept_watch::{KeptWatch, Room};
+use crate::kept_watch::KeptWatch;
 use crate::known::Known;
 use crate::mark::Mark;
 use crate::node::{self, Mode, Names, Naming, Sequence};
@@ -259,7 +259,7 @@ impl LockQueue {
             };
             return Ok((place, seen));
         }
-        let room = match self.opening() {
+        let keeps_watch = match self.opening() {
             Opening::Nothing(expected) => {
                 let created = create.await?;
                 let place = self.place(claim, &created)?;
@@ -272,14 +272,14 @@ impl LockQueue {
                 };
                 return Ok((place, seen));
             }
-            Opening::LookAndWatch => self.session.room_for_watch(&self.parent),
-            Opening::Look => None,
+            Opening::LookAndWatch => true,
+            Opening::Look => false,
         };
         // Sent in this order, and answered in this order.
         let (created, look) = match self.naming {
             Naming::Protected => {
                 let look = self.session.wire().children_and_stat(&self.parent);
-                let (created, look, ()) = join3(create, look, self.keep_watch(room)).await;
+                let (created, look, ()) = join3(create, look, self.keep_watch(keeps_watch)).await;
                 (created?, look.map(|(children, stat)| Look::Children(children, stat)))
             }
             Naming::Numbered => {
@@ -307,12 +307,11 @@ impl LockQueue {
         if self.is_proved_by_numbers() { self.known.opening() } else { Opening::Look }
     }
 
-    /// Watches the lock's node from now on, if there is room for that, so that those of the session who come next know
-    /// that it is the same.
-    async fn keep_watch(&self, room: Option<Room>) {
-        let Some(room) = room else { return };
-        if let Ok((_, stat, watch)) = self.session.wire().watch(&self.parent).await {
-            self.known.keep(KeptWatch::new(stat.czxid, watch, room));
+    /// Watches the lock's node from now on, if the opening says so: the session's next contenders then know that it is
+    /// still the same node.
+    async fn keep_watch(&self, is_wanted: bool) {
+        if is_wanted && let Ok((_, stat, watch)) = self.session.wire().watch(&self.parent).await {
+            self.known.keep(KeptWatch::new(stat.czxid, watch));
         }
     }
 

@@ -163,7 +163,15 @@ impl Keeper {
     async fn attach(&self, server: &str) -> Result<Line, ClientError> {
         let timeout = self.pulse().read().margins().session_timeout();
         // Kept until the session is connected, so that the server is not another one by then.
-        let asked = if self.pulse().is_held() { Some(self.connector.ask(server, timeout).await?) } else { None };
+        let asked = if self.pulse().is_held() {
+            let asked = self.connector.ask(server, timeout).await;
+            // The end of that session says nothing about ours.
+            Some(asked.map_err(|error| {
+                if error == ClientError::SessionExpired { ClientError::ConnectionLoss } else { error }
+            })?)
+        } else {
+            None
+        };
         let granted = asked.as_ref().map(|line| line.client.session_timeout());
         self.pulse().event(Event::Attaching(granted));
         let line = self.connector.attach(server, timeout, self.session.clone()).await?;

@@ -15,7 +15,6 @@ use crate::cohort::{self, Cohort, Cohorts};
 use crate::connect::{Connector, Line};
 use crate::error::Error;
 use crate::keeper::Keeper;
-use crate::kept_watch::{KeptWatches, Room};
 use crate::known::Known;
 use crate::liveness::{ConnectionState, Liveness, LostReason};
 use crate::node::{self, Names};
@@ -107,7 +106,6 @@ struct Inner {
     shared_nodes: Registry<String, SharedNode>,
     known: Registry<(String, Names), Known>,
     taken: Registry<String, TakenNodes>,
-    kept_watches: KeptWatches,
     cohorts: Arc<Cohorts>,
 }
 
@@ -142,8 +140,7 @@ impl Session {
         tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
         let (shared_nodes, known, taken) = (Registry::default(), Registry::default(), Registry::default());
-        let kept_watches = KeptWatches::default();
-        let inner = Inner { id, wire, pulse, abandoned, shared_nodes, known, taken, kept_watches, cohorts };
+        let inner = Inner { id, wire, pulse, abandoned, shared_nodes, known, taken, cohorts };
         Self { inner: Arc::new(inner) }
     }
 
@@ -258,11 +255,6 @@ impl Session {
     /// Which children of a node belong to which claims of this session.
     pub(crate) fn taken(&self, parent: &str) -> Arc<TakenNodes> {
         self.inner.taken.at(parent.to_owned())
-    }
-
-    /// Room for a watch of a node that is kept although nobody waits for it, if there is any.
-    pub(crate) fn room_for_watch(&self, path: &str) -> Option<Room> {
-        self.inner.kept_watches.room(self.inner.wire.path_len(path))
     }
 
     /// Those of this session who queue there one after the other.

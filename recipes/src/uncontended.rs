@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(after(&[4]).opening(None), Opening::LookAndWatch);
         assert_eq!(after(&[4]).opening(Some(1)), Opening::Look, "it is set, and one grant is no row");
         assert!(trusts(&after(&[4, 5]), Some(1), 6));
-        assert_eq!(after(&[4, 5]).opening(None), Opening::LookAndWatch, "there was no room for it before");
+        assert_eq!(after(&[4, 5]).opening(None), Opening::LookAndWatch, "the request for it failed before");
     }
 
     #[test]

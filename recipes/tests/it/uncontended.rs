@@ -283,28 +283,33 @@ async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_keeps_so_many_watches_and_no_more_and_gives_them_back() {
+async fn a_session_keeps_a_watch_for_each_lock_that_it_uses_again_survives_a_cut_with_them_and_gives_them_back() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
     let watches = async || server.metric("zk_watch_count").await.unwrap();
     let mutex = |i: usize| Mutex::new(&session, &format!("/locks/{i:0100}")).unwrap();
     let once = mutex(0);
     cycle(&session, &once).await;
     drop(once);
-    assert_eq!(watches().await, 0, "who has it once pays nothing");
+    assert_eq!(watches().await, 0, "a lock that is used once needs no watch");
 
-    let locks: Vec<Mutex> = (0..700).map(mutex).collect();
-    for _ in 0..3 {
-        futures_util::future::join_all(locks.iter().map(|lock| cycle(&session, lock))).await;
-    }
-    // 64 KiB of paths.
-    let kept = 65_536 / "/locks/".len().saturating_add(100);
-    assert_eq!(watches().await, kept as u64);
-    let mut looking = 0;
+    // Their paths have more bytes than a client may put into one request to set them all again.
+    let locks: Vec<Mutex> = (0..1500).map(mutex).collect();
+    let use_all = async |times: usize| {
+        for _ in 0..times {
+            futures_util::future::join_all(locks.iter().map(|lock| cycle(&session, lock))).await;
+        }
+    };
+    use_all(3).await;
+    assert_eq!(watches().await, locks.len() as u64);
     for lock in &locks {
-        looking += usize::from(cycle(&session, lock).await == 3);
+        assert_eq!(cycle(&session, lock).await, 2);
     }
-    assert_eq!(looking, locks.len() - kept, "the others are had as before");
+    proxy.cut();
+    until("the watches end with their connection", async || watches().await == 0).await;
+    use_all(3).await;
+    assert_eq!(watches().await, locks.len() as u64);
     drop(locks);
     until("the watches are taken back", async || watches().await == 0).await;
     had_alone(&session).await;

@@ -165,7 +165,7 @@ fn liveness_events(events: u32) -> Liveness {
             live.on_proof(now, sent);
         }
         let seen = live.at(now + ms(50));
-        black_box((seen.state(true), seen.wants_proof(), seen.lost_since(0)));
+        black_box((seen.state(true), seen.due(true), seen.lost_since(0)));
     }
     live
 }

@@ -221,6 +221,7 @@ impl LockQueue {
 
     /// What was granted.
     pub(crate) fn hold(&self, mut claim: Claim, place: &Place, seen: Seen, proof: Proof) -> Hold {
+        claim.note_granted();
         match (seen.baton, place.incarnation.get()) {
             // The one ahead has yet to go.
             (Some(baton), _) => claim.inherit(baton),
@@ -263,8 +264,7 @@ impl LockQueue {
             Opening::Nothing(expected) => {
                 let created = create.await?;
                 let place = self.place(claim, &created)?;
-                let is_alone = created.at_once && self.known.proves(expected, place.sequence);
-                let seen = if is_alone {
+                let seen = if self.known.proves(expected, place.sequence) {
                     place.incarnation.get_or_init(|| expected.incarnation());
                     Seen::new(Ahead::nobody(), None)
                 } else {
@@ -275,7 +275,7 @@ impl LockQueue {
             Opening::LookAndWatch => true,
             Opening::Look => false,
         };
-        // Sent in this order, and answered in this order.
+        // Sent in this order, unless the connection comes back in between.
         let (created, look) = match self.naming {
             Naming::Protected => {
                 let look = self.session.wire().children_and_stat(&self.parent);
@@ -288,10 +288,12 @@ impl LockQueue {
             }
         };
         let place = self.place(claim, &created)?;
+        // A look counts only if it shows that our node had been created: a second `create` may have made it, and when the
+        // connection comes back, the look may overtake the first one.
+        let own = created.stat.czxid;
         let seen = match look {
-            Ok(Look::Children(children, stat)) if created.at_once => self.see(&place, &children, &stat, None)?,
-            Ok(Look::Noted(noted)) if created.at_once => self.see_noted(&place, &noted),
-            // The node was created after the look, or the look went wrong.
+            Ok(Look::Children(children, stat)) if stat.pzxid >= own => self.see(&place, &children, &stat, None)?,
+            Ok(Look::Noted(noted)) if noted.is_since(own) => self.see_noted(&place, &noted),
             _ => self.look(&place).await?,
         };
         Ok((place, seen))

@@ -25,8 +25,6 @@ pub(crate) struct Created {
     /// With the number that the server appended.
     pub(crate) path: String,
     pub(crate) stat: Stat,
-    /// Whether the first request has done it.
-    pub(crate) at_once: bool,
 }
 
 /// Whether the answer to a `create` says for certain that it has made no node.
@@ -108,7 +106,7 @@ impl Claim {
         };
         self.arm();
         let mut backoff = Backoff::after_lost_reply();
-        let (mut at_once, mut is_reply_lost) = (true, false);
+        let mut is_reply_lost = false;
         let Found { path, stat, handoff } = loop {
             match wire.create(path, data, mode).await {
                 Ok((path, stat)) => {
@@ -118,7 +116,6 @@ impl Claim {
                     // Another claim has adopted it, and the node that it lost may be left for us.
                 }
                 Err(ClientError::NoNode) => {
-                    at_once = false;
                     let Err(error) = wire.create_parents(parent).await else { continue };
                     if !is_reply_lost {
                         self.disarm();
@@ -136,8 +133,6 @@ impl Claim {
                     return Err(session.explain("create", path, error));
                 }
             }
-            // A look that was sent behind the first request is older than a node that is found or created from now on.
-            at_once = false;
             let found = mark.find(wire, session.id(), parent).await;
             if let Some(ours) = found.map_err(|error| session.explain("list", parent, error))? {
                 break ours;
@@ -149,7 +144,7 @@ impl Claim {
             // grant from such a node could be taken from us at any time.
             return Err(Error::NodeDeleted { path });
         }
-        Ok(Created { path, stat, at_once })
+        Ok(Created { path, stat })
     }
 
     /// Notes the name that the server gave to the node.
@@ -169,6 +164,13 @@ impl Claim {
     pub(crate) fn note_gone(&mut self) {
         if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {
             handoff.note_gone();
+        }
+    }
+
+    /// Notes that the lock was granted by the node.
+    pub(crate) fn note_granted(&mut self) {
+        if let Remains::Node { handoff: Some(handoff), .. } = &mut self.remains {
+            handoff.note_granted();
         }
     }
 
@@ -203,6 +205,7 @@ impl Claim {
     pub(crate) fn czxid(&self) -> Option<i64> {
         match &self.remains {
             Remains::Shared { sign, .. } => sign.czxid(),
+            Remains::Node { handoff, .. } => handoff.as_ref().map(Handoff::czxid),
             _ => None,
         }
     }
@@ -229,7 +232,7 @@ impl Claim {
         if let Some(handoff) = handoff {
             baton.note = handoff.note().cloned();
         }
-        *heir = Some(Heir { path: follower.path.clone(), run: baton.run() });
+        *heir = Some(Heir { path: follower.path.clone(), czxid: follower.czxid, run: baton.run() });
         let mut removal = pin!(self.remove());
         // Sent before the other one can send anything, so that what it deletes goes later.
         match poll!(&mut removal) {

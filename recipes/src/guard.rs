@@ -58,9 +58,10 @@ impl Hold {
         self.claim
     }
 
-    /// Notes that the node was found to have gone.
+    /// Notes that somebody else has deleted the node. The hold is lost.
     pub(crate) fn note_gone(&mut self) {
         self.claim.note_gone();
+        self.proof.validity().invalidate();
     }
 
     pub(crate) fn session(&self) -> &Session {

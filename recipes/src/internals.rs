@@ -8,7 +8,7 @@ pub use zookeeper_client::Stat;
 pub use crate::ahead::Ahead;
 pub use crate::cohort::turns::{Bounds, Entry, Standing, Step, Turns};
 pub use crate::leases::{Leases, Verdict as LeasesVerdict};
-pub use crate::liveness::{Event, Liveness, Margins};
+pub use crate::liveness::{Event, Liveness, Margins, Sent, Sign};
 pub use crate::node::{Mode, Names, Sequence};
 pub use crate::queue::{Contender, Queue, Verdict};
 pub use crate::released::{Noted, note};

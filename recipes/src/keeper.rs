@@ -1,9 +1,10 @@
-//! Keeps a session: asks for proofs while something is held, and connects anew when the connection is gone.
+//! Keeps a session: lets the servers know that it lives, and connects anew when the connection is gone.
 //!
 //! The client library would connect by itself, and does not tell which session timeout the next server has granted. So each
 //! connection is a [`Line`] of its own, and the keeper makes the next one. The requests of the session wait until it is
 //! there.
 
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 use crate::backoff::Backoff;
 use crate::cohort::{self, Cohorts};
 use crate::connect::{Connector, Line};
-use crate::liveness::{Event, LostReason};
+use crate::liveness::{Event, LostReason, Sign};
 use crate::pulse::Pulse;
 use crate::tether::Tether;
 use crate::wire::{self, Wire};
@@ -63,6 +64,10 @@ impl Keeper {
 
     /// Runs until the session has ended, from its first connection on.
     pub(crate) async fn run(self, mut tether: Arc<Tether>, mut states: zookeeper_client::StateWatcher) {
+        let mut servers = self.connector.servers();
+        // Not all sessions go on with the same server.
+        let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
+        servers.rotate_left(usize::try_from(first).unwrap_or_default());
         loop {
             self.serve(&tether).await;
             let state = states.state();
@@ -80,7 +85,7 @@ impl Keeper {
                         wire.disconnect();
                     }
                     tokio::select! {
-                        line = self.connect_anew() => line,
+                        line = self.connect_anew(&mut servers) => line,
                         () = self.watch_the_clock() => unreachable!("BUG: the clock has stopped"),
                     }
                 }
@@ -105,22 +110,29 @@ impl Keeper {
         }
     }
 
-    /// Asks for proofs until the connection has ended. At most one is under way.
+    /// Lets the servers know that the session lives, until the connection has ended. At most one sign is under way, and they
+    /// are not sent faster than the clock is looked at.
     async fn serve(&self, tether: &Tether) {
-        let mut proof = None;
+        let mut sign: Option<Answer> = None;
+        let mut last = Instant::now();
         loop {
+            let look_after = self.look_after();
+            let pause = match self.pulse().due() {
+                Some((_, due_in)) if sign.is_none() => due_in.max(look_after.saturating_sub(last.elapsed())),
+                _ => look_after,
+            };
             tokio::select! {
                 () = tether.parted() => return,
-                () = answered(&mut proof) => proof = None,
-                () = tokio::time::sleep(self.look_after()) => {}
+                () = answered(&mut sign) => sign = None,
+                () = tokio::time::sleep(pause.min(look_after)) => {}
             }
             self.pulse().look();
-            let wants_proof = self.pulse().is_held() && self.pulse().read().wants_proof();
-            if wants_proof
-                && proof.is_none()
-                && let Some(wire) = self.wire.upgrade()
+            if sign.is_none()
+                && last.elapsed() >= look_after
+                && let Some((due, Duration::ZERO)) = self.pulse().due()
             {
-                proof = Some(Box::pin(async move { wire.prove().await }));
+                last = Instant::now();
+                sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as Answer);
             }
         }
     }
@@ -136,38 +148,43 @@ impl Keeper {
         self.pulse().read().margins().look_after()
     }
 
-    /// Tries one server after the other until one takes the session, or it must have expired.
-    async fn connect_anew(&self) -> Result<Line, LostReason> {
+    /// Tries one server after the other until one takes the session, or it must have expired. Begins with the one behind the
+    /// first, and leaves the one that took the session as the first.
+    async fn connect_anew(&self, servers: &mut [String]) -> Result<Line, LostReason> {
         let mut backoff = Backoff::to_connect();
+        let session_timeout = self.pulse().read().margins().session_timeout();
         // A server that expires the session is heard of sooner. This is for the case that none is heard of.
-        let gives_up = Instant::now() + self.pulse().read().margins().session_timeout() * 7 / 5;
-        let mut servers = self.connector.servers();
+        let gives_up = Instant::now() + session_timeout * 7 / 5;
+        // In the first round a server that does not answer must not take the time that the holds have for the others.
+        let mut ask_within = session_timeout / 12;
         loop {
-            for server in &servers {
-                match self.attach(server).await {
+            for _ in 0..servers.len() {
+                servers.rotate_left(1);
+                match self.attach(&servers[0], ask_within).await {
                     Ok(line) => return Ok(line),
                     Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
                     Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
-                    Err(error) => debug!(server, %error, "could not connect the session anew"),
+                    Err(error) => debug!(server = servers[0], %error, "could not connect the session anew"),
                 }
             }
             if Instant::now() >= gives_up {
                 return Err(LostReason::Expired);
             }
             backoff.pause().await;
-            servers.rotate_left(1);
+            ask_within = session_timeout;
         }
     }
 
     /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
-    async fn attach(&self, server: &str) -> Result<Line, ClientError> {
+    async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
         let timeout = self.pulse().read().margins().session_timeout();
         // Kept until the session is connected, so that the server is not another one by then.
         let asked = if self.pulse().is_held() {
-            let asked = self.connector.ask(server, timeout).await;
-            // The end of that session says nothing about ours.
-            Some(asked.map_err(|error| {
-                if error == ClientError::SessionExpired { ClientError::ConnectionLoss } else { error }
+            let asked = tokio::time::timeout(ask_within, self.connector.ask(server, timeout)).await;
+            Some(asked.unwrap_or(Err(ClientError::Timeout)).map_err(|error| match error {
+                // The end of that session says nothing about ours.
+                ClientError::SessionExpired => ClientError::ConnectionLoss,
+                error => error,
             })?)
         } else {
             None
@@ -181,23 +198,36 @@ impl Keeper {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
         // The server may lag behind the one before. Whatever is asked after this is answered as of now.
-        if self.pulse().is_held() {
-            wire::prove(&line, self.pulse()).await?;
-        } else {
-            line.catch_up().await?;
+        let answer =
+            if self.pulse().is_held() { wire::prove(&line, self.pulse()).await } else { line.catch_up().await };
+        match answer {
+            Ok(()) => {
+                self.pulse().event(Event::Connected);
+                Ok(line)
+            }
+            Err(error) => {
+                // Dropped while it is connected, the line would close the session.
+                line.tether.cut().await;
+                Err(error)
+            }
         }
-        self.pulse().event(Event::Connected);
-        Ok(line)
     }
 }
 
-type Proof = std::pin::Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
-async fn answered(proof: &mut Option<Proof>) {
-    match proof {
-        Some(proof) => {
-            if let Err(error) = proof.await {
-                debug!(%error, "no proof of life");
+async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
+    match sign {
+        Sign::Proof => wire.prove().await,
+        Sign::Read => wire.speak().await,
+    }
+}
+
+async fn answered(sign: &mut Option<Answer>) {
+    match sign {
+        Some(sign) => {
+            if let Err(error) = sign.await {
+                debug!(%error, "no sign of life");
             }
         }
         None => std::future::pending().await,

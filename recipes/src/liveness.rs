@@ -1,40 +1,33 @@
 //! Answers and time in, the state of the session out. Pure: the caller brings the clock.
 //!
-//! The leader expires a session that it has not heard of for the session timeout `T`, and may then grant its locks to
-//! somebody else. The client library cannot be asked how long that is: it sends no pings while whoever shares its thread
-//! blocks, or the process is paused, and it calls itself connected when a handshake breaks half-way.
-//!
-//! So holds live on proof. **A request that a quorum has committed proves that the session lived when it was sent.** A read
-//! proves nothing: a follower that is cut off answers it. `sync` proves too little: a leader that was deposed and does not
-//! know it yet answers it (ZOOKEEPER-1675). A session remembers when the last committed request was sent. While something is
-//! held it commits one that changes nothing, every [`prove_after`](Margins::prove_after).
+//! The leader expires a session that it has not heard of for the session timeout `T`, and may then grant the session's locks
+//! to another client. So holds live on proof. **A request that a quorum has committed proves that the session lived when it
+//! was sent.** A read proves nothing: a follower that is cut off answers it. `sync` proves too little: a leader that was
+//! deposed and does not know it yet answers it (ZOOKEEPER-1675). While something is held, the session commits a request that
+//! changes nothing, every [`prove_after`](Margins::prove_after).
 //!
 //! # The margin
 //!
 //! A commit shows that the session had not expired; it does not renew the session. The leader hears of a session by the next
-//! ping of its follower, which carries the sessions that the follower has heard since the last one. Let `h` be half a tick,
-//! the interval of these pings, and `S` the longest interval between two messages of the session to its follower, pings of
-//! the client library included. Consider a follower that stands still right after it has answered a proof that was sent at
-//! time 0. The commit went through the same stream as the pings, so all pings before it have arrived. If `S ≤ h`, the last
-//! ping left at `-h` or later, and carried the session, as a message fell into the interval before. If `S > h`, the message
-//! before the proof was sent at `-S` or later, and a later ping carried it. Either way the leader has heard of the session at
-//! `-max(h, S)` or later, and expires it at `T - max(h, S)` or later. A new leader gives every session a whole `T` from its
-//! start, which is after the last commit of the old one.
+//! ping of its follower, which carries the sessions that the follower has heard since the ping before. Let `h` be half a
+//! tick, the interval of these pings. Consider a message that the session sent at `m` and whose answer was received at `r`,
+//! and a proof that was sent on the same connection at `p`, where `r + h < p`. The follower had the message at `r` at the
+//! latest, so one of its pings left between `r` and `p` and the leader was told of the message then or before. The proof went
+//! the same way behind that ping. So a leader that has committed the proof has heard of the session at `m` or later, and
+//! expires it at `m + T` or later. A server closes its connections when it loses its leader, so both messages went to one
+//! leader. A new leader gives every session a whole `T` from its start, which is after the last commit of the old one. The
+//! handshake of a connection reaches the leader itself, and counts like a message whose answer is old enough.
+//!
+//! Nothing else is assumed: neither when the client library pings, nor that this process runs, nor that answers come fast.
+//! All of that makes `m` older. Servers grant no timeout below two ticks, unless `minSessionTimeout` says otherwise, so `h`
+//! is at most `T/4`. For servers of which that is not true, the tick can be given.
 //!
 //! | part of `T` | for what |
 //! |---|---|
-//! | `max(h, T/4)` | the pings of the follower |
+//! | `h` | the pings of the follower |
+//! | `T/10` | the interval of the session's own messages: a session that has sent nothing for so long sends a read |
 //! | `T/12` | the delay of a ping on its way, clocks that run apart, and our own delay until a loss is noticed |
-//! | the rest | [`lost_after`](Margins::lost_after): how long a hold survives its last proof |
-//!
-//! Servers grant no timeout below two ticks, unless `minSessionTimeout` says otherwise. So `h` is at most `T/4`, and a hold is
-//! lost `2/3 T` after its last proof. For servers of which that is not true the tick can be given.
-//!
-//! `S` is at most `T/4` while this process runs: the client library sends a ping when it has sent nothing for `T/8`, and the
-//! session looks at the clock every `T/20`. If more than `T/8` passes between two looks, the process was paused, or its
-//! runtime was blocked. Then the leader may not have heard of the session since the first of these looks, and a proof counts
-//! from then, until the process has run for so long that a message and a ping after it have arrived. The handshake of a
-//! new connection is a message to the leader itself.
+//! | the rest | [`lost_after`](Margins::lost_after): how long a hold survives its last proof while answers come at once |
 //!
 //! A follower that stands still for longer than `h`, answers a proof before it answers its leader's ping, and then stands
 //! still again is not covered.
@@ -46,8 +39,12 @@
 //! (`keeper.rs`), and counts on the shorter one from the moment at which its own handshake is sent. A timeout that was once
 //! granted never grows: a new leader goes back to the one of the session's creation.
 
+mod margins;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use margins::Margins;
 
 /// What a [`Session`](crate::Session) knows of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,79 +102,18 @@ pub enum Event {
     Ended(LostReason),
 }
 
+/// What a session sends so that it is known to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A request that changes nothing and is committed.
+    Proof,
+    /// A read. It tells the server that the session lives.
+    Read,
+}
+
 /// How long the client may wait for a silent connection before it looks for another.
 pub(crate) fn connection_timeout(session_timeout: Duration) -> Duration {
     session_timeout / 4
-}
-
-/// How long a hold can be relied on, by the session timeout and the tick of the servers. The module derives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Margins {
-    session_timeout: Duration,
-    /// `None` for a tick of at most half the session timeout.
-    tick: Option<Duration>,
-}
-
-impl Margins {
-    /// The margins of a session timeout as the server granted it.
-    pub fn new(session_timeout: Duration, tick: Option<Duration>) -> Self {
-        Self { session_timeout, tick }
-    }
-
-    pub(crate) fn session_timeout(self) -> Duration {
-        self.session_timeout
-    }
-
-    /// The age of the last proof at which a session with holds asks for the next one.
-    pub(crate) fn prove_after(self) -> Duration {
-        self.session_timeout / 5
-    }
-
-    /// How often the session looks at the clock.
-    pub(crate) fn look_after(self) -> Duration {
-        self.session_timeout / 20
-    }
-
-    /// The interval between two looks from which on the process was paused. The client library pings as often.
-    fn paused_after(self) -> Duration {
-        self.session_timeout / 8
-    }
-
-    /// After which time without a pause the leader has heard of the session again.
-    fn recovers_within(self) -> Duration {
-        // The first message may come as late as after a pause that is none yet.
-        self.heard_within() + 2 * self.paused_after()
-    }
-
-    /// How late the leader may hear of a session that its follower hears.
-    fn heard_within(self) -> Duration {
-        self.tick.map_or(Duration::ZERO, |tick| tick / 2).max(self.session_timeout / 4)
-    }
-
-    /// The age of the last proof from which a hold is suspect, and a grant waits for a new proof.
-    fn suspect_after(self) -> Duration {
-        self.session_timeout / 3
-    }
-
-    /// The age of the last proof at which a hold is lost.
-    pub fn lost_after(self) -> Duration {
-        self.session_timeout.saturating_sub(self.heard_within() + self.session_timeout / 12)
-    }
-
-    /// Whether proofs come often enough for a hold to survive one that is late.
-    pub(crate) fn are_sufficient(self) -> bool {
-        self.lost_after() >= self.session_timeout / 2
-    }
-
-    /// What a handshake is to the proofs after it. The leader has heard of the session when that was sent or later, and then
-    /// by the follower from the first message on.
-    fn attached(self, sent: Duration, answered: Duration) -> Pause {
-        Pause { before: sent + self.paused_after(), after: answered }
-    }
-
-    fn shortened_to(self, session_timeout: Duration) -> Self {
-        Self { session_timeout: self.session_timeout.min(session_timeout), ..self }
-    }
 }
 
 /// Handshakes since the last proof.
@@ -192,11 +128,68 @@ struct Attaching {
     attached: Option<Duration>,
 }
 
-/// A time in which this process did not look at the clock.
+/// A message of the session, and when its answer was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Pause {
-    before: Duration,
-    after: Duration,
+struct Answered {
+    sent: Duration,
+    received: Duration,
+}
+
+/// The answers on one connection that show when the leader has heard of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Answers {
+    /// When the connection was there.
+    since: Duration,
+    /// When the last message was sent of which the leader has heard by now.
+    heard: Duration,
+    /// Later messages, of which the follower may not have told its leader yet, the oldest first.
+    pending: [Option<Answered>; PENDING_MAX as usize],
+}
+
+/// How many answers are remembered until they are old enough. More would make the last known message at most
+/// `h / PENDING_MAX` younger.
+const PENDING_MAX: u32 = 4;
+
+impl Answers {
+    /// Those on a connection whose handshake was sent at `sent` and answered at `since`.
+    fn new(sent: Duration, since: Duration) -> Self {
+        Self { since, heard: sent, pending: [None; PENDING_MAX as usize] }
+    }
+
+    /// Notes an answer.
+    fn note(&mut self, answered: Answered, margins: Margins) {
+        self.ripen(answered.received, margins);
+        // One of an earlier connection, which was read late, says nothing of this one.
+        let is_of_this_one = answered.sent >= self.since;
+        let apart = margins.heard_within() / PENDING_MAX;
+        let is_apart = self.pending.iter().flatten().all(|before| before.received + apart <= answered.received);
+        if is_of_this_one
+            && is_apart
+            && let Some(free) = self.pending.iter_mut().find(|pending| pending.is_none())
+        {
+            *free = Some(answered);
+        }
+    }
+
+    /// Notes of which messages the leader has heard by `now`, if the follower pings it.
+    fn ripen(&mut self, now: Duration, margins: Margins) {
+        let is_ripe = |pending: &Option<Answered>| {
+            pending.is_some_and(|Answered { received, .. }| received + margins.heard_within() < now)
+        };
+        let ripe = self.pending.iter().filter(|pending| is_ripe(pending)).count();
+        self.heard =
+            self.pending[..ripe].iter().flatten().map(|answered| answered.sent).fold(self.heard, Duration::max);
+        self.pending[..ripe].fill(None);
+        self.pending.rotate_left(ripe);
+    }
+}
+
+/// A request that may become a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    at: Duration,
+    /// When the leader has heard of the session, if it commits the request.
+    heard: Duration,
 }
 
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
@@ -206,11 +199,13 @@ pub struct Liveness {
     margins: Margins,
     /// The time for which all of this holds.
     now: Duration,
-    /// When the last request was sent that a quorum has committed; earlier after a pause.
+    /// When the last request was sent that a quorum has committed.
     proved: Duration,
-    /// When the session looked at the clock last.
-    looked: Duration,
-    pause: Option<Pause>,
+    /// When the leader has heard of the session, by the proofs so far. It may have heard of it later.
+    heard: Duration,
+    answers: Answers,
+    /// When the last message was sent that was answered.
+    spoken: Duration,
     attaching: Option<Attaching>,
     /// When the connection went that has not come back.
     disconnected: Option<Duration>,
@@ -222,14 +217,15 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A session whose handshake was sent at `proved` and has been answered: a quorum has committed the new session.
-    pub fn new(margins: Margins, proved: Duration) -> Self {
+    /// A session whose handshake was sent at `connecting` and has been answered: a quorum has committed the new session.
+    pub fn new(margins: Margins, connecting: Duration) -> Self {
         Self {
             margins,
-            now: proved,
-            proved,
-            looked: proved,
-            pause: Some(margins.attached(proved, proved)),
+            now: connecting,
+            proved: connecting,
+            heard: connecting,
+            answers: Answers::new(connecting, connecting),
+            spoken: connecting,
             attaching: None,
             disconnected: None,
             lost: false,
@@ -252,48 +248,35 @@ impl Liveness {
         self
     }
 
-    /// Notes that a request is being sent. Returns from when on it counts as a proof, if a quorum commits it.
-    pub fn on_send(&mut self, now: Duration) -> Duration {
-        self.on_look(now);
-        let margins = self.margins();
-        match self.pause {
-            Some(Pause { before, after }) if now < after + margins.recovers_within() => {
-                now.min(before + margins.heard_within() - margins.paused_after())
-            }
-            _ => now,
-        }
+    /// Notes that a message is being sent, and what it proves if a quorum commits it.
+    pub fn on_send(&mut self, now: Duration) -> Sent {
+        *self = self.at(now);
+        self.answers.ripen(now, self.margins());
+        Sent { at: now, heard: self.answers.heard }
     }
 
-    /// Notes that a quorum has committed a request that counts from `sent` on.
-    pub fn on_proof(&mut self, now: Duration, sent: Duration) {
+    /// Notes the answer to a message.
+    pub fn on_answer(&mut self, now: Duration, Sent { at: sent, .. }: Sent) {
         *self = self.at(now);
+        self.spoken = self.spoken.max(sent);
+        self.answers.note(Answered { sent, received: now }, self.margins());
+    }
+
+    /// Notes the answer to a request that a quorum has committed.
+    pub fn on_proof(&mut self, now: Duration, sent: Sent) {
+        self.on_answer(now, sent);
         if self.ended.is_some() {
             return;
         }
-        self.proved = self.proved.max(sent);
+        self.proved = self.proved.max(sent.at);
+        self.heard = self.heard.max(sent.heard);
         if let Some(Attaching { attached: Some(attached), margins, .. }) = self.attaching
-            && sent >= attached
+            && sent.at >= attached
         {
             (self.margins, self.attaching) = (margins, None);
         }
         // An answer that was read too late proves nothing any more.
         self.lost &= now >= self.lost_at();
-    }
-
-    /// Notes that this process runs.
-    pub fn on_look(&mut self, now: Duration) {
-        *self = self.at(now);
-        self.look(now);
-    }
-
-    fn look(&mut self, at: Duration) {
-        if at > self.looked + self.margins().paused_after() {
-            let recovers_within = self.margins().recovers_within();
-            let earlier = self.pause.filter(|pause| at < pause.after + recovers_within);
-            let before = earlier.map_or(self.looked, |pause| pause.before.min(self.looked));
-            self.pause = Some(Pause { before, after: at });
-        }
-        self.looked = self.looked.max(at);
     }
 
     /// Takes in what happens to the connection.
@@ -315,8 +298,8 @@ impl Liveness {
                 let Some(attaching) = &mut self.attaching else { return };
                 attaching.margins = attaching.margins.shortened_to(granted);
                 attaching.attached = Some(now);
-                self.pause = Some(attaching.margins.attached(attaching.sent, now));
-                self.looked = self.looked.max(now);
+                self.answers = Answers::new(attaching.sent, now);
+                self.spoken = now;
             }
             Event::Connected => self.disconnected = None,
             Event::Ended(reason) => self.end(reason),
@@ -343,16 +326,19 @@ impl Liveness {
 
     /// When holds are lost, unless there is a proof before.
     pub(crate) fn lost_at(&self) -> Duration {
-        let by_proof = self.proved + self.margins.lost_after();
+        let by_proof = self.heard + self.margins.trusted_for();
         match self.attaching {
-            Some(Attaching { since, margins, .. }) => by_proof.min(since + margins.lost_after()),
+            Some(Attaching { since, margins, .. }) => by_proof.min(since + margins.trusted_for()),
             None => by_proof,
         }
     }
 
-    /// Whether a session with holds is to ask for a proof.
-    pub fn wants_proof(&self) -> bool {
-        self.is_connected() && self.age() >= self.margins().prove_after()
+    /// What the session is to send next so that it is known to live, and when; `None` without a connection.
+    pub fn due(&self, is_holding: bool) -> Option<(Sign, Duration)> {
+        let margins = self.margins();
+        let (proof, read) = (self.proved + margins.prove_after(), self.spoken + margins.speak_after());
+        let next = if is_holding && proof <= read.max(self.now) { (Sign::Proof, proof) } else { (Sign::Read, read) };
+        self.is_connected().then_some(next)
     }
 
     fn is_connected(&self) -> bool {
@@ -411,19 +397,23 @@ mod tests {
         Margins::new(session_timeout, None)
     }
 
-    /// A session whose last proof was sent at that time.
+    /// A session that has a proof every half second, of which the last was sent at that time.
     fn proved_at(at_ms: u64) -> Liveness {
         let mut live = Liveness::new(margins(TIMEOUT), ms(0));
-        for sent in (0..=at_ms).step_by(500).chain([at_ms]) {
-            live.on_look(ms(sent));
-            live.on_proof(ms(sent), ms(sent));
-        }
+        (0..=at_ms).step_by(500).chain([at_ms]).for_each(|at| prove(&mut live, at));
         live
     }
 
-    /// The process runs all the time.
-    fn look(live: &mut Liveness, at_ms: std::ops::Range<u64>) {
-        at_ms.step_by(500).for_each(|at| live.on_look(ms(at)));
+    /// A proof that is answered at once.
+    fn prove(live: &mut Liveness, at_ms: u64) {
+        let sent = live.on_send(ms(at_ms));
+        live.on_proof(ms(at_ms), sent);
+    }
+
+    /// A read that is answered at once.
+    fn read(live: &mut Liveness, at_ms: u64) {
+        let sent = live.on_send(ms(at_ms));
+        live.on_answer(ms(at_ms), sent);
     }
 
     /// What a session with holds shows.
@@ -432,25 +422,36 @@ mod tests {
     }
 
     #[test]
-    fn the_margin_covers_the_pings_of_a_follower_and_a_twelfth_of_the_timeout_for_any_tick_and_timeout() {
+    fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays_leave_of_the_timeout() {
         for (tick, timeout, lost_after_ms) in [
-            (None, 4_000, 2_667),
-            (None, 10_000, 6_667),
-            (None, 20_000, 13_333),
-            (Some(500), 1_000, 667),
-            (Some(2_000), 4_000, 2_667),
-            (Some(2_000), 10_000, 6_667),
-            (Some(2_000), 3_000, 1_750),
-            (Some(3_000), 6_000, 4_000),
+            (None, 4_000, 2_267),
+            (None, 10_000, 5_667),
+            (None, 20_000, 11_333),
+            (Some(500), 1_000, 567),
+            (Some(2_000), 4_000, 2_267),
+            (Some(2_000), 10_000, 7_167),
+            (Some(2_000), 3_000, 1_450),
+            (Some(3_000), 6_000, 3_400),
         ] {
             let margins = Margins::new(ms(timeout), tick.map(ms));
-            let half_a_tick = tick.map_or(ms(timeout) / 4, |tick| ms(tick) / 2);
-            let messages = [margins.prove_after() + margins.look_after(), margins.paused_after() * 2];
-            let latest = messages.into_iter().fold(half_a_tick, Duration::max);
-            assert!(margins.lost_after() + latest + ms(timeout) / 12 <= ms(timeout) + ms(1));
             assert_eq!((margins.lost_after() + ms(1) / 2).as_millis(), lost_after_ms, "{tick:?} {timeout}");
             assert!(margins.are_sufficient() && margins.suspect_after() < margins.lost_after());
+            // Messages as seldom as the session sends them.
+            let mut live = Liveness::new(margins, ms(0));
+            let step = margins.speak_after();
+            let last = (0..100).map(|i| i * step).inspect(|at| {
+                let sent = live.on_send(*at);
+                live.on_proof(*at, sent);
+            });
+            let last = last.last().unwrap();
+            assert!(live.lost_at() >= last + margins.lost_after(), "{tick:?} {timeout}");
+            assert!(live.lost_at() <= last + timeout_less_the_margin(margins), "{tick:?} {timeout}");
         }
+    }
+
+    /// The longest that a hold may survive its last proof.
+    fn timeout_less_the_margin(margins: Margins) -> Duration {
+        margins.trusted_for() - margins.heard_within()
     }
 
     #[test]
@@ -477,14 +478,55 @@ mod tests {
     }
 
     #[test]
-    fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_at_two_thirds() {
+    fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_leader_can() {
         let live = proved_at(1_000);
         assert_eq!(state(live, 4_999), ConnectionState::Connected);
         assert_eq!(state(live, 5_000), ConnectionState::Suspended);
-        assert_eq!(state(live, 8_999), ConnectionState::Suspended);
-        assert_eq!(state(live, 9_000), ConnectionState::Lost);
-        assert_eq!(live.at(ms(9_000)).lost_since(0), Some(LostReason::Silence));
-        assert_eq!(live.lost_at(), ms(9_000));
+        // Of what came after the handshake the leader need not have heard yet.
+        assert_eq!(live.lost_at(), ms(11_000));
+        assert_eq!(state(live, 10_999), ConnectionState::Suspended);
+        assert_eq!(state(live, 11_000), ConnectionState::Lost);
+        assert_eq!(live.at(ms(11_000)).lost_since(0), Some(LostReason::Silence));
+    }
+
+    #[test]
+    fn a_proof_counts_from_the_last_message_that_the_follower_had_before_its_last_ping() {
+        let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+        read(&mut live, 20_000);
+        prove(&mut live, 23_000);
+        assert_eq!(live.lost_at(), ms(11_000), "the follower need not have pinged since");
+        prove(&mut live, 23_001);
+        assert_eq!((live.lost_at(), live.is_proved()), (ms(31_000), true));
+    }
+
+    #[test]
+    fn a_message_counts_from_when_it_was_sent_and_once_its_answer_was_received() {
+        let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+        let slow = live.on_send(ms(2_000));
+        live.on_answer(ms(5_000), slow);
+        prove(&mut live, 8_000);
+        assert_eq!(live.lost_at(), ms(11_000));
+        prove(&mut live, 8_001);
+        assert_eq!(live.lost_at(), ms(13_000));
+    }
+
+    #[test]
+    fn a_proof_that_was_sent_before_a_message_ripened_does_not_count_from_that() {
+        let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+        read(&mut live, 2_000);
+        let early = live.on_send(ms(5_000));
+        live.on_proof(ms(6_000), early);
+        assert_eq!(live.lost_at(), ms(11_000));
+    }
+
+    #[test]
+    fn many_messages_hide_none_that_is_old_enough() {
+        let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+        (0..20_000).step_by(10).for_each(|at| read(&mut live, at));
+        prove(&mut live, 20_000);
+        // An interval of pings, and a quarter of one, by which the remembered messages are apart.
+        assert!(live.lost_at() >= ms(20_000 - 3_750 + 11_000), "{:?}", live.lost_at());
+        assert!(live.lost_at() <= ms(20_000 - 3_000 + 11_000), "{:?}", live.lost_at());
     }
 
     #[test]
@@ -494,7 +536,7 @@ mod tests {
         assert_eq!(state(live, 60_000), ConnectionState::Connected);
         live.on_event(ms(60_000), Event::Disconnected);
         assert_eq!(state(live, 60_000), ConnectionState::Suspended);
-        assert_eq!(state(live, 68_000), ConnectionState::Lost);
+        assert_eq!(state(live, 67_000), ConnectionState::Lost);
         live.on_event(ms(69_000), Event::Connected);
         assert_eq!(state(live, 69_000), ConnectionState::Connected);
     }
@@ -505,9 +547,9 @@ mod tests {
         assert!(live.at(ms(4_999)).is_proved());
         assert!(!live.at(ms(5_000)).is_proved());
         assert!(!live.at(ms(60_000)).is_proved());
-        look(&mut live, 1_000..60_000);
         let losses = live.at(ms(60_000)).losses();
-        live.on_proof(ms(60_000), ms(59_900));
+        read(&mut live, 56_999);
+        prove(&mut live, 60_000);
         assert!(live.is_proved());
         assert_eq!((live.losses(), live.lost_since(losses)), (losses, None));
         live.on_event(ms(60_000), Event::Disconnected);
@@ -519,7 +561,7 @@ mod tests {
         let mut live = proved_at(1_000);
         live.on_event(ms(4_000), Event::Disconnected);
         assert_eq!(state(live, 4_000), ConnectionState::Suspended);
-        assert_eq!(state(live, 9_000), ConnectionState::Lost);
+        assert_eq!(state(live, 11_000), ConnectionState::Lost);
     }
 
     #[test]
@@ -528,11 +570,23 @@ mod tests {
         live.on_event(ms(2_000), Event::Disconnected);
         live.on_event(ms(2_100), Event::Attaching(Some(TIMEOUT)));
         live.on_event(ms(2_200), Event::Attached(TIMEOUT));
-        live.on_proof(ms(2_400), ms(2_300));
+        prove(&mut live, 2_300);
         assert_eq!(state(live, 2_400), ConnectionState::Suspended);
         live.on_event(ms(2_400), Event::Connected);
         assert_eq!(state(live, 2_400), ConnectionState::Connected);
-        assert_eq!(live.lost_since(0), None);
+        assert_eq!((live.lost_since(0), live.lost_at()), (None, ms(13_100)));
+    }
+
+    #[test]
+    fn an_answer_of_the_connection_before_says_nothing_of_the_new_one() {
+        let mut live = proved_at(1_000);
+        let late = live.on_send(ms(1_500));
+        live.on_event(ms(2_000), Event::Disconnected);
+        live.on_event(ms(2_100), Event::Attaching(Some(TIMEOUT)));
+        live.on_event(ms(2_200), Event::Attached(TIMEOUT));
+        live.on_event(ms(2_200), Event::Connected);
+        live.on_answer(ms(2_300), late);
+        assert_eq!(live.answers.pending, [None; PENDING_MAX as usize]);
     }
 
     #[test]
@@ -540,15 +594,15 @@ mod tests {
         let mut live = proved_at(1_000);
         live.on_event(ms(2_000), Event::Disconnected);
         live.on_event(ms(2_100), Event::Attaching(Some(ms(1_200))));
-        assert_eq!(live.lost_at(), ms(2_900));
-        assert_eq!(live.at(ms(2_900)).lost_since(0), Some(LostReason::Silence));
+        assert_eq!(live.lost_at(), ms(3_200));
+        assert_eq!(live.at(ms(3_200)).lost_since(0), Some(LostReason::Silence));
         // Another server grants more, and the first may have taken the session in.
         live.on_event(ms(2_500), Event::Attaching(Some(TIMEOUT)));
-        assert_eq!(live.lost_at(), ms(2_900));
+        assert_eq!(live.lost_at(), ms(3_200));
         live.on_event(ms(2_600), Event::Attached(TIMEOUT));
         assert_eq!(live.margins().session_timeout(), ms(1_200));
-        live.on_proof(ms(2_700), ms(2_650));
-        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(2_650 + 800), None));
+        prove(&mut live, 2_700);
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(2_500 + 1_100), None));
     }
 
     #[test]
@@ -557,9 +611,9 @@ mod tests {
         live.on_event(ms(2_000), Event::Disconnected);
         live.on_event(ms(7_000), Event::Attaching(Some(ms(3_000))));
         live.on_event(ms(7_100), Event::Attached(ms(3_000)));
-        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_000), None));
-        live.on_proof(ms(7_300), ms(7_200));
-        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_200), None));
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
+        prove(&mut live, 7_200);
+        assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
     }
 
     #[test]
@@ -569,10 +623,10 @@ mod tests {
             live.on_event(ms(1_000), Event::Attaching(Some(ms(granted))));
             live.on_event(ms(1_000), Event::Attached(ms(granted)));
             assert_eq!(live.margins().session_timeout(), ms(expected));
-            live.on_proof(ms(1_000), ms(1_000));
+            prove(&mut live, 1_000);
             assert_eq!(live.margins().session_timeout(), ms(expected));
         }
-        assert_eq!(live.lost_at(), ms(3_000));
+        assert_eq!(live.lost_at(), ms(1_000 + 2_750));
     }
 
     #[test]
@@ -584,42 +638,33 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_a_proof_counts_from_before_it_until_pings_have_had_time_to_arrive() {
-        let mut live = Liveness { pause: None, ..proved_at(1_000) };
-        // Messages of up to 1.5 s before the last look have reached the follower, and 3 s are in the margin.
-        assert_eq!(live.on_send(ms(7_000)), ms(1_000 + 1_500));
-        look(&mut live, 7_500..13_000);
-        assert_eq!(live.on_send(ms(12_999)), ms(2_500));
-        assert_eq!(live.on_send(ms(13_000)), ms(13_000));
-    }
-
-    #[test]
-    fn a_second_pause_soon_after_the_first_counts_from_before_the_first() {
-        let mut live = Liveness { pause: None, ..proved_at(1_000) };
-        for look in [4_000, 6_000] {
-            live.on_look(ms(look));
-        }
-        assert_eq!(live.on_send(ms(7_000)), ms(2_500));
-    }
-
-    #[test]
-    fn a_new_connection_is_heard_by_the_leader_whatever_was_before() {
+    fn after_a_pause_no_proof_counts_until_the_follower_has_had_time_to_ping() {
         let mut live = proved_at(1_000);
-        live.on_look(ms(6_000));
-        live.on_event(ms(6_000), Event::Attaching(Some(TIMEOUT)));
-        live.on_event(ms(6_100), Event::Attached(TIMEOUT));
-        assert_eq!(live.on_send(ms(6_200)), ms(6_200));
-        look(&mut live, 6_500..10_000);
-        assert_eq!(live.on_send(ms(10_000)), ms(9_000), "no ping may have come since");
-        look(&mut live, 10_000..12_500);
-        assert_eq!(live.on_send(ms(12_500)), ms(12_500));
+        prove(&mut live, 15_000);
+        assert!(!live.is_proved());
+        prove(&mut live, 18_000);
+        assert!(!live.is_proved());
+        prove(&mut live, 18_001);
+        assert!(live.is_proved());
+        assert_eq!(live.lost_at(), ms(26_000));
+    }
+
+    #[test]
+    fn pauses_that_come_again_and_again_do_not_keep_proofs_from_counting() {
+        let mut live = proved_at(1_000);
+        // Runs for 3.1 s, stands still for 2 s.
+        for round in 0..20 {
+            (0..3_100).step_by(500).for_each(|at| prove(&mut live, 1_000 + round * 5_100 + at));
+        }
+        assert!(live.is_proved());
+        assert_eq!(live.losses(), 0);
     }
 
     #[test]
     fn a_late_proof_revives_the_session_but_not_its_holds() {
         let mut live = proved_at(1_000);
-        look(&mut live, 1_000..12_000);
-        live.on_proof(ms(12_000), ms(11_900));
+        read(&mut live, 8_000);
+        prove(&mut live, 12_000);
         assert_eq!(state(live, 12_000), ConnectionState::Connected);
         assert_eq!(live.lost_since(0), Some(LostReason::Silence));
         assert_eq!(live.lost_since(live.losses()), None, "a new hold is not lost");
@@ -628,8 +673,9 @@ mod tests {
     #[test]
     fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
         let mut live = proved_at(1_000);
+        let sent = live.on_send(ms(1_500));
         // The process was paused between the request and the reading of the answer.
-        live.on_proof(ms(20_000), ms(1_500));
+        live.on_proof(ms(20_000), sent);
         assert_eq!(state(live, 20_000), ConnectionState::Lost);
         assert_eq!(live.losses(), 1);
         assert!(!live.is_proved());
@@ -641,7 +687,7 @@ mod tests {
             let mut live = proved_at(1_000);
             match first {
                 "disconnect" => live.on_event(ms(15_000), Event::Disconnected),
-                "proof" => live.on_proof(ms(15_000), ms(14_999)),
+                "proof" => prove(&mut live, 15_000),
                 _ => {}
             }
             assert_eq!(live.at(ms(15_000)).lost_since(0), Some(LostReason::Silence), "{first}");
@@ -654,22 +700,27 @@ mod tests {
         let losses = live.losses();
         live.on_event(ms(12_000), Event::Ended(LostReason::Expired));
         assert_eq!(live.lost_since(losses), Some(LostReason::Expired));
-        live.on_proof(ms(12_100), ms(12_050));
+        prove(&mut live, 12_100);
         live.on_event(ms(12_200), Event::Ended(LostReason::Closed));
         assert_eq!(state(live, 12_300), ConnectionState::Lost);
         assert_eq!((live.ended(), live.losses()), (Some(LostReason::Expired), losses + 1));
     }
 
     #[test]
-    fn a_proof_is_due_when_the_last_one_is_a_fifth_of_the_timeout_old_and_there_is_a_connection() {
+    fn a_session_with_holds_is_to_prove_that_it_lives_after_a_fifth_of_the_timeout_and_to_read_after_a_tenth() {
         let mut live = proved_at(1_000);
-        assert!(!live.at(ms(3_399)).wants_proof());
-        assert!(live.at(ms(3_400)).wants_proof());
+        let due = |live: Liveness, at_ms, is_holding| live.at(ms(at_ms)).due(is_holding);
+        assert_eq!(due(live, 1_000, true), Some((Sign::Read, ms(2_200))));
+        assert_eq!(due(live, 2_200, true), Some((Sign::Read, ms(2_200))));
+        read(&mut live, 2_200);
+        assert_eq!(due(live, 2_200, true), Some((Sign::Proof, ms(3_400))));
+        assert_eq!(due(live, 2_200, false), Some((Sign::Read, ms(3_400))));
+        assert_eq!(due(live, 60_000, true), Some((Sign::Proof, ms(3_400))));
         live.on_event(ms(3_400), Event::Disconnected);
-        assert!(!live.wants_proof());
+        assert_eq!(due(live, 60_000, true), None);
         live.on_event(ms(3_500), Event::Connected);
-        assert!(live.wants_proof());
+        assert_eq!(due(live, 60_000, true), Some((Sign::Proof, ms(3_400))));
         live.end(LostReason::Closed);
-        assert!(!live.at(ms(60_000)).wants_proof());
+        assert_eq!(due(live, 60_000, true), None);
     }
 }

@@ -35,7 +35,7 @@ impl Mark {
     pub(crate) fn take(&self, path: String, stat: Stat) -> Option<Found> {
         let handoff = match self {
             Self::Name(_) => None,
-            Self::Data { taken, .. } => Some(Handoff { taken: taken.take(stat.czxid)?, asked: false, note: None }),
+            Self::Data { taken, .. } => Some(Handoff { taken: taken.take(stat.czxid)?, asks: true, note: None }),
         };
         Some(Found { path, stat, handoff })
     }
@@ -47,7 +47,10 @@ impl Mark {
                 let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
                 Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)))
             }
-            Self::Data { marker, mark, .. } => self.find_by_data(wire, session_id, parent, marker, mark).await,
+            Self::Data { marker, mark, taken } => {
+                let _search = taken.search().await;
+                self.find_by_data(wire, session_id, parent, marker, mark).await
+            }
         }
     }
 
@@ -110,9 +113,9 @@ impl Mark {
 pub(crate) struct Handoff {
     /// Kept as long as anybody sees to the node, so that no other claim takes it.
     taken: Arc<Taken>,
-    /// Whether its deletion has been asked for, or it has gone, and so the name may be somebody else's by now: the numbers
-    /// begin anew when the lock's node is deleted and created again.
-    asked: bool,
+    /// Whether to ask for the node before it is deleted, as the name may be another node's by now: numbers begin anew when the
+    /// lock's node is deleted and created again. Not from the grant, which has shown the node, until the first request.
+    asks: bool,
     /// What to leave for whoever comes next, from the grant on.
     note: Option<Note>,
 }
@@ -123,19 +126,29 @@ impl Handoff {
         self.note = Some(note);
     }
 
-    /// Whether the node may still be there. Asks if its deletion has been asked for before, or it was found to have gone.
+    /// Whether the node may still be there. Asks, unless this is the first time since the grant.
     pub(crate) async fn may_be_there(&mut self, wire: &Wire, path: &str) -> Result<bool, ClientError> {
-        if !std::mem::replace(&mut self.asked, true) {
+        if !std::mem::replace(&mut self.asks, true) {
             return Ok(true);
         }
         retry_lost_reply(|| wire.sync(path)).await?;
         let stat = retry_lost_reply(|| wire.stat(path)).await?;
-        Ok(stat.is_some_and(|stat| stat.czxid == self.taken.czxid()))
+        Ok(stat.is_some_and(|stat| stat.czxid == self.czxid()))
     }
 
-    /// Notes that the node was found to have gone.
+    /// Notes that the node was found to be gone.
     pub(crate) fn note_gone(&mut self) {
-        self.asked = true;
+        self.asks = true;
+    }
+
+    /// Notes that the node was there when its contender was granted the lock.
+    pub(crate) fn note_granted(&mut self) {
+        self.asks = false;
+    }
+
+    /// The transaction that created the node.
+    pub(crate) fn czxid(&self) -> i64 {
+        self.taken.czxid()
     }
 
     /// What to leave on release.

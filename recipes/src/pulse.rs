@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::liveness::{ConnectionState, Event, Liveness, LostReason, Margins};
+use crate::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
@@ -32,6 +32,13 @@ pub(crate) struct Proof {
     holding: Holding,
     /// The count of losses at the grant. The next loss is the hold's.
     losses: u64,
+    validity: Validity,
+}
+
+/// Whether a node stands for a hold, for all to whom the hold is passed on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Validity {
+    is_void: Arc<watch::Sender<bool>>,
 }
 
 impl Pulse {
@@ -45,11 +52,11 @@ impl Pulse {
         self.origin.elapsed()
     }
 
-    /// Notes that a request is about to be sent. Returns from when on it counts as a proof.
-    pub(crate) fn sending(&self) -> Duration {
-        let mut sent = Duration::ZERO;
-        self.update(|live, now| sent = live.on_send(now));
-        sent
+    /// Notes that a message is about to be sent.
+    pub(crate) fn sending(&self) -> Sent {
+        let mut sent = None;
+        self.update(|live, now| sent = Some(live.on_send(now)));
+        sent.expect("BUG: an update did not run")
     }
 
     /// The moment of a time in the liveness.
@@ -73,15 +80,20 @@ impl Pulse {
         // Counted first, so that a connection which is lost after this look is not made anew as if nobody held.
         let holding = Holding::new(self);
         let live = self.read();
-        live.is_proved().then(|| Proof { holding, losses: live.losses() })
+        live.is_proved().then(|| Proof { holding, losses: live.losses(), validity: Validity::default() })
     }
 
     pub(crate) fn is_held(&self) -> bool {
         self.holds.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that a quorum has committed a request that counts from `sent` on.
-    pub(crate) fn proved(&self, sent: Duration) {
+    /// Notes the answer to a message.
+    pub(crate) fn answered(&self, sent: Sent) {
+        self.update(|live, now| live.on_answer(now, sent));
+    }
+
+    /// Notes the answer to a request that a quorum has committed.
+    pub(crate) fn proved(&self, sent: Sent) {
         self.update(|live, now| live.on_proof(now, sent));
     }
 
@@ -93,9 +105,16 @@ impl Pulse {
         self.update(|live, _| live.end(reason));
     }
 
-    /// Notes what time alone has changed, and that this process runs.
+    /// Notes what time alone has changed.
     pub(crate) fn look(&self) {
-        self.update(|live, now| live.on_look(now));
+        self.update(|live, now| *live = live.at(now));
+    }
+
+    /// What the session is to send next so that it is known to live, and in how long; `None` without a connection.
+    pub(crate) fn due(&self) -> Option<(Sign, Duration)> {
+        let live = self.live.borrow();
+        let now = self.now();
+        live.at(now).due(self.is_held()).map(|(sign, at)| (sign, at.saturating_sub(now)))
     }
 
     /// Wakes with every change of the state, loss of holds and earlier end of theirs.
@@ -120,13 +139,21 @@ impl Pulse {
 impl Proof {
     /// Why the hold is lost, if it is.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.holding.pulse.read().lost_since(self.losses)
+        self.lost_by(&self.holding.pulse.read())
+    }
+
+    fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
+        live.lost_since(self.losses).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
+    }
+
+    pub(crate) fn validity(&self) -> &Validity {
+        &self.validity
     }
 
     /// Whether the hold can be relied on, and if not, why it is lost, if it is.
     pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
         let live = self.holding.pulse.read();
-        match live.lost_since(self.losses) {
+        match self.lost_by(&live) {
             None if live.is_proved() => Ok(()),
             reason => Err(reason),
         }
@@ -136,16 +163,27 @@ impl Proof {
     /// keeper does, may be another one, and blocked or at its end.
     pub(crate) async fn until_lost(&self) -> LostReason {
         let pulse = &self.holding.pulse;
-        let mut changes = pulse.subscribe();
+        let (mut changes, mut voids) = (pulse.subscribe(), self.validity.is_void.subscribe());
         loop {
             let live = pulse.read();
-            if let Some(reason) = live.lost_since(self.losses) {
+            if let Some(reason) = self.lost_by(&live) {
                 return reason;
             }
             let lost_at = pulse.moment(live.lost_at());
-            // The sender cannot go while `self` keeps it, so this ends with a change or in time.
-            let _ = tokio::time::timeout_at(lost_at.into(), changes.changed()).await;
+            // The senders cannot go while `self` keeps them, so this ends with a change or in time.
+            tokio::select! {
+                _ = changes.changed() => {}
+                _ = voids.changed() => {}
+                () = tokio::time::sleep_until(lost_at.into()) => {}
+            }
         }
+    }
+}
+
+impl Validity {
+    /// Notes that somebody else has deleted the nodes that stood for the hold.
+    pub(crate) fn invalidate(&self) {
+        self.is_void.send_replace(true);
     }
 }
 

@@ -4,7 +4,8 @@
 //! be granted meanwhile. Nobody else can as long as a node of the session stands in the queue before theirs. So the
 //! contender that releases passes the hold on at once to the one whose number comes next, and deletes its own node in a
 //! transaction that fails if that one's node is missing. If it fails, somebody deleted the node of the one that holds
-//! now; then the node that was to go is kept in its stead, until nobody of the [`Run`] holds any more.
+//! now; then the node that was to go is kept in its stead, until nobody of the [`Run`] holds any more. If both nodes were
+//! deleted, the hold is lost.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::known::Known;
 use crate::node::Sequence;
-use crate::pulse::Proof;
+use crate::pulse::{Proof, Validity};
 use crate::released::Note;
 use crate::remains::Remains;
 use crate::session::Session;
@@ -33,8 +34,9 @@ pub(crate) struct Member {
 /// The one directly behind a contender, who waits for it.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// The path of its node.
+    /// The path of its node, and the transaction that created it.
     pub(crate) path: String,
+    pub(crate) czxid: i64,
     baton: oneshot::Sender<Baton>,
 }
 
@@ -45,9 +47,9 @@ impl Member {
 
     /// Lets whoever has its node at `path` be the next to hold. It is the caller's to make sure that this node and the
     /// member's are of one parent, with nobody in between. Without an answer the member ended otherwise.
-    pub(crate) fn follow(&self, path: String) -> oneshot::Receiver<Baton> {
+    pub(crate) fn follow(&self, path: String, czxid: i64) -> oneshot::Receiver<Baton> {
         let (baton, passed) = oneshot::channel();
-        *self.follower.lock() = Some(Follower { path, baton });
+        *self.follower.lock() = Some(Follower { path, czxid, baton });
         passed
     }
 
@@ -106,12 +108,13 @@ pub(crate) struct Baton {
 pub(crate) struct Run {
     /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
     kept: Mutex<Option<Vec<Remains>>>,
+    validity: Validity,
 }
 
 impl Baton {
     /// The baton of the first holder of a run, who was granted the lock by the server.
     pub(crate) fn new(session: &Session, proof: Proof) -> Self {
-        let run = Run { kept: Mutex::new(Some(Vec::new())) };
+        let run = Run { kept: Mutex::new(Some(Vec::new())), validity: proof.validity().clone() };
         Self { session: session.clone(), run: Arc::new(run), proof, note: None }
     }
 
@@ -128,6 +131,11 @@ impl Drop for Baton {
 }
 
 impl Run {
+    /// Notes that neither the node of a holder nor that of its heir is there: nothing has stood for the hold since.
+    pub(crate) fn lose(&self) {
+        self.validity.invalidate();
+    }
+
     /// Keeps a node for as long as somebody of the run holds. `false` when nobody does any more.
     pub(crate) fn keep(&self, remains: Remains) -> bool {
         match &mut *self.kept.lock() {

@@ -109,6 +109,11 @@ impl Noted {
         (self.released != Released::Foreign).then_some(self.version)
     }
 
+    /// Whether the lock's node was read after the transaction `czxid` had created a child of it.
+    pub(crate) fn is_since(&self, czxid: i64) -> bool {
+        self.changed >= czxid
+    }
+
     /// Whether the only child is the node that the transaction `czxid` created.
     ///
     /// No child was created or deleted since that transaction, so its node is still there, and there is no other.

@@ -58,7 +58,18 @@ pub(crate) enum Removal {
 #[derive(Clone, Debug)]
 pub(crate) struct Heir {
     pub(crate) path: String,
+    pub(crate) czxid: i64,
     pub(crate) run: Arc<Run>,
+}
+
+impl Heir {
+    /// Ends the run if the heir's node is missing, too: both were deleted by somebody else.
+    async fn check(&self, wire: &Wire) {
+        let stat = retry_lost_reply(|| wire.stat(&self.path)).await;
+        if stat.is_ok_and(|stat| stat.is_none_or(|stat| stat.czxid != self.czxid)) {
+            self.run.lose();
+        }
+    }
 }
 
 impl Remains {
@@ -80,7 +91,7 @@ impl Remains {
                 {
                     return Ok(Removal::NothingThere);
                 }
-                if let Some(Heir { path: beside, run }) = heir {
+                if let Some(Heir { path: beside, run, .. }) = heir {
                     match wire.delete_with(path, Condition::Beside(beside)).await {
                         Err(TransactionError::Unmet) => {}
                         Err(TransactionError::Delete(error)) => return removal(Err(error)),
@@ -190,6 +201,12 @@ pub(crate) async fn remove(wire: &Wire, session_id: i64, remains: &mut Remains) 
             }
             // The request whose reply was lost has done it.
             Ok(Removal::NothingThere) if doubtful => return Ok(Removal::Deleted),
+            Ok(Removal::NothingThere) => {
+                if let Remains::Node { heir: Some(heir), .. } = remains {
+                    heir.check(wire).await;
+                }
+                return Ok(Removal::NothingThere);
+            }
             answered => return answered,
         }
     }

@@ -19,6 +19,8 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(crate) struct TakenNodes {
     nodes: Mutex<Nodes>,
+    /// Held by a search from its listing to the adoption, so that no other search adopts a node of which it does not know.
+    search: tokio::sync::Mutex<()>,
 }
 
 /// The transactions that created the taken nodes.
@@ -38,6 +40,11 @@ pub(crate) struct Taken {
 }
 
 impl TakenNodes {
+    /// Waits until no other claim searches.
+    pub(crate) async fn search(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.search.lock().await
+    }
+
     /// Takes a node for a claim. Returns `None` if another claim has taken it.
     pub(crate) fn take(self: &Arc<Self>, czxid: i64) -> Option<Arc<Taken>> {
         let mut nodes = self.nodes.lock();

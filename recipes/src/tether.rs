@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use parking_lot::{Mutex, RwLock};
 use spawns_core::{Spawn, Task};
 use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
 use zookeeper_client::{SessionState, StateWatcher};
 
 /// Parts when the task that was spawned with it is dropped.
@@ -25,6 +26,7 @@ pub(crate) struct Tether {
     parting: Notify,
     /// What lets the task begin.
     begin: Mutex<Option<oneshot::Sender<StateWatcher>>>,
+    task: Mutex<Option<AbortHandle>>,
 }
 
 impl Tether {
@@ -56,6 +58,15 @@ impl Tether {
             if *parted { Poll::Ready(None) } else { message.as_mut().poll(cx).map(Some) }
         })
         .await
+    }
+
+    /// Ends the task where it stands: the connection ends, and the session lives on at the server.
+    pub(crate) async fn cut(&self) {
+        let task = self.task.lock().take();
+        if let Some(task) = task {
+            task.abort();
+            self.parted().await;
+        }
     }
 
     /// Waits until the task is gone.
@@ -90,7 +101,8 @@ impl Spawn for Spawner {
         let (sender, begin) = oneshot::channel();
         *self.tether.begin.lock() = Some(sender);
         let end = End(Arc::clone(&self.tether));
-        tokio::spawn(Tethered { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) });
+        let task = Tethered { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) };
+        *self.tether.task.lock() = Some(tokio::spawn(task).abort_handle());
     }
 }
 
@@ -151,6 +163,25 @@ mod tests {
         drop(runtime);
         assert!(tether.has_parted());
         assert_eq!(message.now_or_never(), Some(None));
+    }
+
+    #[test]
+    fn a_task_that_is_cut_goes_without_another_step() {
+        let tether = Arc::new(Tether::default());
+        let (dropped, has_dropped) = oneshot::channel::<()>();
+        runtime().block_on(async {
+            tether
+                .to_task_of(async {
+                    spawns_core::spawn(async move {
+                        std::future::pending::<()>().await;
+                        drop(dropped);
+                    });
+                })
+                .await;
+            tether.cut().await;
+            assert!(tether.has_parted());
+            assert!(has_dropped.await.is_err());
+        });
     }
 
     #[test]

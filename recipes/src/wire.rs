@@ -4,7 +4,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use zookeeper_client::{Acls, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat};
@@ -12,6 +11,7 @@ use zookeeper_client::{Acls, CreateMode, Error as ClientError, EventType, MultiW
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
 use crate::connect::Line;
+use crate::liveness::Sent;
 use crate::pulse::Pulse;
 use crate::released::Note;
 use crate::tether::Tether;
@@ -151,8 +151,9 @@ impl Wire {
         drop(last);
     }
 
-    /// The connection, once there is one.
-    async fn line(&self) -> Result<Arc<Line>, ClientError> {
+    /// The connection, once there is one. Requests that must be sent in order are sent over one line: another request may
+    /// overtake one that waits for a connection.
+    pub(crate) async fn line(&self) -> Result<Arc<Line>, ClientError> {
         if let Some(line) = self.stage.borrow().line() {
             return line;
         }
@@ -226,7 +227,11 @@ impl Wire {
 
     /// The stat of a node, `None` of one that is missing.
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
-        let line = self.line().await?;
+        self.stat_over(&*self.line().await?, path).await
+    }
+
+    /// As [`stat`](Self::stat), over this connection.
+    pub(crate) async fn stat_over(&self, line: &Line, path: &str) -> Result<Option<Stat>, ClientError> {
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let stat = line.answer(line.client.check_stat(path).await);
         self.was_answered(&stat, |stat| stat.map_or(0, |_| traffic::STAT));
@@ -259,8 +264,13 @@ impl Wire {
         children
     }
 
+    /// The data of a node, with its stat.
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        let line = self.line().await?;
+        self.data_over(&*self.line().await?, path).await
+    }
+
+    /// As [`data`](Self::data), over this connection.
+    pub(crate) async fn data_over(&self, line: &Line, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
         self.counters.sent(traffic::read_request_len(self.path_len(path)));
         let data = line.answer(line.client.get_data(path).await);
         self.was_answered(&data, |(data, _)| traffic::data_reply_len(data.len()));
@@ -343,14 +353,22 @@ impl Wire {
         prove(&line, &self.pulse).await
     }
 
-    /// The connection, and from when on a write counts as a proof that is sent over it at once.
-    async fn line_now(&self) -> Result<(Arc<Line>, Duration), ClientError> {
+    /// Sends a read, so that the server hears of the session. Like the pings of the client library it is not counted.
+    pub(crate) async fn speak(&self) -> Result<(), ClientError> {
+        let (line, sent) = self.line_now().await?;
+        line.answer(line.client.check_stat("/").await)?;
+        self.pulse.answered(sent);
+        Ok(())
+    }
+
+    /// The connection, over which a message is sent at once.
+    async fn line_now(&self) -> Result<(Arc<Line>, Sent), ClientError> {
         let line = self.line().await?;
         Ok((line, self.pulse.sending()))
     }
 
     /// Notes the reply to a write. One that succeeded was committed by a quorum.
-    fn replied<T>(&self, sent: Duration, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
+    fn replied<T>(&self, sent: Sent, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         self.was_answered(reply, record_len);
         if reply.is_ok() {
             self.pulse.proved(sent);
@@ -394,17 +412,28 @@ impl Line {
 }
 
 /// Has a quorum commit a request that changes nothing. As a transaction of one check it is committed whether that succeeds
-/// or not.
+/// or not, but one that was refused because the session has ended proves nothing.
 pub(crate) async fn prove(line: &Line, pulse: &Pulse) -> Result<(), ClientError> {
     let sent = pulse.sending();
     let mut transaction = line.client.new_multi_writer();
     transaction.add_check_version("/", ANY_VERSION)?;
-    match transaction.commit().await {
-        Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => {
+    match refusal(transaction.commit().await) {
+        Some(source) => line.answer(Err(source)),
+        None => {
             pulse.proved(sent);
             Ok(())
         }
-        Err(MultiWriteError::RequestFailed { source }) => line.answer(Err(source)),
+    }
+}
+
+/// Why a transaction of one check is no proof; `None` if it is one.
+fn refusal<T>(committed: Result<T, MultiWriteError>) -> Option<ClientError> {
+    match committed {
+        Ok(_) => None,
+        Err(MultiWriteError::RequestFailed { source }) => Some(source),
+        Err(MultiWriteError::OperationFailed { source, .. }) => {
+            matches!(source, ClientError::SessionExpired | ClientError::SessionMoved).then_some(source)
+        }
     }
 }
 
@@ -445,6 +474,15 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_that_failed_is_a_proof_unless_it_failed_because_the_session_has_ended() {
+        let failed = |source| Err::<(), _>(MultiWriteError::OperationFailed { index: 0, source });
+        assert_eq!(refusal(Ok(())), None);
+        assert_eq!(refusal(failed(ClientError::NoAuth)), None);
+        assert_eq!(refusal(failed(ClientError::SessionExpired)), Some(ClientError::SessionExpired));
+        assert_eq!(refusal(failed(ClientError::SessionMoved)), Some(ClientError::SessionMoved));
+    }
 
     #[test]
     fn unexpected_errors_are_lost_replies_only_if_nobody_serves_the_connection() {

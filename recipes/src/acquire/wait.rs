@@ -89,7 +89,7 @@ impl LockQueue {
         if let Some(incarnation) = before.incarnation.get() {
             place.incarnation.get_or_init(|| *incarnation);
         }
-        let passed = before.follow(node::child(&self.parent, &place.name));
+        let passed = before.follow(node::child(&self.parent, &place.name), place.token.get());
         let mut fired = Box::pin(watch.fired());
         tokio::select! {
             biased;
@@ -141,12 +141,17 @@ impl LockQueue {
         Ok(seen)
     }
 
-    /// Which of these nodes are there, and last whether our own is. Asked for in one flight, in this order; after a lost
-    /// reply all of them again, as the order is what the answers are worth.
+    /// Which of these nodes are there, and last whether our own is. Asked for over one connection, in this order; after a
+    /// lost reply all of them again, as the order is what the answers are worth.
     async fn are_present(&self, names: &[&str], place: &Place) -> Result<Vec<bool>, Error> {
         let names = names.iter().copied().chain([place.name.as_str()]);
         let paths: Vec<String> = names.map(|name| node::child(&self.parent, name)).collect();
-        let stats = retry_lost_reply(|| try_join_all(paths.iter().map(|path| self.session.wire().stat(path)))).await;
+        let wire = self.session.wire();
+        let stats = retry_lost_reply(async || {
+            let line = wire.line().await?;
+            try_join_all(paths.iter().map(|path| wire.stat_over(&line, path))).await
+        });
+        let stats = stats.await;
         let mut stats = stats.map_err(|error| self.session.explain("read", &self.parent, error))?;
         // Where the numbers have begun anew, a name that is nothing but a number may be another's.
         stats.last_mut().and_then(|own| own.take_if(|own| own.czxid != place.token.get()));
@@ -155,12 +160,16 @@ impl LockQueue {
 
     /// Reads the note of the last holder, and then whether our own node is there: a note says nothing about that.
     ///
-    /// Both are asked for in one flight, in this order. If a reply is lost, both are asked for again: a node that was
+    /// Both are asked for over one connection, in this order. If a reply is lost, both are asked for again: a node that was
     /// there before the note was written may have been deleted since.
     async fn read_note_beside(&self, place: &Place) -> Result<Noted, Error> {
         let wire = self.session.wire();
         let own = node::child(&self.parent, &place.name);
-        match retry_lost_reply(|| try_join(wire.data(&self.parent), wire.stat(&own))).await {
+        let read = retry_lost_reply(async || {
+            let line = wire.line().await?;
+            try_join(wire.data_over(&line, &self.parent), wire.stat_over(&line, &own)).await
+        });
+        match read.await {
             Ok(((data, stat), Some(own))) if own.czxid == place.token.get() => Ok(Noted::new(&data, &stat)),
             Ok(_) | Err(ClientError::NoNode) => Err(self.node_deleted(place)),
             Err(error) => Err(self.session.explain("read", &self.parent, error)),

@@ -2,14 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::poll;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
 use zk_recipes::{Error, HandoffMutex, LockGuard, Session, SessionConfig, revoke};
-use zookeeper_client::Client;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{soon, until};
 
@@ -89,6 +89,7 @@ impl Lab {
         until("create is sent", async || self.session.traffic().requests > before).await;
         self.proxy.cut();
         self.proxy.deliver();
+        self.until_answered().await;
     }
 }
 
@@ -187,4 +188,40 @@ async fn contenders_that_lose_their_replies_together_have_one_node_each_whicheve
     }));
     soon("all contenders in turn", served).await;
     assert_eq!(lab.children().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_is_repeated_after_a_search_spares_the_next_node_of_that_name() {
+    const DEADLINE: Duration = Duration::from_millis(200);
+    let lab = Lab::open().await;
+    lab.raw.mkdir(PATH, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    lab.proxy.swallow_replies();
+    let lock = lab.lock();
+    let begun = Instant::now();
+    let mut given_up = Box::pin(lock.acquire_within(DEADLINE));
+    assert!(poll!(&mut given_up).is_pending());
+    lab.until_children(1).await;
+    until("the deadline has passed", async || begun.elapsed() > DEADLINE).await;
+    lab.proxy.cut();
+    lab.proxy.deliver();
+    lab.until_answered().await;
+    // `sync`, the list of the session's nodes, and the data of ours. The request to delete it is answered by nobody.
+    let before = lab.session.traffic().requests;
+    until("the node has been found", async || {
+        assert!(poll!(&mut given_up).is_pending());
+        lab.session.traffic().requests >= before + 3
+    })
+    .await;
+    lab.until_answered().await;
+    lab.proxy.swallow_replies();
+    assert!(poll!(&mut given_up).is_pending());
+    lab.until_children(0).await;
+    lab.raw.delete(PATH, None).await.unwrap();
+    let held = soon("the other session", lab.other()).await.unwrap().unwrap();
+    assert!(held.path().ends_with("/lock-0000000000"));
+    lab.proxy.cut();
+    lab.proxy.deliver();
+    assert!(soon("the end of the deadline", given_up).await.unwrap().is_none());
+    assert_eq!(lab.children().await.len(), 1, "the node of the holder was deleted");
+    held.release().await.unwrap();
 }

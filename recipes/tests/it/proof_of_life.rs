@@ -183,3 +183,40 @@ async fn a_hold_counts_on_the_shorter_timeout_before_the_answer_to_its_handshake
         round.expect_no_overlap().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_survives_although_two_of_three_servers_stop_answering() {
+    let timeout = TIMEOUT * 8;
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let mut proxies = Vec::new();
+    for _ in 0..3 {
+        proxies.push(Proxy::start(&server.connect_string()).await.unwrap());
+    }
+    let servers: Vec<String> = proxies.iter().map(Proxy::connect_string).collect();
+    let session = Session::connect(&servers.join(","), session_config(timeout)).await.unwrap();
+    let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
+    let used = proxies.iter().position(|proxy| proxy.connections() > 0).unwrap();
+    for dead in [used, (used + 1) % 3] {
+        proxies[dead].blackhole();
+    }
+    until("the session has left the first server", async || held.state() == HoldState::Suspect).await;
+    until("the session is back", async || held.state() != HoldState::Suspect).await;
+    assert_eq!(held.state(), HoldState::Held);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_with_a_hold_sends_a_few_requests_each_timeout_from_its_first_moment_on() {
+    let timeout = TIMEOUT * 4;
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), session_config(timeout)).await.unwrap();
+    let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
+    let (begun, before) = (Instant::now(), server.metric("zk_packets_received").await.unwrap());
+    until("a session timeout has passed", async || begun.elapsed() > timeout).await;
+    let requests = server.metric("zk_packets_received").await.unwrap() - before;
+    let timeouts = begun.elapsed().as_secs_f64() / timeout.as_secs_f64();
+    // A proof each fifth of the timeout, a read each tenth, and pings of the client library if one of them is late.
+    assert!(requests as f64 <= 20.0 * timeouts + 5.0, "{requests} requests in {timeouts:.2} timeouts");
+    assert_eq!(held.state(), HoldState::Held);
+    held.release().await.unwrap();
+}

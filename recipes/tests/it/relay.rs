@@ -321,3 +321,32 @@ async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold
         lab.until_children(PATH, 0).await;
     }
 }
+
+#[tokio::test]
+async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
+    for kind in KINDS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let (first, second) = (kind(&session), kind(&session));
+        let held = first.acquire().await.unwrap();
+        let mut next = pin!(second.acquire());
+        until_it_follows(&session, FIRST, next.as_mut()).await;
+        let mut delete = lab.raw.new_multi_writer();
+        for name in lab.children(PATH).await {
+            delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
+        }
+        delete.commit().await.unwrap();
+        let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
+        let mut releasing = pin!(held.release());
+        assert!(poll_once(releasing.as_mut()).is_pending());
+        let passed = poll_once(next.as_mut());
+        let released = releasing.await;
+        assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
+        if let Poll::Ready(Ok(passed)) = passed {
+            assert_eq!(passed.state(), HoldState::Lost(LostReason::NodeDeleted));
+            assert_eq!(soon("the loss", passed.lost()).await, LostReason::NodeDeleted);
+        }
+        assert_eq!(theirs.state(), HoldState::Held);
+        theirs.release().await.unwrap();
+    }
+}

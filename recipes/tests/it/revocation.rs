@@ -98,3 +98,20 @@ async fn revoking_a_node_that_is_gone_is_no_error_and_a_bad_path_is() {
     revoke(&session, "/locks/mutex/_c_x-lock-0000000000").await.unwrap();
     assert!(matches!(revoke(&session, "locks").await, Err(Error::InvalidPath { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_says_that_its_node_is_gone_although_another_contender_has_one_of_that_name() {
+    let lab = Lab::open().await;
+    let (one, other) = (lab.session().await, lab.session().await);
+    let lock = |session| zk_recipes::HandoffMutex::new(session, "/locks/handoff").unwrap();
+    let held = lock(&one).acquire().await.unwrap();
+    let (path, revocation) = (held.path().to_owned(), held.revocation());
+    held.release().await.unwrap();
+    lab.raw.delete("/locks/handoff", None).await.unwrap();
+    let held = lock(&other).acquire().await.unwrap();
+    assert_eq!(held.path(), path);
+    revoke(&one, &path).await.unwrap();
+    let answer = soon("an answer", revocation.requested()).await;
+    assert!(matches!(answer, Err(Error::NodeDeleted { .. })), "{answer:?}");
+    held.release().await.unwrap();
+}

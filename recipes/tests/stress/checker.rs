@@ -5,9 +5,9 @@
 //! All contenders, faults and this judge share one process and one monotonic clock, so any two times can be compared.
 //!
 //! * **A definite hold** is the interval from `first` to `last`. A contender reads the clock after its acquire has
-//!   returned and before it asks the guard for its state. If the guard then says `Held`, the time is noted. A hold that is
-//!   lost never turns back, so the hold was valid at every instant from the first noted time to the last. A release or a
-//!   drop begins after the last noted time.
+//!   returned and before it asks the guard for its state. If the guard then says `Held` or `Suspect`, the time is noted: in
+//!   both states nobody else holds, as the library promises. A hold that is lost never turns back, so the hold was valid at
+//!   every instant from the first noted time to the last. A release or a drop begins after the last noted time.
 //! * **A foreign contender** sees itself first in a listing before it notes `first`. It notes `last` before it sends its
 //!   delete. Its session timeout is 120 s and nothing disturbs its connection but the server, which is never away that long.
 //! * **A node that was deleted by hand** ends the definite hold at the moment before the delete was sent. A delete without

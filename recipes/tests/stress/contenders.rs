@@ -109,14 +109,15 @@ impl Contender {
         let until = record.now() + Duration::from_millis(time);
         let mut watched: Vec<Option<Watched>> = granted.guards().iter().map(|_| None).collect();
         record.count(&format!("grants of {kind:?}"));
-        let holder = lab.slots[self.slot].note_holder();
+        let holder = outlasts_silence.then(|| lab.slots[self.slot].note_holder());
         loop {
             for (guard, watched) in granted.guards().iter().zip(&mut watched) {
                 // Before the guard is asked; see `checker`.
                 let at = record.now();
                 match (guard.state(), &watched) {
-                    (HoldState::Held, Some(watched)) => watched.extend(at),
-                    (HoldState::Held, None) => {
+                    (HoldState::Lost(_), _) => {}
+                    (HoldState::Held | HoldState::Suspect, Some(watched)) => watched.extend(at),
+                    (HoldState::Held | HoldState::Suspect, None) => {
                         let token = (guard.token().get(), guard.token().handover());
                         let (lock, node) = (places::lock_of(guard.path()), guard.path().to_owned());
                         let who = format!("{} as {kind:?} of session {:#x}", self.name, session.id());
@@ -125,7 +126,6 @@ impl Contender {
                         let hold = Hold { lock, who, slot, node, token, is_reader, first: at, last: at };
                         *watched = Some(record.watch(hold));
                     }
-                    (HoldState::Suspect | HoldState::Lost(_), _) => {}
                 }
             }
             let is_over = record.now() >= until && !(outlasts_silence && lab.slots[self.slot].is_silent());

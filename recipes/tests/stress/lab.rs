@@ -13,7 +13,7 @@ use zookeeper_client::{Client, Error};
 
 use crate::record::{Record, Subject};
 
-/// The session timeouts of the slots. The shortest is the shortest that the server grants.
+/// The session timeouts of the slots. None is shorter than two ticks, so each is granted.
 const TIMEOUTS: [Duration; 5] = [
     Duration::from_millis(2000),
     Duration::from_millis(2000),
@@ -49,7 +49,7 @@ pub(crate) struct Slot {
     holders: AtomicUsize,
 }
 
-/// A contender of a slot that holds. Dropped, it holds no more.
+/// A contender that holds, and that holds on while its slot is silent. Dropped, it does so no more.
 pub(crate) struct Holder<'a>(&'a Slot);
 
 impl Drop for Holder<'_> {
@@ -62,7 +62,7 @@ impl Lab {
     /// Starts the server and opens the sessions.
     pub(crate) async fn start(seed: u64) -> (Arc<Self>, ZooKeeper) {
         let config = ZooKeeperConfig {
-            tick_time: Duration::from_secs(1),
+            tick_time: Duration::from_millis(500),
             // Only the run itself deletes the nodes of locks, where that is safe for what it does otherwise.
             container_check_interval: Duration::from_secs(100_000),
             ..ZooKeeperConfig::default()
@@ -123,10 +123,11 @@ impl Slot {
         self.session.lock().clone()
     }
 
-    /// Lets nothing pass from now on.
-    pub(crate) fn silence(&self) {
-        self.proxy.blackhole();
+    /// Lets nothing pass as soon as a contender holds that holds on in the silence, or after `time` in any case.
+    pub(crate) async fn silence(&self, time: Duration) {
         self.is_silent.store(true, Ordering::Relaxed);
+        self.until_holding(time).await;
+        self.proxy.blackhole();
     }
 
     /// Ends the silence.
@@ -135,19 +136,19 @@ impl Slot {
         self.is_silent.store(false, Ordering::Relaxed);
     }
 
-    /// Whether nothing passes.
+    /// Whether nothing passes, or nothing will soon.
     pub(crate) fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Counts a contender that holds.
+    /// Counts a contender that holds on while the slot is silent.
     pub(crate) fn note_holder(&self) -> Holder<'_> {
         self.holders.fetch_add(1, Ordering::Relaxed);
         Holder(self)
     }
 
-    /// Waits for at most `time` until a contender of the slot holds.
-    pub(crate) async fn until_holding(&self, time: Duration) {
+    /// Waits for at most `time` until there is such a contender.
+    async fn until_holding(&self, time: Duration) {
         let held = async {
             while self.holders.load(Ordering::Relaxed) == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;

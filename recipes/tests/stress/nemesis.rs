@@ -28,9 +28,9 @@ pub(crate) async fn disturb(lab: Arc<Lab>, slot: usize) {
                 // From a short delay to far more than the session timeout.
                 let times = if rng.random_bool(0.4) { 0.0..0.5 } else { 0.5..2.5 };
                 let time = slot.timeout.mul_f64(rng.random_range(times));
+                let patience = if rng.random_bool(0.8) { Duration::from_secs(3) } else { Duration::ZERO };
+                slot.silence(patience).await;
                 record.fault(subject, "blackholes");
-                slot.until_holding(Duration::from_millis(rng.random_range(0..1000))).await;
-                slot.silence();
                 record.pause(time).await;
                 if rng.random_bool(0.4) {
                     // What was held back is lost.

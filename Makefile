@@ -37,7 +37,7 @@ test: deps-test ## run every test, also after one that fails
 	exit $$failed
 
 # Make passes STRESS_SECONDS and STRESS_SEED on in the environment.
-stress: deps ## stress the locks with random faults, for ten minutes: STRESS_SECONDS=3600, STRESS_SEED=1 for certain choices
+stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies

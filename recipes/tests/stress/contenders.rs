@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use zk_recipes::{Error, HoldState, Session};
+use zk_recipes::{Error, HoldState, LostReason, Session};
 
 use crate::checker::Hold;
 use crate::contended::{Contended, Granted, within_polls};
 use crate::lab::Lab;
 use crate::places::{self, Kind, Place};
-use crate::record::{Record, Subject, Watched};
+use crate::record::{Subject, Watched};
 
 /// The polls after which a future is dropped, at most.
 const POLLS_MAX: u32 = 12;
@@ -67,12 +67,16 @@ impl Contender {
         }
     }
 
-    /// Acquires once and releases at once: what every lock must do after the faults.
-    pub(crate) async fn acquire_once(&mut self, session: &Session, place: &'static Place, kind: Kind) {
-        let lock = places::lock(kind, session, place.path, &mut self.rng).unwrap();
-        match lock.acquire().await {
-            Ok(granted) => self.hold(place, kind, session, granted).await,
-            Err(error) => self.failed("acquire after the faults", place, &error),
+    /// Acquires until it was granted, each time in the session of the moment: what every contender can do after the faults.
+    pub(crate) async fn acquire_at_last(&mut self, place: &'static Place, kind: Kind) {
+        let lab = Arc::clone(&self.lab);
+        loop {
+            let session = lab.slots[self.slot].live_session().await;
+            let lock = places::lock(kind, &session, place.path, &mut self.rng).unwrap();
+            match lock.acquire().await {
+                Ok(granted) => return self.hold(place, kind, &session, granted).await,
+                Err(error) => self.failed("acquire after the faults", place, &error),
+            }
         }
     }
 
@@ -166,28 +170,44 @@ impl Contender {
     fn failed(&self, what: &str, place: &'static Place, error: &Error) {
         let record = &self.lab.record;
         record.note(Subject::Lock(place.path), format!("{} failed to {what}: {error}", self.name));
-        record.count(&format!("errors of {what}: {}", self.kind_of(record, place, error)));
+        record.count(&format!("errors of {what}: {}", self.kind_of(place, error)));
     }
 
-    fn kind_of(&self, record: &Record, place: &'static Place, error: &Error) -> &'static str {
+    fn kind_of(&self, place: &'static Place, error: &Error) -> &'static str {
+        let record = &self.lab.record;
         match error {
             Error::SessionEnded { .. } => "session ended",
             Error::NoAnswer { .. } => "no answer",
             Error::Unconfirmed { .. } => "unconfirmed",
+            Error::HoldLost { path, reason: LostReason::NodeDeleted } => {
+                self.expect_deleted(path);
+                "hold lost, as its node was deleted"
+            }
             Error::HoldLost { .. } => "hold lost",
             Error::NodeDeleted { path } => {
-                if !record.history(|history| history.was_deleted(path)) {
-                    let trace =
-                        record.trace(|_, subject| matches!(subject, Subject::Lock(lock) if *lock == place.path));
-                    record.fail(format!("{} was told that {path} was deleted, and nobody did:\n{trace}", self.name));
-                }
+                self.expect_deleted(path);
                 "node deleted"
             }
-            Error::Several { .. } => "several",
+            Error::Several { cause, others } => {
+                for error in others.iter().chain([&**cause]) {
+                    self.kind_of(place, error);
+                }
+                "several"
+            }
             error => {
                 record.fail(format!("{} got an error that no fault explains at {}: {error}", self.name, place.path));
                 "unexpected"
             }
+        }
+    }
+
+    /// Fails the run if nobody has deleted the node by hand.
+    fn expect_deleted(&self, path: &str) {
+        let record = &self.lab.record;
+        if !record.history(|history| history.was_deleted(path)) {
+            let concerned = [Subject::Lock(places::lock_of(path)), Subject::Slot(self.slot), Subject::Server];
+            let trace = record.trace(|_, subject| concerned.contains(subject));
+            record.fail(format!("{} was told that {path} was deleted, and nobody did:\n{trace}", self.name));
         }
     }
 }

@@ -106,11 +106,8 @@ async fn every_lock_is_had_again(lab: &Arc<Lab>, raw: &Client) {
         for (number, (place, kind)) in
             PLACES.iter().flat_map(|place| place.kinds.iter().map(move |kind| (place, *kind))).enumerate()
         {
-            let (lab, mut contender) = (Arc::clone(lab), Contender::new(lab, slot, 500 + number));
-            contenders.push(async move {
-                let session = lab.slots[slot].live_session().await;
-                contender.acquire_once(&session, place, kind).await;
-            });
+            let mut contender = Contender::new(lab, slot, 500 + number);
+            contenders.push(async move { contender.acquire_at_last(place, kind).await });
         }
     }
     if timeout(SOON, join_all(contenders)).await.is_err() {

@@ -25,6 +25,9 @@ const TIMEOUTS: [Duration; 5] = [
 /// The timeout of the sessions that must outlive every fault.
 const LASTING: Duration = Duration::from_secs(120);
 
+/// How long they wait for a server that has just begun to start and may never answer.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// How long an attempt to open a session may take before the next one.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
@@ -89,7 +92,8 @@ impl Lab {
 
     /// A client whose session outlives every fault.
     pub(crate) async fn raw(&self) -> Client {
-        Client::connector().with_session_timeout(LASTING).connect(&self.address).await.unwrap()
+        let connector = Client::connector().with_session_timeout(LASTING).with_connection_timeout(SILENCE);
+        connector.connect(&self.address).await.unwrap()
     }
 
     /// Replaces the session of a slot whenever it has ended. Never returns.

@@ -69,15 +69,20 @@ async fn no_two_hold_together_and_no_queue_stands_still_whatever_fails() {
     let (server, ()) = join(nemesis::restart(&lab, server), time).await;
     let healed = timeout(SOON, join_all(faults)).await.expect("the faults end");
     healed.into_iter().for_each(|fault| fault.unwrap());
+    let phase = |what: &str| println!("{:>9.1}  {what}", record.now().as_secs_f64());
+    phase("seconds: the faults are over");
     record.note(Subject::Server, "everything is healed");
     let raw = lab.raw().await;
     match timeout(SOON, join_all(load)).await {
         Ok(ended) => ended.into_iter().for_each(|ended| ended.unwrap()),
         Err(_) => record.fail(format!("contenders still wait {SOON:?} after the faults\n{}", queues(&raw).await)),
     }
+    phase("seconds: all contenders have ended");
     if record.failures().is_empty() {
         every_lock_is_had_again(&lab, &raw).await;
+        phase("seconds: every lock was had again");
         every_queue_empties(&record, &raw, "its contenders have let go").await;
+        phase("seconds: every queue is empty");
         supervisors.into_iter().for_each(|supervisor| supervisor.abort());
         for slot in &lab.slots {
             let _ = slot.session().close().await;
@@ -86,7 +91,8 @@ async fn no_two_hold_together_and_no_queue_stands_still_whatever_fails() {
     }
     drop(server);
 
-    println!("{:>9}  seconds\n{}", record.now().as_secs(), record.totals());
+    phase("seconds in all");
+    println!("{}", record.totals());
     let failures = record.failures().join("\n");
     assert!(failures.is_empty(), "with STRESS_SEED={seed} and STRESS_SECONDS={seconds}:\n{failures}");
     for kind in PLACES.iter().flat_map(|place| place.kinds) {

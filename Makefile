@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test check sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test stress check sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test: deps-test ## run every test, also after one that fails
 	cargo test --locked --workspace --all-targets --no-fail-fast $(ARGS) || failed=1; \
 	cargo test --locked --workspace --doc --no-fail-fast || failed=1; \
 	exit $$failed
+
+# Make passes STRESS_SECONDS and STRESS_SEED on in the environment.
+stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
+	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check

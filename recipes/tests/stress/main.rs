@@ -1,0 +1,151 @@
+//! A randomized stress test: sessions behind faulty proxies, a server that is killed and restarted, nodes that are
+//! deleted and overwritten by hand, acquires that are dropped anywhere. No two holds that exclude each other may overlap,
+//! and after the faults every lock must be had again.
+//!
+//! `STRESS_SECONDS` says how long the load lasts, `STRESS_SEED` which random choices are made. The same seed makes the same
+//! choices, but no run repeats another: what meets what depends on the machine.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod checker;
+mod contended;
+mod contenders;
+mod crowd;
+mod foreign;
+mod lab;
+mod nemesis;
+mod places;
+mod record;
+
+use std::env;
+use std::fmt::Write;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use tokio::time::timeout;
+use zookeeper_client::Client;
+
+use crate::contenders::Contender;
+use crate::foreign::Foreign;
+use crate::lab::Lab;
+use crate::places::PLACES;
+use crate::record::{Record, Subject};
+
+/// Contenders of each session.
+const CONTENDERS: usize = 5;
+/// Sessions of foreign contenders.
+const FOREIGN: u64 = 2;
+/// How long the load lasts without `STRESS_SECONDS`.
+const SECONDS: u64 = 60;
+/// How long anything that must happen after the faults may take on a busy machine. Never waited for unless the test fails.
+const SOON: Duration = Duration::from_secs(120);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_two_hold_together_and_no_queue_stands_still_whatever_fails() {
+    let seed = setting("STRESS_SEED").unwrap_or_else(rand::random);
+    let seconds = setting("STRESS_SECONDS").unwrap_or(SECONDS);
+    println!("STRESS_SEED={seed} STRESS_SECONDS={seconds}");
+    let (lab, server) = Lab::start(seed).await;
+    let record = Arc::clone(&lab.record);
+    let supervisors: Vec<_> = (0..lab.slots.len()).map(|slot| tokio::spawn(Arc::clone(&lab).supervise(slot))).collect();
+
+    let mut faults: Vec<_> =
+        (0..lab.slots.len()).map(|slot| tokio::spawn(nemesis::disturb(Arc::clone(&lab), slot))).collect();
+    faults.push(tokio::spawn(nemesis::nodes::meddle(Arc::clone(&lab))));
+    let mut load = vec![tokio::spawn(crowd::gather(Arc::clone(&lab)))];
+    for number in 0..FOREIGN {
+        load.push(tokio::spawn(Foreign::new(&lab, number).await.run()));
+    }
+    for slot in 0..lab.slots.len() {
+        load.extend((0..CONTENDERS).map(|number| tokio::spawn(Contender::new(&lab, slot, number).run())));
+    }
+
+    let time = async {
+        record.pause(Duration::from_secs(seconds)).await;
+        record.stop();
+    };
+    let (server, ()) = join(nemesis::restart(&lab, server), time).await;
+    let healed = timeout(SOON, join_all(faults)).await.expect("the faults end");
+    healed.into_iter().for_each(|fault| fault.unwrap());
+    let phase = |what: &str| println!("{:>9.1}  {what}", record.now().as_secs_f64());
+    phase("seconds: the faults are over");
+    record.note(Subject::Server, "everything is healed");
+    let raw = lab.raw().await;
+    match timeout(SOON, join_all(load)).await {
+        Ok(ended) => ended.into_iter().for_each(|ended| ended.unwrap()),
+        Err(_) => record.fail(format!("contenders still wait {SOON:?} after the faults\n{}", queues(&raw).await)),
+    }
+    phase("seconds: all contenders have ended");
+    if record.failures().is_empty() {
+        every_lock_is_had_again(&lab, &raw).await;
+        phase("seconds: every lock was had again");
+        every_queue_empties(&record, &raw, "its contenders have let go").await;
+        phase("seconds: every queue is empty");
+        supervisors.into_iter().for_each(|supervisor| supervisor.abort());
+        for slot in &lab.slots {
+            let _ = slot.session().close().await;
+        }
+        every_queue_empties(&record, &raw, "its sessions have ended").await;
+    }
+    drop(server);
+
+    phase("seconds in all");
+    println!("{}", record.totals());
+    let failures = record.failures().join("\n");
+    assert!(failures.is_empty(), "with STRESS_SEED={seed} and STRESS_SECONDS={seconds}:\n{failures}");
+    for kind in PLACES.iter().flat_map(|place| place.kinds) {
+        assert!(record.total(&format!("grants of {kind:?}")) > 0, "{kind:?} was never granted");
+    }
+}
+
+fn setting<T: FromStr>(name: &str) -> Option<T> {
+    let value = env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is to be a number, not {value:?}")))
+}
+
+/// Acquires a lock of each kind at each path from each session.
+async fn every_lock_is_had_again(lab: &Arc<Lab>, raw: &Client) {
+    let mut contenders = Vec::new();
+    for slot in 0..lab.slots.len() {
+        for (number, (place, kind)) in
+            PLACES.iter().flat_map(|place| place.kinds.iter().map(move |kind| (place, *kind))).enumerate()
+        {
+            let mut contender = Contender::new(lab, slot, 500 + number);
+            contenders.push(async move { contender.acquire_at_last(place, kind).await });
+        }
+    }
+    if timeout(SOON, join_all(contenders)).await.is_err() {
+        lab.record.fail(format!("locks are not had within {SOON:?} after the faults\n{}", queues(raw).await));
+    }
+}
+
+/// Waits until no contender's node is below any path.
+async fn every_queue_empties(record: &Record, raw: &Client, when: &str) {
+    let deadline = record.now() + SOON;
+    loop {
+        let left = queues(raw).await;
+        if left.is_empty() {
+            return;
+        }
+        if record.now() > deadline {
+            return record.fail(format!("nodes are left {SOON:?} after {when}\n{left}"));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The contenders' nodes below all paths, one a line.
+async fn queues(raw: &Client) -> String {
+    let mut text = String::new();
+    for place in &PLACES {
+        for path in [place.path, place.queue, &format!("{}/locks", place.path)] {
+            let children = raw.list_children(path).await.unwrap_or_default();
+            for (_, name) in places::contenders(children) {
+                let _ = writeln!(text, "  {path}/{name}");
+            }
+        }
+    }
+    text
+}

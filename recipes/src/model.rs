@@ -38,15 +38,17 @@
 //!   connection is not applied after the next `sync`.
 //! * That the leases of one `acquire_many` are created together, with one prefix, and looked for together: here it is one
 //!   after the other, and each has a prefix of its own.
-//! * Missing parents, and parents that are deleted where names are numbers alone, which are then given again; refused
-//!   requests and data of the lock's node that are no notes, a count of permits that changes, numbers that wrap, revocation
-//!   beyond the notification that it causes, the fixed node of `NaiveLock`.
+//! * Missing parents; refused requests; data of the lock's node that are no notes; a count of permits that changes; the
+//!   fixed node of `NaiveLock`.
+//! * Overwritten data of a contender's node, parents that are deleted where names are numbers alone, and the last numbers:
+//!   [`ownership`] has them, on a server where a contender has to find out which node is its own.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
 //!   add leases because the place in the queue of one was deleted by hand.
 //! * More contenders than here. A contender that comes again is one more contender.
 
 mod clocks;
 mod contender;
+mod ownership;
 mod planted;
 mod properties;
 mod protocol;

@@ -146,6 +146,23 @@ fn a_session_that_expires_leaves_nothing_and_holds_up_nobody() {
 }
 
 #[test]
+fn two_contenders_stand_a_fault_of_every_kind() {
+    let faults = Faults {
+        creates_lost: 1,
+        deletes_lost: 1,
+        overwrites: 1,
+        deletions: 1,
+        cancels: 1,
+        new_parents: 1,
+        expiries: 1,
+    };
+    check(&Ownership::new(&[(Lock, 0), (Lock, 1)], faults), 30_699);
+    // `gaps` says why nobody gives up here.
+    let handed_over = Ownership::new(&[(Handoff, 0), (Handoff, 1)], Faults { cancels: 0, ..faults });
+    check(&Ownership { is_busy: true, ..handed_over }, 78_854);
+}
+
+#[test]
 fn nobody_searches_for_ever() {
     for model in [twins(2), two_kinds(), deleted()] {
         assert_eq!(find_endless_run(&model, |state, actions| model.work(state, actions)), None);

@@ -48,9 +48,10 @@
 //!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request was sent that
 //!   a quorum of the servers has committed. A paused process, a blocked thread, a half-open connection, a follower that
 //!   stands still or a leader that was deposed therefore cannot make a hold look alive, nor can a reconnect to a server
-//!   that grants a shorter session timeout. A hold is lost two thirds of the session timeout after its last proof. While
-//!   something is held, a session has a request committed every fifth of the timeout that changes nothing. A lost hold
-//!   never turns back, and no [`Owner`] enters by it.
+//!   that grants a shorter session timeout. While something is held, a session has a
+//!   request committed every fifth of the timeout that changes nothing. By default a hold survives its last proof by at
+//!   least half of the session timeout while answers come at once. A lost hold never turns back, and no [`Owner`] enters by
+//!   it.
 //! * **Fencing tokens** that only grow in grant order ([`LockGuard::token`]).
 //! * **Nothing is left behind.** Any future here may be dropped at any `await`: whatever it created, or may have
 //!   created, is deleted by the session's reaper, and its watches are taken back.

@@ -4,8 +4,8 @@
 //! Contenders are the state machines of `acquire.rs`, `claim.rs`, `reaper.rs` and `semaphore.rs`, one request a step, and
 //! decide by the library's own code: how nodes are named, parsed and found again, who holds and who waits for whom, what
 //! a contender remembers of those ahead and what a holder's note says, who is let in by a `try`, how leases are counted,
-//! when a hold is lost. [`Rules`] names the decisions. The second half
-//! of the tests swaps one of them for a mistake that others have made, and expects the same checker to find it.
+//! when a hold is lost. [`Rules`](rules::Rules) names the decisions. The tests of [`planted`] each swap one of them for a
+//! mistake that others have made, and expect the same checker to find it.
 //!
 //! # What is modelled
 //!
@@ -38,32 +38,29 @@
 //!   connection is not applied after the next `sync`.
 //! * That the leases of one `acquire_many` are created together, with one prefix, and looked for together: here it is one
 //!   after the other, and each has a prefix of its own.
-//! * Missing parents, and parents that are deleted where names are numbers alone, which are then given again; refused
-//!   requests and data of the lock's node that are no notes, a count of permits that changes, numbers that wrap, revocation
-//!   beyond the notification that it causes, the fixed node of `NaiveLock`.
+//! * Missing parents; refused requests; data of the lock's node that are no notes; a count of permits that changes; the
+//!   fixed node of `NaiveLock`.
+//! * Overwritten data of a contender's node, parents that are deleted where names are numbers alone, and the last numbers:
+//!   [`ownership`] has them, on a server where a contender has to find out which node is its own.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
 //!   add leases because the place in the queue of one was deleted by hand.
 //! * More contenders than here. A contender that comes again is one more contender.
 
 mod clocks;
 mod contender;
+mod ownership;
+mod planted;
 mod properties;
 mod protocol;
+mod rules;
 mod server;
 mod steps;
 
-use std::collections::BTreeSet;
+use stateright::{Checker, Model};
 
-use stateright::{Checker, HasDiscoveries, Model};
-
-use self::properties::{AWAKE, CLEAN, EXCLUSION, ORDER, SERVED, find_endless_run};
-use self::protocol::{Faults, Protocol, Rules};
-use self::server::Program::{
-    self, Downgrade, FlatPermit, Handoff, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write,
-};
-use crate::node::Names;
-use crate::queue::{Queue, Verdict};
-use crate::released::Noted;
+use self::properties::find_endless_run;
+use self::protocol::{Faults, Protocol};
+use self::server::Program::{Downgrade, Handoff, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write};
 
 /// Follows every run, and wants at least so many states, lest the model become empty without anybody noticing.
 fn check(model: Protocol, states_min: usize) {
@@ -193,182 +190,4 @@ fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
     let model = Protocol::new(&[Lock, Lock], Faults { touches: true, ..Faults::NONE });
     let disturbed = find_endless_run(&model, |state, actions| model.actions(state, actions));
     assert!(disturbed.is_some(), "a waiter that is woken for nothing again and again was not noticed");
-}
-
-/// Expects a run in which the property fails by these rules.
-fn expect_failure(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
-    let model = Protocol::new(programs, faults).with_rules(rules);
-    let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
-    model.checker().finish_when(found).spawn_bfs().join().assert_any_discovery(property);
-}
-
-/// Expects the property to fail by these rules, and to hold by those of the library.
-fn expect_failure_of_these_rules_only(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
-    expect_failure(programs, faults, rules, property);
-    Protocol::new(programs, faults).checker().spawn_bfs().join().assert_no_discovery(property);
-}
-
-/// As above, of contenders that may rely on their numbers.
-fn expect_failure_of_expecting(programs: &[Program], faults: Faults, rules: Rules, property: &'static str) {
-    let model = Protocol::new(programs, faults).expecting();
-    let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
-    let mistaken = model.clone().with_rules(rules).checker().finish_when(found);
-    mistaken.spawn_bfs().join().assert_any_discovery(property);
-    model.checker().spawn_bfs().join().assert_no_discovery(property);
-}
-
-/// The names of all contenders, in the order of the queue.
-fn order(children: &[String], names: Names) -> Vec<&str> {
-    Queue::from_children(children, names).into_order().into_iter().map(|(contender, _)| contender.name).collect()
-}
-
-fn by_the_library<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
-    Queue::from_children(children, names).verdict(own)
-}
-
-#[test]
-fn planted_a_waiter_that_watches_the_last_in_the_queue_is_found_asleep() {
-    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
-        let verdict = by_the_library(children, names, own);
-        let last = order(children, names).into_iter().rfind(|other| *other != own);
-        match (verdict, last) {
-            (Verdict::Behind { .. }, Some(predecessor)) => Verdict::Behind { predecessor },
-            _ => verdict,
-        }
-    }
-    expect_failure_of_these_rules_only(&[Lock, Lock, Lock], Faults::NONE, Rules { verdict, ..Rules::default() }, AWAKE);
-}
-
-#[test]
-fn planted_a_reader_that_watches_the_reader_directly_ahead_is_found_asleep() {
-    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
-        let ahead = order(children, names).into_iter().take_while(|other| *other != own).last();
-        match (by_the_library(children, names, own), ahead) {
-            (Verdict::Behind { .. }, Some(predecessor)) => Verdict::Behind { predecessor },
-            (verdict, _) => verdict,
-        }
-    }
-    expect_failure_of_these_rules_only(
-        &[Write, Read, Read],
-        Faults::NONE,
-        Rules { verdict, ..Rules::default() },
-        AWAKE,
-    );
-}
-
-#[test]
-fn planted_a_grant_to_who_finds_its_node_missing_is_found() {
-    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
-        match by_the_library(children, names, own) {
-            Verdict::Missing => Verdict::Granted,
-            verdict => verdict,
-        }
-    }
-    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { verdict, ..Rules::default() });
-    expect_failure_of_these_rules_only(&[Lock, Lock], faults, rules, EXCLUSION);
-    expect_failure_of_these_rules_only(&[Lock, Lock], faults, rules, ORDER);
-}
-
-#[test]
-fn planted_a_queue_of_two_permits_with_the_watch_on_whoever_is_directly_ahead_is_found() {
-    fn verdict<'a>(children: &'a [String], names: Names, own: &str) -> Verdict<'a> {
-        let order = order(children, names);
-        match order.iter().position(|other| *other == own) {
-            Some(0 | 1) => Verdict::Granted,
-            Some(i) => Verdict::Behind { predecessor: order[i - 1] },
-            None => Verdict::Missing,
-        }
-    }
-    let rules = Rules { verdict, ..Rules::default() };
-    // Of three contenders the first gives its permit back, the second keeps it, and the third watches the second.
-    expect_failure(&[FlatPermit, FlatPermit, FlatPermit], Faults::NONE, rules, AWAKE);
-}
-
-#[test]
-fn planted_a_create_that_is_repeated_without_a_search_is_found_waiting_for_itself() {
-    let rules = Rules { finds_before_repeating: false, ..Rules::default() };
-    let faults = Faults { replies_lost_max: Some(1), cancels: true, ..Faults::NONE };
-    expect_failure_of_these_rules_only(&[Lock], faults, rules, SERVED);
-    expect_failure_of_these_rules_only(&[Lock], faults, rules, CLEAN);
-}
-
-#[test]
-fn planted_the_adoption_of_a_node_of_an_earlier_session_is_found() {
-    let rules = Rules { is_ours: |_, _| true, ..Rules::default() };
-    expect_failure_of_these_rules_only(&[Lock, Lock], RENEWED, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_hold_that_outlives_its_session_is_found() {
-    let rules = Rules { loses_before_expiry: false, ..Rules::default() };
-    expect_failure_of_these_rules_only(&[Lock, Lock], Faults { expiries: true, ..Faults::NONE }, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_hand_over_to_who_does_not_know_that_its_node_is_there_is_found() {
-    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { checks_own: false, ..Rules::default() });
-    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_contender_that_takes_any_only_child_for_itself_is_found() {
-    let is_any_there = |noted: &Noted, own| (own..=own + 1).any(|czxid| noted.has_only_child(czxid));
-    let rules = Rules { has_only_child: is_any_there, ..Rules::default() };
-    let faults = Faults { deletions: true, ..Faults::NONE };
-    expect_failure_of_these_rules_only(&[Handoff, Handoff], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_predecessor_that_gave_up_and_is_taken_for_one_that_released_is_found() {
-    let rules = Rules { passes: |_, _, _, _| true, ..Rules::default() };
-    let faults = Faults { cancels: true, ..Faults::NONE };
-    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_note_of_who_never_held_is_found() {
-    let rules = Rules { notes_from_the_grant_on: false, ..Rules::default() };
-    let faults = Faults { cancels: true, ..Faults::NONE };
-    expect_failure_of_these_rules_only(&[Handoff, Handoff, Handoff], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_waiter_that_asks_for_those_ahead_and_not_for_its_own_node_is_found() {
-    let (faults, rules) = (Faults { deletions: true, ..Faults::NONE }, Rules { checks_own: false, ..Rules::default() });
-    expect_failure_of_these_rules_only(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_number_that_is_relied_on_although_the_numbers_have_begun_anew_is_found() {
-    let rules = Rules { watched: |expected, _| Some(expected.incarnation()), ..Rules::default() };
-    let faults = Faults { new_parents_max: 1, ..Faults::NONE };
-    expect_failure_of_expecting(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_contender_that_takes_the_one_before_it_for_gone_before_that_is_confirmed_is_found() {
-    let rules = Rules { waits_for_parting: false, ..Rules::default() };
-    expect_failure_of_expecting(&[Lock, Lock], Faults::NONE, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_contender_that_asks_after_its_creation_whether_the_one_before_it_has_gone_is_found() {
-    let (rules, faults) =
-        (Rules { expects_before_creation: false, ..Rules::default() }, Faults { deletions: true, ..Faults::NONE });
-    expect_failure_of_expecting(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
-}
-
-#[test]
-fn planted_a_hold_that_is_passed_on_to_who_may_have_no_node_is_found() {
-    let rules = Rules { keeps_node: false, ..Rules::default() };
-    expect_failure_by_kin(&[Lock, Lock, Lock], 2, rules);
-}
-
-/// Expects two to hold together by these rules, where somebody deletes nodes, and not by those of the library.
-fn expect_failure_by_kin(programs: &[Program], kin: usize, rules: Rules) {
-    let faults = Faults { deletions: true, ..Faults::NONE };
-    let model = |rules| Protocol::new(programs, faults).with_kin(kin).with_rules(rules).checker();
-    let found = HasDiscoveries::AllOf(BTreeSet::from([EXCLUSION]));
-    model(rules).finish_when(found).spawn_bfs().join().assert_any_discovery(EXCLUSION);
-    model(Rules::default()).spawn_bfs().join().assert_no_discovery(EXCLUSION);
 }

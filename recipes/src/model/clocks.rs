@@ -316,7 +316,7 @@ fn a_hold_is_lost_in_time_however_many_messages_are_answered_at_once() {
 
 #[test]
 fn a_hold_is_lost_in_time_although_the_next_server_grants_less() {
-    expect_loss_in_time(Clocks { attaches: true, is_prompt: true, ..RULES }, 4_300_000);
+    expect_loss_in_time(Clocks { attaches: true, is_prompt: true, reads_max: 0, proofs_max: 2, ..RULES }, 1_000_000);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What must hold, whatever happens.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use stateright::{Model, Property};
 
 use super::contender::{Client, Hold, Phase};
-use super::protocol::{Action, Protocol};
+use super::protocol::Protocol;
 use super::server::{Kind, Node, Program, Slot, State};
 
 pub(super) const EXCLUSION: &str = "holds exclude each other";
@@ -98,14 +99,18 @@ fn all_done(state: &State) -> bool {
 
 /// A state that comes back to itself by nothing but `steps`: a run of them that never ends. Looks at every state that can
 /// be reached.
-pub(super) fn find_endless_run(model: &Protocol, steps: impl Fn(&State, &mut Vec<Action>)) -> Option<State> {
+pub(super) fn find_endless_run<M>(model: &M, steps: impl Fn(&M::State, &mut Vec<M::Action>)) -> Option<M::State>
+where
+    M: Model,
+    M::State: Clone + Eq + Hash,
+{
     /// Where a state stands in the search, depth first.
     #[derive(PartialEq)]
     enum Mark {
         OnPath,
         Left,
     }
-    let steps = |state: &State| {
+    let steps = |state: &M::State| {
         let mut actions = vec![];
         steps(state, &mut actions);
         actions.into_iter().filter_map(|action| model.next_state(state, action)).collect::<Vec<_>>()
@@ -113,7 +118,7 @@ pub(super) fn find_endless_run(model: &Protocol, steps: impl Fn(&State, &mut Vec
     let mut marks = HashMap::new();
     let mut starts = model.init_states();
     while let Some(start) = starts.pop() {
-        let mut path: Vec<(State, Vec<State>)> = vec![];
+        let mut path: Vec<(M::State, Vec<M::State>)> = vec![];
         let mut visit = Some(start);
         loop {
             if let Some(state) = visit.take()

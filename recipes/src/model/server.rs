@@ -1,5 +1,7 @@
 //! What is on the server, and what contenders of one session know of it together.
 
+use zookeeper_client::Stat;
+
 use super::contender::{Claim, Client, Phase};
 use crate::node::{Mode, Names, Sequence};
 use crate::uncontended::{Grant, Uncontended};
@@ -358,4 +360,21 @@ pub(super) fn prefix(i: usize, slot: Slot, kind: Kind) -> String {
         return kind.names().marker(kind.mode()).to_owned();
     }
     format!("_c_{i}{}-{}", slot as u8, kind.names().marker(kind.mode()))
+}
+
+/// What a server says of a node of this session, with nothing else filled in.
+pub(super) fn stat_of(session: u8) -> Stat {
+    Stat {
+        ephemeral_owner: session.into(),
+        czxid: 0,
+        mzxid: 0,
+        pzxid: 0,
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        data_length: 0,
+        num_children: 0,
+    }
 }

@@ -175,13 +175,13 @@ impl Protocol {
         if kind == Kind::Numbered {
             // By its data, which only the contender has written.
             let node = client.nodes.iter().find(|node| node.slot == slot)?;
-            return (self.rules.is_ours)(&stat_of(node.session), client.session.into()).then_some(node.number);
+            return (self.rules.is_ours)(&server::stat_of(node.session), client.session.into()).then_some(node.number);
         }
         let children = state.children(kind);
         let found = node::find_protected(&children, &server::prefix(i, slot, kind)).next()?;
         let position = children.iter().position(|child| child == found)?;
         let (_, node) = state.nodes(kind).nth(position)?;
-        (self.rules.is_ours)(&stat_of(node.session), client.session.into()).then_some(node.number)
+        (self.rules.is_ours)(&server::stat_of(node.session), client.session.into()).then_some(node.number)
     }
 
     pub(super) fn lose_reply(&self, state: &mut State, i: usize, slot: Slot, applied: bool) {
@@ -335,7 +335,7 @@ pub(super) fn directly_ahead(state: &State, i: usize) -> Option<(Kind, u8)> {
 fn noted(state: &State, changed: i64) -> Noted {
     let data = state.released.map(|(number, of_node)| released::note(server::sequence(number), of_node.into()));
     let num_children = state.nodes(Kind::Lock).count().try_into().expect("BUG: too many nodes");
-    let stat = Stat { czxid: state.incarnation.into(), pzxid: changed, num_children, ..stat_of(0) };
+    let stat = Stat { czxid: state.incarnation.into(), pzxid: changed, num_children, ..server::stat_of(0) };
     Noted::new(&data.unwrap_or_default(), &stat)
 }
 
@@ -380,21 +380,5 @@ fn own_name(state: &State, i: usize, slot: Slot) -> String {
     match client.claim(slot) {
         Claim::Named(number) => server::name(i, slot, client.program.kind(slot), number),
         claim => unreachable!("BUG: {claim:?} has no name"),
-    }
-}
-
-fn stat_of(session: u8) -> Stat {
-    Stat {
-        ephemeral_owner: session.into(),
-        czxid: 0,
-        mzxid: 0,
-        pzxid: 0,
-        ctime: 0,
-        mtime: 0,
-        version: 0,
-        cversion: 0,
-        aversion: 0,
-        data_length: 0,
-        num_children: 0,
     }
 }

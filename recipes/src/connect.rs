@@ -57,6 +57,18 @@ impl Connector {
         servers::one_by_one(&self.connect_string)
     }
 
+    /// A connect string for each address of a server. A server with TLS keeps its name, which its certificate is for.
+    pub(crate) async fn addresses(&self, server: &str, within: Duration) -> Vec<String> {
+        servers::one_by_one(&self.resolve(server, within).await)
+    }
+
+    async fn resolve(&self, connect_string: &str, within: Duration) -> String {
+        match self.tls {
+            Some(_) => connect_string.to_owned(),
+            None => servers::resolve(connect_string, within).await,
+        }
+    }
+
     /// Opens a session. Tries until a server answers, an answer leaves no hope, or the time is up.
     pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
         let mut last_error = ClientError::Timeout;
@@ -65,7 +77,8 @@ impl Connector {
             // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
-                match self.open(&self.connect_string, timeout, None).await {
+                let servers = self.resolve(&self.connect_string, liveness::connection_timeout(timeout)).await;
+                match self.open(&servers, timeout, None).await {
                     // The server grants less than was asked for. A dead connection must then be noticed sooner, for
                     // there to be time to reconnect.
                     Ok(line) if line.client.session_timeout() < timeout => {

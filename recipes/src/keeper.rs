@@ -160,11 +160,13 @@ impl Keeper {
         loop {
             for _ in 0..servers.len() {
                 servers.rotate_left(1);
-                match self.attach(&servers[0], ask_within).await {
-                    Ok(line) => return Ok(line),
-                    Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
-                    Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
-                    Err(error) => debug!(server = servers[0], %error, "could not connect the session anew"),
+                for address in self.connector.addresses(&servers[0], ask_within).await {
+                    match self.attach(&address, ask_within).await {
+                        Ok(line) => return Ok(line),
+                        Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
+                        Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
+                        Err(error) => debug!(address, %error, "could not connect the session anew"),
+                    }
                 }
             }
             if Instant::now() >= gives_up {

@@ -131,7 +131,7 @@ impl Drop for Baton {
 }
 
 impl Run {
-    /// Notes that neither the node of a holder nor that of its heir is there: nothing has stood for the hold since.
+    /// Notes that the nodes of a holder and of its heir are both gone. The hold is lost.
     pub(crate) fn lose(&self) {
         self.validity.invalidate();
     }

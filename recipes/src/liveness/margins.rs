@@ -33,7 +33,7 @@ impl Margins {
         self.session_timeout / 20
     }
 
-    /// The interval of the pings by which a follower tells its leader of the sessions that it has heard.
+    /// The interval at which a follower tells its leader of the sessions that it has heard.
     pub(super) fn heard_within(self) -> Duration {
         self.tick.map_or(self.session_timeout / 4, |tick| tick / 2)
     }

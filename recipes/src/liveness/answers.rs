@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+use super::margins::Margins;
+
+/// A message of the session, and when its answer was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Answered {
+    pub(super) sent: Duration,
+    pub(super) received: Duration,
+}
+
+/// The answers on one connection that show when the leader has heard of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Answers {
+    /// When the connection was there.
+    since: Duration,
+    /// When the last message was sent of which the leader has heard by now.
+    pub(super) heard: Duration,
+    /// Later messages, of which the follower may not have told its leader yet, the oldest first.
+    pub(super) pending: [Option<Answered>; PENDING_MAX as usize],
+}
+
+/// How many answers are remembered until they are old enough. More would make the last known message at most
+/// `h / PENDING_MAX` younger.
+pub(super) const PENDING_MAX: u32 = 4;
+
+impl Answers {
+    /// Those on a connection whose handshake was sent at `sent` and answered at `since`.
+    pub(super) fn new(sent: Duration, since: Duration) -> Self {
+        Self { since, heard: sent, pending: [None; PENDING_MAX as usize] }
+    }
+
+    /// Notes an answer.
+    pub(super) fn note(&mut self, answered: Answered, margins: Margins) {
+        self.ripen(answered.received, margins);
+        // One of an earlier connection, which was read late, says nothing of this one.
+        let is_of_this_one = answered.sent >= self.since;
+        let apart = margins.heard_within() / PENDING_MAX;
+        let is_apart = self.pending.iter().flatten().all(|before| before.received + apart <= answered.received);
+        if is_of_this_one
+            && is_apart
+            && let Some(free) = self.pending.iter_mut().find(|pending| pending.is_none())
+        {
+            *free = Some(answered);
+        }
+    }
+
+    /// Notes of which messages the leader has heard by `now`, if the follower pings it.
+    pub(super) fn ripen(&mut self, now: Duration, margins: Margins) {
+        let is_ripe = |pending: &Option<Answered>| {
+            pending.is_some_and(|Answered { received, .. }| received + margins.heard_within() < now)
+        };
+        let ripe = self.pending.iter().filter(|pending| is_ripe(pending)).count();
+        self.heard =
+            self.pending[..ripe].iter().flatten().map(|answered| answered.sent).fold(self.heard, Duration::max);
+        self.pending[..ripe].fill(None);
+        self.pending.rotate_left(ripe);
+    }
+}

@@ -38,7 +38,7 @@ pub(super) enum Phase {
     CheckOwn,
     /// The predecessor has gone. It lists again, or asks for those whom it has seen ahead.
     Again,
-    /// Asks for those whom it has seen ahead, one after the other, and then for its own node. So many have been found.
+    /// Asks for the contenders that it has seen ahead, one after the other, and then for its own node. The number of those found.
     Probe(Vec<bool>),
     /// Reads the predecessor with a watch.
     Watch(Kind, u8),

@@ -76,7 +76,7 @@ pub(super) enum Phase {
     /// The note was read. The contender asks for its own node.
     CheckOwn(Parent),
     List,
-    /// Asks for those whom it has seen ahead, one after the other, and then for its own node. So many have been found.
+    /// Asks for the contenders that it has seen ahead, one after the other, and then for its own node. The number of those found.
     Probe(Vec<bool>),
     Hold,
     /// Deletes what is claimed.

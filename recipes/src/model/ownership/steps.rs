@@ -272,7 +272,7 @@ fn look_again(state: &mut State, i: usize) {
     client.phase = if knows_all && client.ahead.names().next().is_none() { Phase::Probe(vec![]) } else { Phase::List };
 }
 
-/// Whoever is ahead if it is named by its number alone.
+/// The contender of the number before, if it is named by its number alone.
 fn number_before(own: i32) -> Ahead {
     Ahead::number_before(sequence(own), |number| server::numbered(number.get()))
 }

@@ -40,13 +40,12 @@ test: deps-test ## run every test, also after one that fails
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies, tests that the guarantees name
+check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p bench --bench instructions -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo deny check bans licenses sources
-	./scripts/check-guarantees.sh
 
 sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
 	cargo run --quiet -p testbed -- -- sh -ec ' \

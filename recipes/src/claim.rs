@@ -232,6 +232,7 @@ impl Claim {
         if let Some(handoff) = handoff {
             baton.note = handoff.note().cloned();
         }
+        baton.run().pass_to(follower.czxid);
         *heir = Some(Heir { path: follower.path.clone(), czxid: follower.czxid, run: baton.run() });
         let mut removal = pin!(self.remove());
         // Sent before the other one can send anything, so that what it deletes goes later.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tracing::debug;
 use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher, TlsOptions};
 
@@ -58,15 +59,23 @@ impl Connector {
     }
 
     /// A connect string for each address of a server. A server with TLS keeps its name, which its certificate is for.
-    pub(crate) async fn addresses(&self, server: &str, within: Duration) -> Vec<String> {
-        servers::one_by_one(&self.resolve(server, within).await)
+    /// `None` without an answer within the time.
+    pub(crate) async fn addresses(&self, server: &str, within: Duration) -> Option<Vec<String>> {
+        match self.tls {
+            Some(_) => Some(vec![server.to_owned()]),
+            None => tokio::time::timeout(within, servers::addresses(server)).await.ok(),
+        }
     }
 
-    async fn resolve(&self, connect_string: &str, within: Duration) -> String {
-        match self.tls {
-            Some(_) => connect_string.to_owned(),
-            None => servers::resolve(connect_string, within).await,
-        }
+    /// The connect string with the addresses of all servers, as far as they are found within the time.
+    async fn resolve(&self, within: Duration) -> String {
+        let servers = self.servers();
+        let addresses = join_all(
+            servers
+                .iter()
+                .map(async |server| self.addresses(server, within).await.unwrap_or_else(|| vec![server.clone()])),
+        );
+        servers::join(&addresses.await.concat())
     }
 
     /// Opens a session. Tries until a server answers, an answer leaves no hope, or the time is up.
@@ -77,7 +86,7 @@ impl Connector {
             // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
-                let servers = self.resolve(&self.connect_string, liveness::connection_timeout(timeout)).await;
+                let servers = self.resolve(liveness::connection_timeout(timeout)).await;
                 match self.open(&servers, timeout, None).await {
                     // The server grants less than was asked for. A dead connection must then be noticed sooner, for
                     // there to be time to reconnect.

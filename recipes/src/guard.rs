@@ -111,7 +111,7 @@ impl Hold {
         let removed = if is_held { claim.release(&proof).await } else { claim.remove().await };
         let reason = match removed {
             // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => proof.lost().or(match removal {
+            Ok(removal) => proof.lost_with_session().or(match removal {
                 Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
             }),

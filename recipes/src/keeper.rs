@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{join, join_all};
 use tracing::{debug, warn};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
@@ -25,6 +26,19 @@ pub(crate) struct Keeper {
     session: SessionInfo,
     wire: Weak<Wire>,
     ends: EndsWithTheRuntime,
+}
+
+/// A server of the connect string.
+struct Server {
+    name: String,
+    /// As they were found last. The name itself until then.
+    addresses: Vec<String>,
+}
+
+impl Server {
+    fn named(name: String) -> Self {
+        Self { addresses: vec![name.clone()], name }
+    }
 }
 
 /// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
@@ -64,12 +78,13 @@ impl Keeper {
 
     /// Runs until the session has ended, from its first connection on.
     pub(crate) async fn run(self, mut tether: Arc<Tether>, mut states: zookeeper_client::StateWatcher) {
-        let mut servers = self.connector.servers();
+        let mut servers: Vec<Server> = self.connector.servers().into_iter().map(Server::named).collect();
         // Not all sessions go on with the same server.
         let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
         servers.rotate_left(usize::try_from(first).unwrap_or_default());
         loop {
-            self.serve(&tether).await;
+            // Before they are needed: names may be slow to resolve, and holds do not wait.
+            join(self.serve(&tether), self.resolve(&mut servers)).await;
             let state = states.state();
             debug!(%state, "the connection has ended");
             let reason = match state {
@@ -150,7 +165,7 @@ impl Keeper {
 
     /// Tries one server after the other until one takes the session, or it must have expired. Begins with the one behind the
     /// first, and leaves the one that took the session as the first.
-    async fn connect_anew(&self, servers: &mut [String]) -> Result<Line, LostReason> {
+    async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
         let mut backoff = Backoff::to_connect();
         let session_timeout = self.pulse().read().margins().session_timeout();
         // A server that expires the session is heard of sooner. This is for the case that none is heard of.
@@ -160,8 +175,8 @@ impl Keeper {
         loop {
             for _ in 0..servers.len() {
                 servers.rotate_left(1);
-                for address in self.connector.addresses(&servers[0], ask_within).await {
-                    match self.attach(&address, ask_within).await {
+                for address in &servers[0].addresses {
+                    match self.attach(address, ask_within).await {
                         Ok(line) => return Ok(line),
                         Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
                         Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
@@ -174,25 +189,40 @@ impl Keeper {
             }
             backoff.pause().await;
             ask_within = session_timeout;
+            self.resolve(servers).await;
         }
+    }
+
+    /// Looks up the addresses of all servers. What is not answered soon stays as it was.
+    async fn resolve(&self, servers: &mut [Server]) {
+        let within = self.pulse().read().margins().session_timeout() / 12;
+        join_all(servers.iter_mut().map(async |server| {
+            if let Some(addresses) = self.connector.addresses(&server.name, within).await {
+                server.addresses = addresses;
+            }
+        }))
+        .await;
+    }
+
+    /// What session timeout a server grants. The session that asks is closed, for servers that limit the connections of one
+    /// host.
+    async fn ask(&self, server: &str, timeout: Duration) -> Result<Duration, ClientError> {
+        let line = self.connector.ask(server, timeout).await.map_err(|error| match error {
+            // The end of that session says nothing about ours.
+            ClientError::SessionExpired => ClientError::ConnectionLoss,
+            error => error,
+        })?;
+        let (granted, tether) = (line.client.session_timeout(), Arc::clone(&line.tether));
+        drop(line);
+        tether.parted().await;
+        Ok(granted)
     }
 
     /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
     async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
         let timeout = self.pulse().read().margins().session_timeout();
-        // Kept until the session is connected, so that the server is not another one by then.
-        let asked = if self.pulse().is_held() {
-            let asked = tokio::time::timeout(ask_within, self.connector.ask(server, timeout)).await;
-            Some(asked.unwrap_or(Err(ClientError::Timeout)).map_err(|error| match error {
-                // The end of that session says nothing about ours.
-                ClientError::SessionExpired => ClientError::ConnectionLoss,
-                error => error,
-            })?)
-        } else {
-            None
-        };
-        let granted = asked.as_ref().map(|line| line.client.session_timeout());
-        self.pulse().event(Event::Attaching(granted));
+        let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
+        self.pulse().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
         let line = self.connector.attach(server, timeout, self.session.clone()).await?;
         let attached = line.client.session_timeout();
         self.pulse().event(Event::Attached(attached));

@@ -11,7 +11,7 @@
 //! A commit shows that the session had not expired; it does not renew the session. The leader hears of a session by the next
 //! ping of its follower, which carries the sessions that the follower has heard since the ping before. Let `h` be half a
 //! tick, the interval of these pings. Consider a message that the session sent at `m` and whose answer was received at `r`,
-//! and a proof that was sent on the same connection at `p`, where `r + h < p`. The follower had the message at `r` at the
+//! and a proof that was sent on the same connection at `p`, where `r + h + T/24 < p`. The follower had the message at `r` at the
 //! latest, so one of its pings left between `r` and `p` and the leader was told of the message then or before. The proof went
 //! the same way behind that ping. So a leader that has committed the proof has heard of the session at `m` or later, and
 //! expires it at `m + T` or later. A server closes its connections when it loses its leader, so both messages went to one
@@ -25,18 +25,21 @@
 //! | part of `T` | for what |
 //! |---|---|
 //! | `h` | the pings of the follower |
-//! | `T/10` | the interval of the session's own messages: a session that has sent nothing for so long sends a read |
+//! | `T/24` | a ping that comes late, as the leader asks for it after each half tick |
+//! | `T/12` | the interval of the session's own messages: a session that has sent nothing for so long sends a read |
 //! | `T/12` | the delay of a ping on its way, clocks that run apart, and our own delay until a loss is noticed |
 //! | the rest | [`lost_after`](Margins::lost_after): how long a hold survives its last proof while answers come at once |
 //!
-//! A follower that stands still for longer than `h`, answers a proof before it answers its leader's ping, and then stands
-//! still again is not covered.
+//! A follower that lets its leader wait for a ping for longer than `h + T/24`, sends a proof on before that ping, and then
+//! stands still is not covered. Neither is an observer behind another one's follower (`observerMasterPort`), which needs two
+//! pings: give twice the tick there.
 //!
 //! # A new connection
 //!
 //! The server that a session connects to grants the timeout anew, and it may be shorter. Until the answer is here, the
-//! session may have either. So a session with holds first asks that server what it would grant, by a session of its own
-//! (`keeper.rs`), and counts on the shorter one from the moment at which its own handshake is sent. A timeout that was once
+//! session may have either. A handshake without an answer may be taken in much later, when the session holds something on
+//! another connection. So a session first asks that server what it would grant, by a session of its own (`keeper.rs`), and
+//! counts on the shorter one from the moment at which its own handshake is sent. A timeout that was once
 //! granted never grows: a new leader goes back to the one of the session's creation.
 
 mod answers;
@@ -96,9 +99,8 @@ impl fmt::Display for LostReason {
 pub enum Event {
     /// The connection is gone.
     Disconnected,
-    /// A handshake for the session is about to be sent, to a server that grants this timeout to others. `None` if nobody
-    /// has asked that server: then no hold survives.
-    Attaching(Option<Duration>),
+    /// A handshake for the session is about to be sent, to a server that grants this timeout to others.
+    Attaching(Duration),
     /// The handshake was answered, with this timeout.
     Attached(Duration),
     /// A request was answered on the new connection.
@@ -153,8 +155,9 @@ pub struct Liveness {
     /// When the leader has heard of the session, by the proofs so far. It may have heard of it later.
     heard: Duration,
     answers: Answers,
-    /// When the last message was sent that was answered.
+    /// When the last message was sent that was answered, and how long that took.
     spoken: Duration,
+    round_trip: Duration,
     attaching: Option<Attaching>,
     /// When the connection went that has not come back.
     disconnected: Option<Duration>,
@@ -175,6 +178,7 @@ impl Liveness {
             heard: connecting,
             answers: Answers::new(connecting, connecting),
             spoken: connecting,
+            round_trip: Duration::ZERO,
             attaching: None,
             disconnected: None,
             lost: false,
@@ -208,6 +212,7 @@ impl Liveness {
     pub fn on_answer(&mut self, now: Duration, Sent { at: sent, .. }: Sent) {
         *self = self.at(now);
         self.spoken = self.spoken.max(sent);
+        self.round_trip = now.saturating_sub(sent);
         self.answers.note(Answered { sent, received: now }, self.margins());
     }
 
@@ -234,13 +239,10 @@ impl Liveness {
         match event {
             Event::Disconnected => self.disconnected = self.disconnected.or(Some(now)),
             Event::Attaching(granted) => {
-                if granted.is_none() {
-                    self.count_loss(LostReason::Silence);
-                }
                 // An earlier handshake without an answer may still have been taken in.
                 let first = Attaching { since: now, sent: now, margins: self.margins, attached: None };
                 let earlier = self.attaching.unwrap_or(first);
-                let margins = granted.map_or(earlier.margins, |granted| earlier.margins.shortened_to(granted));
+                let margins = earlier.margins.shortened_to(granted);
                 self.attaching = Some(Attaching { sent: now, margins, attached: None, ..earlier });
             }
             Event::Attached(granted) => {
@@ -285,7 +287,9 @@ impl Liveness {
     /// What the session is to send next so that it is known to live, and when; `None` without a connection.
     pub fn due(&self, is_holding: bool) -> Option<(Sign, Duration)> {
         let margins = self.margins();
-        let (proof, read) = (self.proved + margins.prove_after(), self.spoken + margins.speak_after());
+        // One is under way at a time. A proof must not wait for the answer to a read behind which it becomes due.
+        let proof = self.proved + margins.prove_after().saturating_sub(self.round_trip);
+        let read = self.spoken + margins.speak_after();
         let next = if is_holding && proof <= read.max(self.now) { (Sign::Proof, proof) } else { (Sign::Read, read) };
         self.is_connected().then_some(next)
     }

@@ -47,10 +47,13 @@ impl Mark {
                 let found = find_unnamed(wire, session_id, parent, prefix, &HashSet::new()).await?;
                 Ok(found.into_iter().find_map(|(path, stat)| self.take(path, stat)))
             }
-            Self::Data { marker, mark, taken } => {
-                let _search = taken.search().await;
-                self.find_by_data(wire, session_id, parent, marker, mark).await
-            }
+            Self::Data { marker, mark, taken } => loop {
+                let adoptions = taken.adoptions();
+                let found = self.find_by_data(wire, session_id, parent, marker, mark).await?;
+                if found.is_some() || taken.adoptions() == adoptions {
+                    return Ok(found);
+                }
+            },
         }
     }
 
@@ -100,6 +103,9 @@ impl Mark {
     /// Takes an overwritten node for the claim, unless it is gone or another claim has taken it.
     async fn adopt(&self, wire: &Wire, path: String, stat: Stat) -> Result<Option<Found>, ClientError> {
         let Some(found) = self.take(path, stat) else { return Ok(None) };
+        if let Self::Data { taken, .. } = self {
+            taken.note_adoption();
+        }
         // Another claim may have deleted it and let it go after we read it.
         let now = retry_lost_reply(|| wire.stat(&found.path)).await?;
         let found = now.filter(|now| now.czxid == found.stat.czxid).map(|_| found);

@@ -77,10 +77,12 @@ impl Pulse {
 
     /// What a hold is granted by; `None` if the last proof is too old.
     pub(crate) fn proof(self: &Arc<Self>) -> Option<Proof> {
-        // Counted first, so that a connection which is lost after this look is not made anew as if nobody held.
-        let holding = Holding::new(self);
         let live = self.read();
-        live.is_proved().then(|| Proof { holding, losses: live.losses(), validity: Validity::default() })
+        live.is_proved().then(|| Proof {
+            holding: Holding::new(self),
+            losses: live.losses(),
+            validity: Validity::default(),
+        })
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -137,9 +139,9 @@ impl Pulse {
 }
 
 impl Proof {
-    /// Why the hold is lost, if it is.
-    pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lost_by(&self.holding.pulse.read())
+    /// Why the hold is lost with its session, if it is.
+    pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
+        self.holding.pulse.read().lost_since(self.losses)
     }
 
     fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
@@ -233,7 +235,7 @@ mod tests {
         let mut changes = pulse.subscribe();
         pulse.proved(pulse.sending());
         assert!(!changes.has_changed().unwrap());
-        pulse.event(Event::Attaching(Some(Duration::from_secs(10))));
+        pulse.event(Event::Attaching(Duration::from_secs(10)));
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
         pulse.event(Event::Attached(Duration::from_secs(5)));

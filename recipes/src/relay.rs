@@ -108,13 +108,16 @@ pub(crate) struct Baton {
 pub(crate) struct Run {
     /// The nodes that stand for the hold, beside that of whoever holds; `None` when nobody does any more.
     kept: Mutex<Option<Vec<Remains>>>,
+    /// The transaction that created the node of the present holder; `None` before the first hand-over.
+    holder: Mutex<Option<i64>>,
     validity: Validity,
 }
 
 impl Baton {
     /// The baton of the first holder of a run, who was granted the lock by the server.
     pub(crate) fn new(session: &Session, proof: Proof) -> Self {
-        let run = Run { kept: Mutex::new(Some(Vec::new())), validity: proof.validity().clone() };
+        let kept = Mutex::new(Some(Vec::new()));
+        let run = Run { kept, holder: Mutex::default(), validity: proof.validity().clone() };
         Self { session: session.clone(), run: Arc::new(run), proof, note: None }
     }
 
@@ -131,9 +134,18 @@ impl Drop for Baton {
 }
 
 impl Run {
-    /// Notes that the nodes of a holder and of its heir are both gone. The hold is lost.
-    pub(crate) fn lose(&self) {
-        self.validity.invalidate();
+    /// Notes who is about to hold, by the transaction that created its node.
+    pub(crate) fn pass_to(&self, czxid: i64) {
+        *self.holder.lock() = Some(czxid);
+    }
+
+    /// Notes that the nodes of a holder and of its heir are both gone. If the heir still holds, the hold is lost: otherwise
+    /// the heir has deleted its node itself.
+    pub(crate) fn lose(&self, heir: i64) {
+        let is_held = self.kept.lock().is_some();
+        if is_held && *self.holder.lock() == Some(heir) {
+            self.validity.invalidate();
+        }
     }
 
     /// Keeps a node for as long as somebody of the run holds. `false` when nobody does any more.

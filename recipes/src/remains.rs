@@ -67,7 +67,7 @@ impl Heir {
     async fn check(&self, wire: &Wire) {
         let stat = retry_lost_reply(|| wire.stat(&self.path)).await;
         if stat.is_ok_and(|stat| stat.is_none_or(|stat| stat.czxid != self.czxid)) {
-            self.run.lose();
+            self.run.lose(self.czxid);
         }
     }
 }
@@ -199,13 +199,12 @@ pub(crate) async fn remove(wire: &Wire, session_id: i64, remains: &mut Remains) 
                 doubtful = true;
                 backoff.pause().await;
             }
-            // The request whose reply was lost has done it.
-            Ok(Removal::NothingThere) if doubtful => return Ok(Removal::Deleted),
             Ok(Removal::NothingThere) => {
                 if let Remains::Node { heir: Some(heir), .. } = remains {
                     heir.check(wire).await;
                 }
-                return Ok(Removal::NothingThere);
+                // The request whose reply was lost may have done it.
+                return Ok(if doubtful { Removal::Deleted } else { Removal::NothingThere });
             }
             answered => return answered,
         }

@@ -1,7 +1,5 @@
 //! The servers of a connect string, read as the client library reads them.
 
-use std::time::Duration;
-
 pub(crate) const TCP: &str = "tcp://";
 pub(crate) const TCP_TLS: &str = "tcp+tls://";
 
@@ -45,24 +43,28 @@ fn chroot(connect_string: &str) -> &str {
     last[after_scheme..].find('/').map_or("", |at| &last[after_scheme + at..])
 }
 
-/// The same servers, each by all of its addresses. The client library gives all addresses of a name together the time of one,
-/// so one that does not answer would hide the others. A name without an answer within the time is left as it is.
-pub(crate) async fn resolve(connect_string: &str, within: Duration) -> String {
-    let mut resolved = Vec::new();
-    for Server { scheme, address, host, port } in servers(connect_string) {
-        let scheme = scheme.unwrap_or_default();
-        let read_in_full = [host.to_owned(), format!("{host}:{port}"), format!("[{host}]"), format!("[{host}]:{port}")];
-        let before = resolved.len();
-        // What is malformed is for the client library to refuse.
-        if read_in_full.iter().any(|read| read == address) {
-            let found = tokio::time::timeout(within, tokio::net::lookup_host((host, port))).await;
-            resolved.extend(found.into_iter().flatten().flatten().map(|found| format!("{scheme}{found}")));
-        }
-        if resolved.len() == before {
-            resolved.push(format!("{scheme}{address}"));
-        }
+/// One connect string for all of these, which have the same chroot.
+pub(crate) fn join(one_by_one: &[String]) -> String {
+    let chroot = one_by_one.last().map_or("", |last| chroot(last));
+    let servers: Vec<&str> = one_by_one.iter().map(|server| server.strip_suffix(chroot).unwrap_or(server)).collect();
+    servers.join(",") + chroot
+}
+
+/// A connect string for each address of a server. The client library gives all addresses of a name together the time of one,
+/// so one that does not answer would hide the others. What has no address is left as it is.
+pub(crate) async fn addresses(server: &str) -> Vec<String> {
+    let chroot = chroot(server);
+    let Some(Server { scheme, address, host, port }) = servers(server).next() else { return vec![server.to_owned()] };
+    let forms = [host.to_owned(), format!("{host}:{port}"), format!("[{host}]"), format!("[{host}]:{port}")];
+    // What is malformed is for the client library to refuse.
+    let found = match forms.iter().any(|form| form == address) {
+        true => tokio::net::lookup_host((host, port)).await.into_iter().flatten().collect(),
+        false => Vec::new(),
+    };
+    match found[..] {
+        [] => vec![server.to_owned()],
+        _ => found.iter().map(|found| format!("{}{found}{chroot}", scheme.unwrap_or_default())).collect(),
     }
-    resolved.join(",") + chroot(connect_string)
 }
 
 #[cfg(test)]
@@ -96,13 +98,20 @@ mod tests {
         assert_eq!(one_by_one("127.0.0.1:2181"), ["127.0.0.1:2181"]);
     }
 
+    #[test]
+    fn servers_that_were_taken_apart_are_joined_again() {
+        for text in ["a,tcp://b:1,tcp+tls://[::1]:2/shop/till", "tcp://a:1", "127.0.0.1:2181,127.0.0.1:2182"] {
+            assert_eq!(join(&one_by_one(text)), text);
+        }
+    }
+
     #[tokio::test]
     async fn a_name_stands_for_all_of_its_addresses_and_stays_if_it_has_none() {
-        let soon = Duration::from_secs(20);
-        assert_eq!(resolve("127.0.0.1,[::1]:2/shop", soon).await, "127.0.0.1:2181,[::1]:2/shop");
-        assert_eq!(resolve("tcp://no.such.name.invalid:7/shop", soon).await, "tcp://no.such.name.invalid:7/shop");
-        assert_eq!(resolve("localhost:99999", soon).await, "localhost:99999", "no port is made up");
-        let local = resolve("tcp://localhost:7/shop", soon).await;
-        assert!(local.contains("tcp://127.0.0.1:7") && local.ends_with(":7/shop"), "{local}");
+        assert_eq!(addresses("127.0.0.1/shop").await, ["127.0.0.1:2181/shop"]);
+        assert_eq!(addresses("[::1]:2/shop").await, ["[::1]:2/shop"]);
+        assert_eq!(addresses("tcp://no.such.name.invalid:7/shop").await, ["tcp://no.such.name.invalid:7/shop"]);
+        assert_eq!(addresses("localhost:99999").await, ["localhost:99999"], "no port is made up");
+        let local = addresses("tcp://localhost:7/shop").await;
+        assert!(local.contains(&"tcp://127.0.0.1:7/shop".to_owned()), "{local:?}");
     }
 }

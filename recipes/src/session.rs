@@ -36,8 +36,8 @@ pub struct SessionConfig {
     pub timeout: Duration,
     /// The `tickTime` of the servers. `None` stands for a tick of half the timeout, the longest that servers have unless
     /// their `minSessionTimeout` is set below two ticks: then the tick must be given. A shorter tick that is given lets
-    /// holds survive a longer silence, by half the difference: with a timeout of 20 s and a tick of 2 s, at least 15.3 s
-    /// after the last proof that the session lives instead of 11.3 s.
+    /// holds survive a longer silence, by half the difference: with a timeout of 20 s and a tick of 2 s, at least 14.8 s
+    /// after the last proof that the session lives instead of 10.8 s.
     pub tick_time: Option<Duration>,
     /// How long to go on trying to connect.
     pub connect_within: Duration,

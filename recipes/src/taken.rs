@@ -12,6 +12,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -19,8 +20,8 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(crate) struct TakenNodes {
     nodes: Mutex<Nodes>,
-    /// Held by a search from its listing to the adoption, so that no other search adopts a node of which it does not know.
-    search: tokio::sync::Mutex<()>,
+    /// How often a search has taken a node.
+    adoptions: AtomicU64,
 }
 
 /// The transactions that created the taken nodes.
@@ -40,9 +41,15 @@ pub(crate) struct Taken {
 }
 
 impl TakenNodes {
-    /// Waits until no other claim searches.
-    pub(crate) async fn search(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.search.lock().await
+    /// How often a search has taken a node so far. A search that finds nothing looks again if this has changed: the other
+    /// search may have taken its node, and may have left one that was not listed yet.
+    pub(crate) fn adoptions(&self) -> u64 {
+        self.adoptions.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a search has taken a node.
+    pub(crate) fn note_adoption(&self) {
+        self.adoptions.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Takes a node for a claim. Returns `None` if another claim has taken it.

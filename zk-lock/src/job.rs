@@ -166,7 +166,12 @@ impl Job {
         self.reap_orphans();
         // An error means that there is nothing to wait for.
         let has_ended = !matches!(self.child.try_wait(), Ok(None));
-        has_ended && processes::descendants().iter().all(|process| process.is_zombie)
+        let is_gone = has_ended && processes::descendants().iter().all(|process| process.is_zombie);
+        if is_gone {
+            // One may have ended since.
+            self.reap_orphans();
+        }
+        is_gone
     }
 
     /// Reaches the process group, or COMMAND alone where there is none: only Linux keeps track of descendants.

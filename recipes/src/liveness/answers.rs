@@ -20,8 +20,7 @@ pub(super) struct Answers {
     pub(super) pending: [Option<Answered>; PENDING_MAX as usize],
 }
 
-/// How many answers are remembered until they are old enough. More would make the last known message at most
-/// `h / PENDING_MAX` younger.
+/// How many answers are remembered until they are old enough. They are apart by `h / PENDING_MAX`.
 pub(super) const PENDING_MAX: u32 = 4;
 
 impl Answers {

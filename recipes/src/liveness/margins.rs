@@ -25,7 +25,7 @@ impl Margins {
 
     /// How long after its last message the session sends a read.
     pub(super) fn speak_after(self) -> Duration {
-        self.session_timeout / 10
+        self.session_timeout / 12
     }
 
     /// How often the session looks at the clock.
@@ -33,9 +33,9 @@ impl Margins {
         self.session_timeout / 20
     }
 
-    /// The interval at which a follower tells its leader of the sessions that it has heard.
+    /// The interval at which a follower tells its leader of the sessions that it has heard, when it is late.
     pub(super) fn heard_within(self) -> Duration {
-        self.tick.map_or(self.session_timeout / 4, |tick| tick / 2)
+        self.tick.map_or(self.session_timeout / 4, |tick| tick / 2) + self.session_timeout / 24
     }
 
     /// The age of the last proof from which a hold is suspect, and a grant waits for a new proof.
@@ -55,7 +55,7 @@ impl Margins {
 
     /// Whether proofs come often enough for a hold to survive one that is late.
     pub(crate) fn are_sufficient(self) -> bool {
-        self.lost_after() >= self.session_timeout * 2 / 5
+        self.lost_after() >= self.session_timeout * 3 / 8
     }
 
     pub(super) fn shortened_to(self, session_timeout: Duration) -> Self {

@@ -255,7 +255,7 @@ impl Model for Clocks {
             Action::Attach => {
                 next.live.on_event(now, Event::Disconnected);
                 if self.asks {
-                    next.live.on_event(now, Event::Attaching(Some(time(TIMEOUT))));
+                    next.live.on_event(now, Event::Attaching(time(TIMEOUT)));
                 }
                 (next.handshake, next.read, next.proof, next.has_connected_anew) = (Some(false), None, None, true);
             }

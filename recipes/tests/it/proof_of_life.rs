@@ -215,8 +215,43 @@ async fn a_session_with_a_hold_sends_a_few_requests_each_timeout_from_its_first_
     until("a session timeout has passed", async || begun.elapsed() > timeout).await;
     let requests = server.metric("zk_packets_received").await.unwrap() - before;
     let timeouts = begun.elapsed().as_millis().div_ceil(timeout.as_millis());
-    // A proof each fifth of the timeout, a read each tenth, and pings of the client library if one of them is late.
-    assert!(u128::from(requests) <= 20 * timeouts, "{requests} requests in {timeouts} timeouts");
+    // A proof each fifth of the timeout, a read each twelfth, and pings of the client library if one of them is late.
+    assert!(u128::from(requests) <= 25 * timeouts, "{requests} requests in {timeouts} timeouts");
     assert_eq!(held.state(), HoldState::Held);
     held.release().await.unwrap();
+}
+
+/// A session without holds asks for no proofs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_without_holds_does_not_connect_to_a_leader_that_was_deposed() {
+    let ensemble = Ensemble::start(EnsembleConfig { links: true, ..EnsembleConfig::default() }).await.unwrap();
+    let servers = ensemble.connect_strings();
+    let old = ensemble.leader().await.unwrap();
+    let follower = (old + 1) % 3;
+    let (near, far) = (Proxy::start(&servers[follower]).await.unwrap(), Proxy::start(&servers[old]).await.unwrap());
+    far.refuse();
+    let cluster = [near.connect_string(), far.connect_string()].join(",");
+    let session = Session::connect(&cluster, session_config(TIMEOUT * 20)).await.unwrap();
+    let elsewhere = [(old + 1) % 3, (old + 2) % 3].map(|server| servers[server].as_str()).join(",");
+    let other = Session::connect(&elsewhere, session_config(TIMEOUT * 20)).await.unwrap();
+    ensemble.isolate(old, LinkFault::HalfOpen).unwrap();
+    // The deposed leader knows nothing of these.
+    let held = soon("the other session", Mutex::new(&other, "/locks/a").unwrap().acquire()).await.unwrap();
+    let mut waiting = Box::pin(soon("the contender", async {
+        let queued = Mutex::new(&session, "/locks/a").unwrap().enqueue().await.unwrap();
+        queued.granted().await
+    }));
+    until("the contender queues", async || {
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        Mutex::new(&other, "/locks/a").unwrap().participants().await.unwrap().len() == 2
+    })
+    .await;
+    near.refuse();
+    far.accept();
+    near.cut();
+    until("the session has tried the deposed leader", async || far.traffic().bytes_to_server > 0).await;
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    near.accept();
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
 }

@@ -350,3 +350,63 @@ async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
         theirs.release().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_were_deleted_is_lost() {
+    for kind in KINDS {
+        let lab = Lab::open().await;
+        let (server, chroot) = lab.connect_string().split_once('/').unwrap();
+        let proxy = Proxy::start(server).await.unwrap();
+        let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let session = Session::connect(&format!("{}/{chroot}", proxy.connect_string()), config).await.unwrap();
+        let other = lab.session().await;
+        let (first, second) = (kind(&session), kind(&session));
+        let held = first.acquire().await.unwrap();
+        let mut next = pin!(second.acquire());
+        until_it_follows(&session, FIRST, next.as_mut()).await;
+        proxy.blackhole();
+        let mut delete = lab.raw.new_multi_writer();
+        for name in lab.children(PATH).await {
+            delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
+        }
+        delete.commit().await.unwrap();
+        let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
+        let mut releasing = pin!(held.release());
+        assert!(poll_once(releasing.as_mut()).is_pending());
+        let Poll::Ready(Ok(passed)) = poll_once(next.as_mut()) else { panic!("nothing was passed on") };
+        proxy.cut();
+        proxy.deliver();
+        // Whether the first request has deleted it is not known.
+        soon("the release", releasing).await.unwrap();
+        assert_eq!(soon("the loss", passed.lost()).await, LostReason::NodeDeleted);
+        assert_eq!(theirs.state(), HoldState::Held);
+        theirs.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_is_interrupted_takes_nothing_from_those_to_whom_the_hold_was_passed_on() {
+    for kind in KINDS {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let (first, second, third) = (kind(&session), kind(&session), kind(&session));
+        let held = first.acquire().await.unwrap();
+        let (mut second, mut third) = (pin!(second.acquire()), pin!(third.acquire()));
+        until_it_follows(&session, FIRST, second.as_mut()).await;
+        until_it_follows(&session, LATER, third.as_mut()).await;
+        let mut releasing = Box::pin(held.release());
+        assert!(poll_once(releasing.as_mut()).is_pending());
+        drop(releasing);
+        let Poll::Ready(Ok(held)) = poll_once(second.as_mut()) else { panic!("nothing was passed on") };
+        let mut releasing = pin!(held.release());
+        assert!(poll_once(releasing.as_mut()).is_pending());
+        let Poll::Ready(Ok(held)) = poll_once(third.as_mut()) else { panic!("nothing was passed on") };
+        releasing.await.unwrap();
+        lab.until_children(PATH, 1).await;
+        for _ in 0..20 {
+            session.check(SOON).await.unwrap();
+        }
+        assert_eq!(held.state(), HoldState::Held);
+        held.release().await.unwrap();
+    }
+}

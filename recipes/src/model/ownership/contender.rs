@@ -45,6 +45,8 @@ pub(super) struct Search {
     pub(super) overwritten: Vec<Made>,
     /// The node that was taken and is asked for once more.
     pub(super) adopting: Option<Made>,
+    /// Whether another search of the session has taken a node since the listing.
+    pub(super) is_outdated: bool,
     /// Whether to delete the node that is found.
     pub(super) cleans: bool,
     /// The answer to the first look, which only a mistake still believes.

@@ -60,7 +60,7 @@ fn planted_a_look_that_is_older_than_the_node_is_found() {
 
 #[test]
 fn planted_a_search_that_takes_an_overwritten_node_before_it_has_read_all_is_found() {
-    let rules = Rules { reads_all_first: false, searches_in_turn: false, ..Rules::default() };
+    let rules = Rules { reads_all_first: false, searches_again: false, ..Rules::default() };
     expect_failure(&twins(1), rules, &[STANDING, OWNED]);
 }
 
@@ -87,7 +87,7 @@ fn planted_a_search_that_does_not_ask_again_for_what_it_takes_is_found() {
 /// second node. Its first node is left, and the queue stands behind it.
 #[test]
 fn planted_searches_of_a_session_that_overlap_are_found() {
-    let rules = Rules { searches_in_turn: false, ..Rules::default() };
+    let rules = Rules { searches_again: false, ..Rules::default() };
     let cancelled = Faults { creates_lost: 1, overwrites: 2, cancels: 1, ..NONE };
     let lost = Faults { creates_lost: 2, overwrites: 2, ..NONE };
     for faults in [cancelled, lost] {

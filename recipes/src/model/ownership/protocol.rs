@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::contender::{Client, Phase, Program, Search};
+use super::contender::{Client, Phase, Program};
 use super::properties;
 use super::rules::Rules;
 use super::server::{Faults, Naming, State, Zxid};
@@ -71,7 +71,6 @@ impl Ownership {
             match &client.phase {
                 Phase::Done => {}
                 Phase::Sleep(czxid) if state.has(*czxid) => {}
-                Phase::Search(_) if self.rules.searches_in_turn && waits_for_search(state, i) => {}
                 _ => actions.push(Action::Step(i)),
             }
             let is_first = matches!(client.phase, Phase::Create { again: false, .. });
@@ -125,13 +124,6 @@ impl Ownership {
             actions.extend([0, 1].map(Action::Expire));
         }
     }
-}
-
-/// Whether another contender of the session is in a search, and this one has yet to begin its own.
-fn waits_for_search(state: &State, i: usize) -> bool {
-    let has_begun = |client: &Client| matches!(&client.phase, Phase::Search(Search { unread: Some(_), .. }));
-    let own = &state.clients[i];
-    !has_begun(own) && state.clients.iter().any(|other| other.session == own.session && has_begun(other))
 }
 
 /// Whether the contender holds by this node, or does as soon as it handles its answers. That somebody deletes the node of

@@ -25,8 +25,8 @@ pub(super) struct Rules {
     pub(super) keeps_adopted: bool,
     /// Whether a search asks once more for the node that it takes.
     pub(super) asks_after_taking: bool,
-    /// Whether the searches of a session wait for each other.
-    pub(super) searches_in_turn: bool,
+    /// Whether a search that finds nothing is repeated if another one has taken a node meanwhile.
+    pub(super) searches_again: bool,
     /// Whether a contender that gives up asks for its own node before it deletes by name.
     pub(super) asks_before_withdrawal: bool,
 }
@@ -44,7 +44,7 @@ impl Default for Rules {
             searches_before_second: true,
             keeps_adopted: true,
             asks_after_taking: true,
-            searches_in_turn: true,
+            searches_again: true,
             asks_before_withdrawal: true,
         }
     }

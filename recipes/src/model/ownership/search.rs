@@ -57,10 +57,21 @@ impl Ownership {
     }
 
     /// Takes the first overwritten node that is free, unless the search has taken one.
-    fn take_overwritten(&self, state: &State, i: usize, search: &mut Search) {
+    fn take_overwritten(&self, state: &mut State, i: usize, search: &mut Search) {
+        if search.adopting.is_some() {
+            return;
+        }
         while search.adopting.is_none() && !search.overwritten.is_empty() {
             let node = search.overwritten.remove(0);
             search.adopting = self.may_take(state, i, node.czxid).then_some(node);
+        }
+        if search.adopting.is_some() {
+            let session = state.clients[i].session;
+            for other in state.clients.iter_mut().filter(|other| other.session == session) {
+                if let Phase::Search(other) = &mut other.phase {
+                    other.is_outdated |= other.unread.is_some();
+                }
+            }
         }
     }
 
@@ -81,6 +92,10 @@ impl Ownership {
                     false if self.is_refused(node.number) => state.clients[i].give_up(),
                     false => state.clients[i].phase = Phase::Look,
                 }
+            }
+            None if self.rules.searches_again && search.is_outdated => {
+                let again = Search { cleans: search.cleans, old: search.old, ..Search::default() };
+                state.clients[i].phase = Phase::Search(again);
             }
             None if search.cleans => state.clients[i].finish(),
             None => state.clients[i].phase = Phase::Create { again: true, old: search.old },

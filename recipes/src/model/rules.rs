@@ -28,7 +28,7 @@ pub(super) struct Rules {
     pub(super) finds_before_repeating: bool,
     /// Whether a hold is taken for lost before the server can expire its session.
     pub(super) loses_before_expiry: bool,
-    /// Whether whoever passes the lock on keeps its node if that of the other is missing.
+    /// Whether a contender that passes the lock on keeps its node if the node of the next holder is missing.
     pub(super) keeps_node: bool,
     /// In which node of the path the contender is by the watch of that, when the answer to its `create` is there; it is in
     /// that of the second argument.

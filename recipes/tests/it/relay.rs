@@ -67,6 +67,15 @@ async fn refuse_deletions(lab: &Lab) {
     lab.raw.set_acl(PATH, &Acls::new(&acls), None).await.unwrap();
 }
 
+/// Deletes the nodes of all contenders in one transaction.
+async fn delete_all(lab: &Lab) {
+    let mut delete = lab.raw.new_multi_writer();
+    for name in lab.children(PATH).await {
+        delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
+    }
+    delete.commit().await.unwrap();
+}
+
 #[tokio::test]
 async fn whoever_is_directly_behind_holds_before_the_server_has_answered_the_release() {
     for kind in KINDS {
@@ -331,11 +340,7 @@ async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
-        let mut delete = lab.raw.new_multi_writer();
-        for name in lab.children(PATH).await {
-            delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
-        }
-        delete.commit().await.unwrap();
+        delete_all(&lab).await;
         let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
         let mut releasing = pin!(held.release());
         assert!(poll_once(releasing.as_mut()).is_pending());
@@ -365,11 +370,7 @@ async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_wer
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
         proxy.blackhole();
-        let mut delete = lab.raw.new_multi_writer();
-        for name in lab.children(PATH).await {
-            delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
-        }
-        delete.commit().await.unwrap();
+        delete_all(&lab).await;
         let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
         let mut releasing = pin!(held.release());
         assert!(poll_once(releasing.as_mut()).is_pending());

@@ -51,7 +51,7 @@ pub(crate) enum Rule {
     Exclusive,
     /// Readers.
     ReadersShare,
-    /// Up to so many.
+    /// At most this number of holders.
     Permits(usize),
 }
 
@@ -124,7 +124,7 @@ impl History {
         }
     }
 
-    /// Notes a hold that was seen. Returns the number by which to extend and to close it.
+    /// Notes a hold that was seen. Returns its number, which `extend` and `close` take.
     pub(crate) fn open(&mut self, hold: Hold) -> u64 {
         self.next_id += 1;
         self.open.insert(self.next_id, hold);

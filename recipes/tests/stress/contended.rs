@@ -12,7 +12,7 @@ use zk_recipes::{AnyLock, Error, HoldState, LockGuard, MultiGuard, MultiLock, Se
 pub(crate) enum Contended {
     One(AnyLock),
     Several(MultiLock),
-    /// So many permits at once.
+    /// This number of permits at once.
     Permits(Semaphore, u32),
 }
 
@@ -85,7 +85,7 @@ impl Granted {
     }
 }
 
-/// Polls a future at most so many times, and then drops it.
+/// Polls a future at most `polls` times, and then drops it.
 pub(crate) async fn within_polls<F: Future>(polls: u32, work: F) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut left = polls;

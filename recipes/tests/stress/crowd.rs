@@ -1,4 +1,4 @@
-//! Crowds: so many contenders of one session at one path that they join the queue together.
+//! Crowds: enough contenders of one session at one path for them to join the queue together.
 
 use std::sync::Arc;
 use std::time::Duration;

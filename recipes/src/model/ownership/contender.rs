@@ -73,7 +73,7 @@ pub(super) enum Phase {
     /// Reads the predecessor with a watch.
     Watch,
     Sleep(Zxid),
-    /// The predecessor has gone.
+    /// The predecessor is gone.
     Again,
     /// The note was read. The contender asks for its own node.
     CheckOwn(Parent),

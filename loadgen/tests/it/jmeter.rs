@@ -130,7 +130,8 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
     sale.put(2, STOCK);
     for (load, samples_min, samples_max) in [
         ("--users 12 --ramp-up 1s", 12, 12),
-        ("--users 4 --duration 1s", 5, usize::MAX),
+        // Long enough that one of them asks again on the busiest machine.
+        ("--users 4 --duration 5s", 5, usize::MAX),
         // Twenty a second, by ten threads that ask four times each; on a busy machine the end comes before the last of them.
         ("--users 10 --rate 20 --duration 2s", 10, 40),
     ] {

@@ -286,7 +286,9 @@ async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
 async fn a_session_keeps_a_watch_for_each_lock_that_it_uses_again_survives_a_cut_with_them_and_gives_them_back() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
-    let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
+    // Thousands of requests at once may keep a busy machine from a proof of life for long.
+    let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let watches = async || server.metric("zk_watch_count").await.unwrap();
     let mutex = |i: usize| Mutex::new(&session, &format!("/locks/{i:0100}")).unwrap();
     let once = mutex(0);

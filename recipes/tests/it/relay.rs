@@ -275,7 +275,7 @@ async fn many_contenders_of_few_sessions_exclude_each_other_in_the_order_of_thei
     const HOLDS: u64 = 1_500;
     for kind in KINDS {
         let lab = Lab::open().await;
-        let sessions = [lab.session().await, lab.session().await, lab.session().await];
+        let sessions = [lab.patient_session().await, lab.patient_session().await, lab.patient_session().await];
         let (is_held, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let tokens = Arc::new(std::sync::Mutex::new(Vec::<FencingToken>::new()));
         let mut contenders = tokio::task::JoinSet::new();

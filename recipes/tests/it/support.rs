@@ -141,6 +141,12 @@ impl Lab {
         Session::connect(self.chroot.connect_string(), SessionConfig::default()).await.unwrap()
     }
 
+    /// A session for thousands of requests at once, which may keep a busy machine from a proof of life for long.
+    pub(crate) async fn patient_session(&self) -> Session {
+        let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+        Session::connect(self.chroot.connect_string(), config).await.unwrap()
+    }
+
     /// The children of a node; none of a node that does not exist.
     pub(crate) async fn children(&self, path: &str) -> Vec<String> {
         self.raw.list_children(path).await.unwrap_or_default()

@@ -46,7 +46,7 @@ async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
 async fn thousands_of_permits_are_had_in_the_order_of_their_tokens_and_given_back() {
     const PERMITS: u32 = 3000;
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let (session, other) = (lab.patient_session().await, lab.session().await);
     let all = semaphore(&session, PERMITS);
     let held = soon("the permits", all.acquire_many(PERMITS)).await.unwrap();
     assert_eq!((held.guards().len(), held.state()), (PERMITS as usize, HoldState::Held));

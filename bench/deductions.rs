@@ -11,8 +11,7 @@ use bench::{ClosedLoop, Failure};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use demo_service::app::App;
 use demo_service::config::Config;
-use demo_service::purchase::Purchase;
-use demo_service::stock::{GoodsNo, Outcome, Quantity, Stock};
+use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
 use demo_service::strategy::registry::{Entry, STRATEGIES};
 use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::Runtime;
@@ -66,11 +65,11 @@ impl Shop {
         Ok(Self { app: Arc::new(App::open(config).await?), _servers: servers })
     }
 
-    /// Starts a sale, and lets so many buyers buy one unit after the other.
+    /// Starts a sale for the strategy, and lets so many buyers buy one unit after the other.
     async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Failure> {
         let goods_no: GoodsNo = "1".parse()?;
         let stock = Stock::new(STOCK).ok_or("the stock is negative")?;
-        self.app.store.start_sale(goods_no, stock).await?;
+        self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry)).await?;
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
         let buyer = || {
             let app = Arc::clone(&self.app);
@@ -83,15 +82,15 @@ impl Shop {
     async fn close(self) {
         self.app.drained().await;
         self.app.sessions.close().await;
-        self.app.store.close().await;
+        self.app.store.close();
     }
 }
 
 async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Failure> {
     let slot = app.try_slot().ok_or("the service is at its limit")?;
-    match app.deduct(entry, purchase, slot).await?.outcome {
-        Outcome::Sold(_) => Ok(()),
-        other => Err(format!("{}: nothing was sold: {other:?}", entry.name).into()),
+    match app.purchase(purchase, Some(entry), slot).await {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(format!("{}: nothing was sold: {failure}", entry.name).into()),
     }
 }
 

@@ -14,6 +14,8 @@ struct Goods {
     sale: i64,
     stock_initial: i64,
     on_hand: i64,
+    guard: &'static str,
+    strategy: &'static str,
 }
 
 /// Serves on a free port, which it tells, until the process is stopped.
@@ -29,7 +31,14 @@ pub(crate) async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
     let show = |Path(goods_no): Path<i64>| async move {
-        Json(Goods { goods_no, sale: 1, stock_initial: 1_000_000_000, on_hand: 999_999_999 })
+        Json(Goods {
+            goods_no,
+            sale: 1,
+            stock_initial: 1_000_000_000,
+            on_hand: 999_999_999,
+            guard: "pg-row",
+            strategy: "pg-conditional",
+        })
     };
     axum::serve(listener, Router::new().route("/goods/{goods_no}", get(show))).await
 }

@@ -1,11 +1,11 @@
 -- One purchase of the strategy pg-conditional, statement by statement as the service sends it.
 begin isolation level read committed;
-select sale, on_hand, version from goods where goods_no = :goods_no::bigint \gset read_
-update goods set on_hand = on_hand - 1::bigint
-where goods_no = :goods_no::bigint and sale = :read_sale::bigint and on_hand >= 1::bigint
+select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint \gset read_
+update goods set on_hand = on_hand - 1::bigint, version = version + 1
+where goods_no = :goods_no::bigint and sale = :read_sale::bigint and guard = 'pg-row' and on_hand >= 1::bigint
 returning on_hand \gset left_
 with header as (
-    insert into orders (strategy, instance, idempotency_key) values ('pg-conditional', 'pgbench', null) returning order_id
+    insert into orders (strategy, instance) values ('pg-conditional', 'pgbench') returning order_id
 ), lines as (
     insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
     select header.order_id, line.* from header, unnest(

@@ -93,7 +93,8 @@ impl Stage {
         let mut stage = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
         // It makes the tables.
         stage.service(1).await?.stop().await?;
-        let put = "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2), ($3, 1, 0, 0)";
+        let put = "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
+                   values ($1, 1, $2, $2, 'pg-row', 'pg-conditional'), ($3, 1, 0, 0, 'pg-row', 'pg-conditional')";
         let put = sqlx::query(put).bind(GOODS_NO).bind(STOCK).bind(SOLD_OUT_GOODS_NO);
         put.execute(&mut stage.database).await.map_err(Error::postgres("put goods on sale"))?;
         Ok(stage)

@@ -1,20 +1,22 @@
 //! The command line, and the configuration that it makes.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::{CommandFactory, Parser};
 use subtle::ConstantTimeEq;
+use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
-use crate::hold::Hold;
-use crate::purchase::LockOrder;
+use crate::sale::{BusinessTime, LockOrder};
 use crate::secrets::{SERVICE_PASSWORD, Secret, ZooKeeperUser};
+use crate::setup_error::SetupError;
 use crate::strategy::registry::{self, Entry, STRATEGIES};
+use crate::telemetry::LogFormat;
 
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
 pub const EXIT_USAGE: u8 = 64;
@@ -22,6 +24,14 @@ pub const EXIT_USAGE: u8 = 64;
 /// The shortest and the longest of the times. Deadlines are reckoned with them, which must not overflow.
 const DURATION_MIN: Duration = Duration::from_millis(1);
 const DURATION_MAX: Duration = Duration::from_hours(24);
+
+/// The bounds of the session timeout.
+const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+const SESSION_TIMEOUT_MAX: Duration = Duration::from_mins(10);
+
+/// The bounds of the lifetime of a key.
+const KEY_LIFETIME_MIN: Duration = Duration::from_secs(1);
+const KEY_LIFETIME_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// The environment variable with the token of the administrator.
 pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
@@ -33,6 +43,9 @@ pub struct Config {
     /// Address to serve on; port 0 takes any that is free
     #[arg(long, env, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
+    /// Second address, for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin
+    #[arg(long, env, value_name = "ADDRESS:PORT")]
+    pub operators_listen: Option<SocketAddr>,
     /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start by a user who may create tables, and
     /// looked at by any other. With ?sslmode=verify-full&sslrootcert=PATH the server must have a certificate of that
     /// authority for that host
@@ -58,20 +71,17 @@ pub struct Config {
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
     /// Silence after which ZooKeeper ends a session and frees its locks; also the time to open one
-    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
+    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = session_timeout)]
     pub zk_session_timeout: Duration,
-    /// Strategy of the requests that name none
+    /// Strategy of the sales that are put on sale without one, and of those that no purchase has claimed yet
     #[arg(long, env, default_value = "zk-mutex", value_name = "NAME", value_parser = strategy_parser())]
     pub strategy: &'static Entry,
-    /// Strategy of the carts that name none
-    #[arg(long, env, default_value = "zk-multi", value_name = "NAME", value_parser = cart_strategy_parser())]
-    pub cart_strategy: &'static Entry,
-    /// Strategies that requests may name, beside the two defaults [default: all]
+    /// Strategies that sales and requests may name, beside --strategy [default: all]
     #[arg(long, env, value_delimiter = ',', value_name = "NAME,…", value_parser = strategy_parser())]
     pub offer: Vec<&'static Entry>,
     /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
-    pub hold: Hold,
+    pub hold: BusinessTime,
     /// By when a deduction must have its lock, counted from the arrival of the request
     #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
     pub lock_wait: Duration,
@@ -91,17 +101,23 @@ pub struct Config {
     /// Most attempts of a deduction that others overtake (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
-    /// Most database connections, of which each that waits for a lock of Postgres has one; one more is kept aside for probes
-    /// and for what must be asked about the others
+    /// Most database connections; a purchase that waits for a lock of Postgres has one. One more is kept aside for probes and
+    /// for questions about the others
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
     /// Most requests worked on at once; more are refused. Keep it below --connections-max, above which clients wait unheard
     /// instead
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Most open client connections; more wait to be accepted
+    /// Most open client connections. Some more serve probes only, and then more wait
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// How long an idempotency key is remembered, from its order on
+    #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
+    pub key_lifetime: Duration,
+    /// Refuse buyers of a SKU that this instance has seen sold out after a look that they share, without a lock
+    #[arg(long, env)]
+    pub remember_sold_out: bool,
     /// Critical sections whose record is kept for GET /admin/history; the oldest make room
     #[arg(long, env, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub history: u32,
@@ -134,15 +150,6 @@ Environment:
 Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the service cannot start, 64 for a wrong
 command line; 130 or 143 when it was told to stop a second time, and did so at once.";
 
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 impl Config {
     /// Parses a command line, its first word being the program, and takes the secrets from the environment.
     ///
@@ -157,7 +164,7 @@ impl Config {
     /// The strategies that requests may name.
     pub fn offered(&self) -> impl Iterator<Item = &'static Entry> {
         let is_offered = |entry: &&Entry| {
-            let mut named = self.offer.iter().chain([&self.strategy, &self.cart_strategy]);
+            let mut named = self.offer.iter().chain([&self.strategy]);
             self.offer.is_empty() || named.any(|offered| offered.name == entry.name)
         };
         STRATEGIES.iter().filter(is_offered)
@@ -168,9 +175,36 @@ impl Config {
         Ok(Self { service_password, zookeeper_user: ZooKeeperUser::from_env()?, ..self })
     }
 
-    /// Refuses a service without ZooKeeper, and times that cannot work together. All three count from the arrival of the request, so each must end
-    /// before the next, or the answer would come from the wrong layer, and a request that was given up could still
-    /// write.
+    /// How the ZooKeeper sessions are opened. A service with a user of ZooKeeper keeps its locks to that user; otherwise they
+    /// are open to everybody who reaches the servers.
+    ///
+    /// # Errors
+    /// [`SetupError::ZooKeeperFile`] when a file for TLS cannot be read.
+    pub fn session_config(&self) -> Result<SessionConfig, SetupError> {
+        let user = self.zookeeper_user.as_ref();
+        Ok(SessionConfig {
+            timeout: self.zk_session_timeout,
+            connect_within: self.zk_session_timeout,
+            tls: self.tls()?,
+            auth: user.map(|user| Auth::digest(&user.name, user.password.expose())).into_iter().collect(),
+            acl: user.map_or_else(Acl::open, |_| Acl::creator()),
+            ..SessionConfig::default()
+        })
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, SetupError> {
+        let Some(authority) = &self.zookeeper_ca else { return Ok(None) };
+        let tls = Tls::trusting(read("--zookeeper-ca (ZOOKEEPER_CA)", authority)?);
+        let Some((certificate, key)) = self.zookeeper_cert.as_ref().zip(self.zookeeper_key.as_ref()) else {
+            return Ok(Some(tls));
+        };
+        let certificate = read("--zookeeper-cert (ZOOKEEPER_CERT)", certificate)?;
+        Ok(Some(tls.with_identity(certificate, read("--zookeeper-key (ZOOKEEPER_KEY)", key)?)))
+    }
+
+    /// Refuses a service without ZooKeeper, and times that cannot work together. All of them count from the arrival of the
+    /// request. Each must end before the next: otherwise the wrong layer answers, and a request that was given up could
+    /// still write.
     fn check(&self) -> Result<(), String> {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
@@ -182,14 +216,19 @@ impl Config {
                 return Err(format!("{inner} ({shorter:?}) must be less than {outer} ({longer:?})"));
             }
         }
-        if self.hold.max() >= self.db_timeout {
+        if self.lock_wait.saturating_add(self.hold.max()) >= self.db_timeout {
             return Err(format!(
-                "--hold ({}) must be less than --db-timeout ({:?}), as it passes inside the transaction",
-                self.hold, self.db_timeout
+                "--lock-wait ({:?}) and --hold ({}) together must be less than --db-timeout ({:?}): a purchase that waits so \
+                 long for its lock has to do its business after that",
+                self.lock_wait, self.hold, self.db_timeout
             ));
         }
         Ok(())
     }
+}
+
+fn read(setting: &'static str, path: &Path) -> Result<String, SetupError> {
+    fs::read_to_string(path).map_err(|source| SetupError::ZooKeeperFile { setting, path: path.to_owned(), source })
 }
 
 /// The administrator's bearer token. Compared in constant time and never shown.
@@ -222,15 +261,27 @@ fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
     PossibleValuesParser::new(registry::names()).map(|name| registry::find(&name).expect("BUG: clap let it through"))
 }
 
-fn cart_strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
-    let names = STRATEGIES.iter().filter(|entry| entry.carts).map(|entry| entry.name);
-    PossibleValuesParser::new(names).map(|name| registry::find(&name).expect("BUG: clap let it through"))
-}
-
 fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match humantime::parse_duration(text) {
         Ok(duration) if (DURATION_MIN..=DURATION_MAX).contains(&duration) => Ok(duration),
         _ => Err("give a duration from 1ms to 1day with its unit, for instance 500ms, 10s or 1m"),
+    }
+}
+
+fn session_timeout(text: &str) -> Result<Duration, &'static str> {
+    match positive_duration(text) {
+        Ok(timeout) if (SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) => Ok(timeout),
+        _ => Err(
+            "give a duration from 1s to 10m with its unit: a shorter session ends in every pause, and a longer one keeps \
+                  the locks of an instance that has died",
+        ),
+    }
+}
+
+fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
+    match humantime::parse_duration(text) {
+        Ok(lifetime) if (KEY_LIFETIME_MIN..=KEY_LIFETIME_MAX).contains(&lifetime) => Ok(lifetime),
+        _ => Err("give a duration from 1s to 365days with its unit, for instance 24h"),
     }
 }
 
@@ -271,13 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_are_the_defaults_and_what_is_named_beside_them() {
+    fn the_default_is_offered_and_what_is_named_beside_it() {
         let offered =
             |arguments: &[&str]| parse(arguments).unwrap().offered().map(|entry| entry.name).collect::<Vec<_>>();
         assert_eq!(offered(&[]), registry::names().collect::<Vec<_>>());
         assert_eq!(offered(&["--offer", "zk-multi"]), ["zk-mutex", "zk-multi"]);
-        let safe =
-            ["--strategy", "pg-conditional", "--cart-strategy", "pg-conditional", "--offer", "pg-row-lock,pg-advisory"];
+        let safe = ["--strategy", "pg-conditional", "--offer", "pg-row-lock,pg-advisory"];
         assert_eq!(offered(&safe), ["pg-conditional", "pg-row-lock", "pg-advisory"]);
     }
 
@@ -289,7 +339,13 @@ mod tests {
             (&["--hold", "5"], "give a duration with its unit (2ms)"),
             (&["--lock-wait", "10s"], "--lock-wait (10s) must be less than --db-timeout (10s)"),
             (&["--db-timeout", "30s"], "--db-timeout (30s) must be less than --http-timeout (20s)"),
-            (&["--hold", "1s..10s"], "--hold (1s..10s) must be less than --db-timeout (10s)"),
+            (
+                &["--hold", "1s..5s"],
+                "--lock-wait (5s) and --hold (1s..5s) together must be less than --db-timeout (10s)",
+            ),
+            (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
+            (&["--zk-session-timeout", "11m"], "from 1s to 10m"),
+            (&["--key-lifetime", "0s"], "from 1s to 365days"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),
             (&["--lock-wait", "0s"], "from 1ms to 1day"),
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),

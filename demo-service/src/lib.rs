@@ -2,43 +2,35 @@
 //! them by whichever [strategy](strategy::registry::STRATEGIES) a request names, so that the strategies can be
 //! compared on one schema, one server and one load.
 //!
-//! A request passes [`router`] (limits, problem details), a handler in [`routes`], [`app::App::deduct`] (a task of its
-//! own), a [`strategy`] (the lock), its critical section ([`strategy::section`]) and [`stock::store`] (the statements).
-//! What is asked for is in [`purchase`], what may be sold is decided in [`stock`], both without input or output.
+//! A request passes [`http::router`] (limits, problem documents), a handler in [`http::routes`], [`app::App::purchase`] (a
+//! task of its own, which strategy may serve), a [`strategy`], and the statements of [`store`]. [`sale`] says what is sold
+//! and what may be sold, [`failure`] lists everything that can go wrong.
 
 // In reading order.
 pub mod config;
-pub mod hold;
-pub mod secrets;
 
-pub mod server;
+pub mod http;
 
 pub mod app;
-pub mod router;
-pub mod routes;
-
 pub mod strategy;
 
-pub mod clock;
-pub mod history;
-pub mod purchase;
-pub mod stock;
+pub mod failure;
+pub mod sale;
 
-pub mod database;
 pub mod sessions;
-
-pub mod error;
-pub mod openapi;
-pub mod problem;
-pub mod request_id;
+pub mod store;
 pub mod telemetry;
+
+pub mod secrets;
+pub mod setup_error;
 
 use std::io::Write;
 use std::pin::pin;
 
 use crate::config::Config;
-use crate::error::SetupError;
-use crate::server::Server;
+use crate::http::server::Server;
+use crate::setup_error::SetupError;
+use crate::store::{SERVICE_ROLE, schema};
 
 /// Runs the service until `shutdown` resolves, or only migrates where that is asked for. Says on standard output, in one line, when and where it is ready.
 ///
@@ -65,8 +57,8 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
 }
 
 async fn migrate(config: &Config) -> Result<(), SetupError> {
-    let options = database::options(&config.database_url)?;
-    database::migrate_only(&options, config.service_password.as_ref(), app::MIGRATE_WITHIN).await?;
-    tracing::info!(may_log_in = config.service_password.is_some(), role = database::SERVICE_ROLE, "migrated");
+    let options = schema::options(&config.database_url)?;
+    schema::migrate_only(&options, config.service_password.as_ref(), app::MIGRATE_WITHIN).await?;
+    tracing::info!(may_log_in = config.service_password.is_some(), role = SERVICE_ROLE, "migrated");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use demo_service::config::{Config, EXIT_USAGE};
-use demo_service::error::SetupError;
+use demo_service::setup_error::SetupError;
 use demo_service::telemetry::start_logging;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::warn;

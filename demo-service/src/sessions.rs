@@ -1,7 +1,5 @@
 //! The ZooKeeper sessions of one instance: opened together, used in turn, replaced when they end.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,11 +9,9 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
-use zk_recipes::{Acl, Auth, ConnectionState, Session, SessionConfig, Tls, Traffic};
+use zk_recipes::{ConnectionState, Session, SessionConfig, Traffic};
 
-use crate::config::Config;
-use crate::error::SetupError;
-use crate::stock::GoodsNo;
+use crate::sale::GoodsNo;
 
 /// How many sessions are opened or closed at the same time. More would queue up in the server's own backlog.
 const PARALLEL_MAX: usize = 32;
@@ -54,37 +50,6 @@ pub struct SessionCounts {
     pub suspended: u32,
     /// Given up for lost, or ended and not yet replaced.
     pub lost: u32,
-}
-
-/// How the sessions are opened. Whoever has a user of ZooKeeper keeps its locks to it; otherwise they are open to anyone who
-/// reaches the servers.
-///
-/// # Errors
-/// [`SetupError::ZooKeeperFile`] when a file for TLS cannot be read.
-pub fn session_config(config: &Config) -> Result<SessionConfig, SetupError> {
-    let user = config.zookeeper_user.as_ref();
-    Ok(SessionConfig {
-        timeout: config.zk_session_timeout,
-        connect_within: config.zk_session_timeout,
-        tls: tls(config)?,
-        auth: user.map(|user| Auth::digest(&user.name, user.password.expose())).into_iter().collect(),
-        acl: user.map_or_else(Acl::open, |_| Acl::creator()),
-        ..SessionConfig::default()
-    })
-}
-
-fn tls(config: &Config) -> Result<Option<Tls>, SetupError> {
-    let Some(authority) = &config.zookeeper_ca else { return Ok(None) };
-    let tls = Tls::trusting(read("--zookeeper-ca (ZOOKEEPER_CA)", authority)?);
-    let Some((certificate, key)) = config.zookeeper_cert.as_ref().zip(config.zookeeper_key.as_ref()) else {
-        return Ok(Some(tls));
-    };
-    let certificate = read("--zookeeper-cert (ZOOKEEPER_CERT)", certificate)?;
-    Ok(Some(tls.with_identity(certificate, read("--zookeeper-key (ZOOKEEPER_KEY)", key)?)))
-}
-
-fn read(setting: &'static str, path: &Path) -> Result<String, SetupError> {
-    fs::read_to_string(path).map_err(|source| SetupError::ZooKeeperFile { setting, path: path.to_owned(), source })
 }
 
 impl SessionPool {

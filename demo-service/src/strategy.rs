@@ -1,135 +1,178 @@
-//! Strategies: the same deduction, guarded in different ways.
+//! Strategies: ways to decide a purchase. [`registry`] lists them; each file below it is one technique.
 //!
-//! [`registry`] lists them. Each is a way to write ([`access::Access`]) and what is locked around it: nothing
-//! ([`unlocked`]), a mutex of the process ([`local_mutex`]) or locks in ZooKeeper ([`zookeeper`]).
+//! A purchase comes in as a [`Call`] and leaves as [`Decided`]. Strategies of one family exclude each other, and
+//! [`admission`] lets only those of the sale's family near a sale.
 
-pub mod access;
+pub mod admission;
 pub mod registry;
-pub mod section;
 
-pub mod local_mutex;
-pub mod unlocked;
-pub mod zookeeper;
+mod section;
+mod zk_hold;
+
+mod local_mutex;
+mod pg_advisory;
+mod pg_conditional;
+mod pg_optimistic;
+mod pg_row_lock;
+mod unguarded;
+mod zk_early_release;
+mod zk_fenced;
+mod zk_lock;
+mod zk_semaphore;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use self::registry::Entry;
-use crate::error::Failure;
-use crate::history::History;
-use crate::hold::Hold;
-use crate::purchase::{LockOrder, Purchase};
+pub use self::zk_hold::probe;
+use crate::failure::{self, Failure};
+use crate::sale::{BusinessTime, Goods, GoodsNo, LockOrder, Order, Purchase};
 use crate::sessions::SessionPool;
-use crate::stock::store::Store;
-use crate::stock::{Goods, GoodsNo, Outcome};
+use crate::store::{Store, WrittenOrder};
 use crate::telemetry::LockMetrics;
+use crate::telemetry::history::History;
 
-/// The future of one deduction, boxed because strategies are chosen at run time.
-pub type Deducting<'a> = Pin<Box<dyn Future<Output = Ended<'a>> + Send + 'a>>;
+/// What came of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN), a failure wrote nothing.
+pub type Decision = Result<Order, Failure>;
 
-/// The future of one look at the stock.
-pub type Looking<'a> = Pin<Box<dyn Future<Output = Result<Option<Goods>, Failure>> + Send + 'a>>;
+/// A future that is boxed, because strategies are chosen at run time.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a deduction leaves to be done when the buyer can already be answered.
-pub type Aftermath<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-/// How a deduction ended.
-#[must_use]
-pub struct Ended<'a> {
-    /// What the buyer is told. A [`Failure`] other than [`Failure::OutcomeUnknown`] means that nothing was sold.
-    pub result: Result<Outcome, Failure>,
-    /// Keeps the lock until an unknown outcome is settled, then releases it. Dropped, the lock is released at once,
-    /// possibly under a commit in flight.
-    pub aftermath: Option<Aftermath<'a>>,
-}
-
-impl<'a> Ended<'a> {
-    fn with_aftermath(result: Result<Outcome, Failure>, aftermath: impl Future<Output = ()> + Send + 'a) -> Self {
-        Self { result, aftermath: Some(Box::pin(aftermath)) }
-    }
-}
-
-impl From<Result<Outcome, Failure>> for Ended<'_> {
-    /// An end that leaves nothing to be done.
-    fn from(result: Result<Outcome, Failure>) -> Self {
-        Self { result, aftermath: None }
-    }
-}
-
-/// One way of guarding a deduction.
-pub trait DeductionStrategy: Send + Sync {
-    /// Takes the units and writes the order, in one transaction, or does neither.
+/// A way to decide purchases.
+pub trait Strategy: Send + Sync {
+    /// Decides a purchase: takes the units and writes the order in one transaction, or does neither.
     ///
     /// # Cancel safety
-    /// Dropped, the deduction may have been committed or not, and any lock is released. Run it in a task of its own.
-    fn deduct<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Deducting<'a>;
+    /// Dropped, the purchase may have been committed or not, and any lock is released. Run it in a task of its own.
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>>;
 
-    /// Looks at the stock of a SKU, or finds that there is no such SKU.
+    /// Looks at the stock of a SKU, or finds that there is no such SKU. Most strategies look without a lock.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    fn look<'a>(&'a self, goods_no: GoodsNo, call: Call<'a>) -> Looking<'a>;
+    fn look<'a>(&'a self, goods_no: GoodsNo, call: &'a Call) -> Boxed<'a, Result<Option<Goods>, Failure>> {
+        Box::pin(call.in_time(self.context(), self.context().store.look(goods_no)))
+    }
+
+    /// What the strategy works with.
+    fn context(&self) -> &Context;
 }
 
-/// One request, as far as a strategy is concerned.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// When it began. The deadlines for the lock and for the database count from here.
+/// The end of a purchase for the buyer, and what is left to do behind the answer.
+#[must_use]
+pub struct Decided<'a> {
+    /// The answer.
+    pub decision: Decision,
+    /// Releases the lock, for an unknown outcome once the commit is over. Dropped, the lock is released at once, possibly
+    /// under a commit in flight.
+    pub behind: Option<Boxed<'a, ()>>,
+}
+
+impl From<Decision> for Decided<'_> {
+    /// An end that leaves nothing to do.
+    fn from(decision: Decision) -> Self {
+        Self { decision, behind: None }
+    }
+}
+
+/// One request on its way through a strategy.
+pub struct Call {
+    /// What the buyer asks for.
+    pub purchase: Purchase,
+    /// When the request came. The deadlines for the lock and for the database count from here.
     pub began: Instant,
-    /// Cancelled when the client has gone, or the service is shutting down, which for those who wait is the same. Who
-    /// only waits then stops; what has been begun is finished.
-    pub client: &'a CancellationToken,
+    /// Cancelled when the client hangs up or the service shuts down. Waits end then; what was begun is finished.
+    pub client: CancellationToken,
+    /// The order whose COMMIT was sent and not answered. It outlives the strategy's future, so a deadline or a lost lock
+    /// that stops the future can tell whether the outcome is open.
+    committing: Mutex<Option<WrittenOrder>>,
 }
 
-impl Call<'_> {
-    /// Waits for something, for as long as the client does.
+impl Call {
+    /// A call that begins now.
+    pub fn new(purchase: Purchase, client: CancellationToken) -> Self {
+        Self { purchase, began: Instant::now(), client, committing: Mutex::default() }
+    }
+
+    /// Waits for something as long as the client does.
     ///
     /// # Errors
-    /// [`ClientGone`].
+    /// [`CLIENT_GONE`](failure::CLIENT_GONE).
     ///
     /// # Cancel safety
     /// That of what is waited for.
-    pub async fn wait<F: Future>(&self, waited: F) -> Result<F::Output, ClientGone> {
+    pub async fn wait<F: Future>(&self, waited: F) -> Result<F::Output, Failure> {
+        // Nothing is begun for a client that has gone.
+        if self.client.is_cancelled() {
+            return Err(Failure::client_gone());
+        }
         tokio::select! {
             biased;
             had = waited => Ok(had),
-            () = self.client.cancelled() => Err(ClientGone),
+            () = self.client.cancelled() => Err(Failure::client_gone()),
+        }
+    }
+
+    /// Runs a part of the call until `--db-timeout` after it began. The statements have bounds of their own, on the
+    /// server; this bound also holds if the server does not answer at all. Box a part with many statements: its future is
+    /// large, and each wrapper around it would take as much of the stack again.
+    ///
+    /// # Errors
+    /// Those of the part, and at the deadline [`DATABASE_UNAVAILABLE`](failure::DATABASE_UNAVAILABLE), or
+    /// [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is under way.
+    ///
+    /// # Cancel safety
+    /// That of the part.
+    pub async fn in_time<T>(
+        &self,
+        context: &Context,
+        part: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match timeout_at(self.began + context.db_timeout, part).await {
+            Ok(result) => result,
+            Err(_) => Err(self.stopped(Failure::database_unavailable())),
+        }
+    }
+
+    /// What it means that the call was stopped for this reason: if a commit is under way, the outcome is unknown.
+    fn stopped(&self, reason: Failure) -> Failure {
+        match &*self.committing.lock() {
+            Some(order) => Failure::outcome_unknown(Some(order.order_id)).caused_by(reason),
+            None => reason,
         }
     }
 }
 
-/// Nobody waits for the answer any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientGone;
-
-/// What a strategy works with.
+/// What every strategy works with.
 #[derive(Clone)]
 pub struct Context {
-    /// Its row of the registry.
-    pub entry: &'static Entry,
+    /// The name of the strategy, for orders, metrics and the history.
+    pub strategy: &'static str,
+    /// The family of the strategy. Only sales that it guards are written.
+    pub family: &'static str,
     /// The database.
     pub store: Store,
     /// The ZooKeeper sessions.
     pub sessions: Arc<SessionPool>,
     /// Where critical sections are noted.
     pub history: Arc<History>,
-    /// What orders name as the instance.
+    /// The instance that orders name.
     pub instance: Arc<str>,
-    /// The simulated business time.
-    pub hold: Hold,
-    /// How long after its beginning a deduction must have its lock.
+    /// The simulated business time of a purchase.
+    pub business_time: BusinessTime,
+    /// How long after its beginning a purchase must have its lock.
     pub lock_wait: Duration,
-    /// How long after its beginning a deduction must be over.
+    /// How long after its beginning a purchase must be over.
     pub db_timeout: Duration,
     /// The order in which the locks of a cart are taken.
     pub lock_order: LockOrder,
-    /// How many deductions of one SKU a semaphore lets through at a time.
+    /// Permits of the semaphore of a SKU.
     pub permits: u32,
-    /// How often a deduction that was overtaken is tried in all.
+    /// Most attempts of a purchase that others overtake.
     pub attempts_max: u32,
     /// Where waits and holds are recorded.
     pub metrics: LockMetrics,
@@ -137,16 +180,13 @@ pub struct Context {
 
 impl Context {
     /// What is left of the time for the lock.
-    fn lock_wait_left(&self, call: Call<'_>) -> Duration {
+    fn lock_wait_left(&self, call: &Call) -> Duration {
         self.lock_wait.saturating_sub(call.began.elapsed())
     }
 
     fn lock_timeout(&self) -> Failure {
-        Failure::LockTimeout { waited: self.lock_wait }
-    }
-
-    /// Looks at the stock without any lock, until the deadline for the database.
-    async fn look(&self, goods_no: GoodsNo, call: Call<'_>) -> Result<Option<Goods>, Failure> {
-        section::bounded(call, self.db_timeout, self.store.look(goods_no)).await
+        let detail =
+            format!("the lock was not acquired within {:?} of the request; nothing was written", self.lock_wait);
+        Failure::new(&failure::LOCK_TIMEOUT, detail)
     }
 }

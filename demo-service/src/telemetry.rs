@@ -1,4 +1,7 @@
-//! What the service says about itself: logs and metrics.
+//! What the service says about itself: logs, metrics, and the history of critical sections.
+
+pub mod clock;
+pub mod history;
 
 mod cpu;
 mod locks;
@@ -7,33 +10,42 @@ mod seldom;
 
 pub use cpu::cpu_time;
 pub use locks::LockMetrics;
-pub use metrics::{Levels, Metrics, Outcomes};
+pub use metrics::{Connections, Levels, Metrics, Outcomes};
 
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 use tracing_subscriber::EnvFilter;
 
 use self::seldom::Seldom;
-use crate::config::LogFormat;
-use crate::error::{Failure, SetupError};
+use crate::failure::{Failure, Logged};
+use crate::setup_error::SetupError;
 
-/// What is logged when `RUST_LOG` does not say. The libraries below have a line for every one of maybe a thousand
-/// sessions, and for every statement that waits for a row, which is what this service is about.
+/// What is logged if `RUST_LOG` does not say. The libraries below log a line for each of up to a thousand sessions, and for
+/// each statement that waits for a row. Such waits are what this service is about.
 const FILTER_DEFAULT: &str = "info,sqlx=error,zk_recipes=warn,zookeeper_client=warn";
 
-/// Starts logging to standard error, as much as `RUST_LOG` says. The first call of a process counts.
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging to standard error, as much as `RUST_LOG` says. Only the first call in a process has an effect.
 ///
 /// # Errors
-/// [`SetupError::LogFilter`] when `RUST_LOG` is not a filter.
+/// [`SetupError::LogFilter`] if `RUST_LOG` is not a filter.
 pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
     let filter = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty());
     let filter = EnvFilter::builder().parse(filter.as_deref().unwrap_or(FILTER_DEFAULT));
     let filter = filter.map_err(SetupError::LogFilter)?;
     let stderr = std::io::stderr;
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
-    // It fails only when there is a subscriber already, which then goes on.
+    // It fails only if there is a subscriber already. That one stays.
     match format {
         LogFormat::Text => subscriber.with_ansi(stderr().is_terminal()).try_init().ok(),
         LogFormat::Json => subscriber.json().flatten_event(true).try_init().ok(),
@@ -41,13 +53,18 @@ pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Warns that the database is away, for all requests that meet that within some seconds once.
-pub fn warn_of_database_outage(failure: &Failure) {
-    // The log is that of the process, too.
+/// Logs a failure at the level of its kind. The span around the call names the request.
+pub fn log_failure(failure: &Failure) {
+    // One for the process, as the log is.
     static TOLD: Seldom = Seldom::new();
-    match TOLD.ask(Instant::now()) {
-        Some(0) => warn!(%failure, "a request failed"),
-        Some(untold) => warn!(%failure, untold, "requests fail"),
-        None => debug!(%failure, "a request failed"),
+    match failure.kind().logged {
+        Logged::Debug => debug!(%failure, "a request was refused"),
+        Logged::WarnSeldom => match TOLD.ask(Instant::now()) {
+            Some(0) => warn!(%failure, "a request failed"),
+            Some(untold) => warn!(%failure, untold, "requests fail"),
+            None => debug!(%failure, "a request failed"),
+        },
+        Logged::Warn => warn!(%failure, "a request failed"),
+        Logged::Error => error!(%failure, "a request failed"),
     }
 }

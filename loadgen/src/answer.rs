@@ -45,11 +45,14 @@ fn classify_unavailable(body: &str) -> (Outcome, String) {
     };
     match r#type.strip_prefix(PROBLEM_TYPE) {
         Some(slug) if NOTHING_WRITTEN.contains(&slug) => (Outcome::Refused, format!("refused: {slug}")),
-        slug => {
-            let shown: String = slug.unwrap_or(&r#type).chars().take(TYPE_SHOWN_CHARS).collect();
-            (Outcome::Error, format!("a 503 that leaves the outcome open: {}", shown.escape_debug()))
-        }
+        _ => (Outcome::Error, format!("a 503 that leaves the outcome open: {}", shown(&r#type))),
     }
+}
+
+/// The type of a problem as it is shown in a report.
+fn shown(r#type: &str) -> String {
+    let slug = r#type.strip_prefix(PROBLEM_TYPE).unwrap_or(r#type);
+    slug.chars().take(TYPE_SHOWN_CHARS).collect::<String>().escape_debug().to_string()
 }
 
 /// What an answer means, and what is wrong with it.
@@ -64,7 +67,13 @@ pub(crate) fn classify(status: StatusCode, body: &str) -> (Outcome, Option<Strin
             let (outcome, problem) = classify_unavailable(body);
             (outcome, Some(problem))
         }
-        other => (Outcome::Error, Some(format!("answered {other}"))),
+        other => {
+            let problem = match serde_json::from_str(body) {
+                Ok(Problem { r#type }) => format!("answered {other}: {}", shown(&r#type)),
+                Err(_) => format!("answered {other}"),
+            };
+            (Outcome::Error, Some(problem))
+        }
     }
 }
 
@@ -79,6 +88,10 @@ mod tests {
         assert_eq!(classify(StatusCode::CONFLICT, "{}"), (Outcome::SoldOut, None));
         let (outcome, problem) = classify(StatusCode::NOT_FOUND, "{}");
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some("answered 404 Not Found")));
+        let mismatch = r#"{"type":"urn:seckill-lab:problem:guard-mismatch","status":422}"#;
+        let (outcome, problem) = classify(StatusCode::UNPROCESSABLE_ENTITY, mismatch);
+        let expected = "answered 422 Unprocessable Entity: guard-mismatch";
+        assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some(expected)));
         let (outcome, problem) = classify(StatusCode::OK, "sold!");
         assert!(outcome == Outcome::Error && problem.unwrap().starts_with("a 200 without a receipt"));
     }

@@ -72,7 +72,8 @@ pub struct Audit {
 impl Audit {
     /// Balances the books of one trial.
     pub fn of(evidence: &Evidence<'_>) -> Audit {
-        let sold: i64 = evidence.orders.iter().map(|order| order.quantity).sum();
+        let sold: i128 = evidence.orders.iter().map(|order| i128::from(order.quantity)).sum();
+        let [initial, left_over] = [evidence.stock_initial, evidence.stock_final].map(i128::from);
         let recorded: BTreeSet<i64> = evidence.orders.iter().map(|order| order.order_id).collect();
         let confirmed: BTreeSet<i64> = evidence.confirmed.iter().copied().collect();
 
@@ -82,17 +83,17 @@ impl Audit {
 
         let decided = count(evidence.confirmed.len()) + evidence.sold_out;
         let buyers = decided + evidence.refused + evidence.unanswered;
-        let wanted = evidence.stock_initial.min(i64::try_from(buyers).unwrap_or(i64::MAX));
+        let wanted = initial.min(i128::from(buyers));
         // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
-        let enough_decided = evidence.sold_out > 0 || i64::try_from(decided).is_ok_and(|decided| decided >= wanted);
-        let left = (wanted - sold).max(0);
+        let enough_decided = evidence.sold_out > 0 || i128::from(decided) >= wanted;
+        let left = clamped((wanted - sold).max(0));
 
         Audit {
-            sold,
-            oversold: (sold - evidence.stock_initial).max(0),
+            sold: clamped(sold),
+            oversold: clamped((sold - initial).max(0)),
             undersold: if enough_decided { left } else { 0 },
             unsold_undecided: if enough_decided { 0 } else { left },
-            lost_updates: evidence.stock_initial - evidence.stock_final - sold,
+            lost_updates: clamped(initial - left_over - sold),
             double_sales: double_sales(evidence.orders),
             indeterminate,
             orders_unexplained: untold - indeterminate,
@@ -104,15 +105,16 @@ impl Audit {
     /// The findings of several SKUs together.
     pub fn sum(audits: impl IntoIterator<Item = Audit>) -> Audit {
         audits.into_iter().fold(Audit::default(), |sum, one| Audit {
-            sold: sum.sold + one.sold,
-            oversold: sum.oversold + one.oversold,
-            undersold: sum.undersold + one.undersold,
-            unsold_undecided: sum.unsold_undecided + one.unsold_undecided,
+            sold: sum.sold.saturating_add(one.sold),
+            oversold: sum.oversold.saturating_add(one.oversold),
+            undersold: sum.undersold.saturating_add(one.undersold),
+            unsold_undecided: sum.unsold_undecided.saturating_add(one.unsold_undecided),
             // Units lost here and units gained there are two wrongs and no balance.
             lost_updates: if sum.lost_updates.signum() * one.lost_updates.signum() < 0 {
-                if one.lost_updates.abs() > sum.lost_updates.abs() { one.lost_updates } else { sum.lost_updates }
+                let is_larger = one.lost_updates.unsigned_abs() > sum.lost_updates.unsigned_abs();
+                if is_larger { one.lost_updates } else { sum.lost_updates }
             } else {
-                sum.lost_updates + one.lost_updates
+                sum.lost_updates.saturating_add(one.lost_updates)
             },
             double_sales: sum.double_sales + one.double_sales,
             indeterminate: sum.indeterminate + one.indeterminate,
@@ -143,6 +145,12 @@ fn double_sales(orders: &[OrderRow]) -> u64 {
 pub(crate) fn double_sales_of(remaining: impl Iterator<Item = i64>) -> u64 {
     let mut seen = BTreeSet::new();
     count(remaining.filter(|left| !seen.insert(*left)).count())
+}
+
+/// A figure of the books in 64 bits. A sum of quantities near 2^63 may need 128 bits: it becomes the largest or the
+/// smallest figure of 64 bits, and keeps its sign.
+pub(crate) fn clamped(units: i128) -> i64 {
+    i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
@@ -295,6 +303,19 @@ mod tests {
     fn quantities_are_summed_and_not_counted() {
         let audit = audit((5, 0), &[order(1, 5, "s")], &[1], 3, 0);
         assert_eq!(audit.sold, 5);
+    }
+
+    #[test]
+    fn sums_beyond_64_bits_keep_their_sign() {
+        let largest = [order(1, i64::MAX, "s"), order(2, i64::MAX, "s")];
+        let sold_twice = audit((i64::MAX, 0), &largest, &[1, 2], 0, 0);
+        assert_eq!((sold_twice.sold, sold_twice.oversold), (i64::MAX, i64::MAX));
+        assert_eq!(sold_twice.lost_updates, -i64::MAX);
+        assert!(!sold_twice.is_clean());
+        let sum = Audit::sum([sold_twice, sold_twice]);
+        assert_eq!((sum.sold, sum.oversold, sum.lost_updates), (i64::MAX, i64::MAX, i64::MIN));
+        let gained = audit((0, i64::MIN), &[], &[], 0, 0);
+        assert_eq!(Audit::sum([sum, gained]).lost_updates, i64::MIN, "the wrong that is farther from zero");
     }
 
     proptest! {

@@ -162,10 +162,15 @@ pub(crate) struct UpArgs {
     /// Port of the first instance, the others take the next ones [default: any free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// The SKU to put on sale
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..))]
+    /// The first SKU to put on sale; each strategy gets one, in the order of `loadgen strategies`
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(i64).range(1..=i64::MAX - 1000)
+    )]
     goods_no: i64,
-    /// Units on sale
+    /// Units on sale of each SKU
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     stock: u32,
 }

@@ -292,13 +292,15 @@ impl Database {
 }
 
 async fn read_goods(executor: impl PgExecutor<'_>, goods_no: i64) -> Result<Goods, Error> {
-    sqlx::query_as!(Goods, "select sale, stock_initial, on_hand from goods where goods_no = $1", goods_no)
-        .fetch_optional(executor)
-        .await
-        .map_err(Error::postgres("read the stock"))?
-        .ok_or_else(|| {
-            Error::Reset(format!("the database has no SKU {goods_no}; is this the database of the service?"))
-        })
+    sqlx::query_as!(
+        Goods,
+        "select sale, stock_initial, on_hand, guard, strategy from goods where goods_no = $1",
+        goods_no
+    )
+    .fetch_optional(executor)
+    .await
+    .map_err(Error::postgres("read the stock"))?
+    .ok_or_else(|| Error::Reset(format!("the database has no SKU {goods_no}; is this the database of the service?")))
 }
 
 /// Where the options lead, without the user and the password.
@@ -371,12 +373,17 @@ mod tests {
         let database = Database::connect(server.url()).await.unwrap();
         sqlx::migrate!("../migrations").run(&database.0).await.unwrap();
         let execute = async |statement: &'static str| sqlx::query(statement).execute(&database.0).await.unwrap();
-        execute("insert into goods (goods_no, sale, stock_initial, on_hand) values (1, 7, 9, 8)").await;
+        execute(
+            "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
+             values (1, 7, 9, 8, 'zk-queue', 'zk-mutex')",
+        )
+        .await;
         execute("insert into orders (strategy, instance) values ('a', 'x'), ('b', 'x')").await;
         execute("insert into order_lines (order_id, goods_no, sale, quantity) values (1, 1, 7, 1), (2, 1, 6, 1)").await;
 
         let (goods, orders) = database.books(1, 7).await.unwrap();
-        assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8 });
+        let [guard, strategy] = ["zk-queue", "zk-mutex"].map(|name| Some(name.to_owned()));
+        assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8, guard, strategy });
         assert_eq!(orders, [OrderRow { order_id: 1, quantity: 1, strategy: "a".to_owned(), remaining: None }]);
 
         let mut snapshot = database.0.begin_with(BEGIN_SNAPSHOT).await.unwrap();

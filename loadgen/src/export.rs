@@ -89,7 +89,7 @@ struct Instance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
     users: u32,
-    /// The service's default without it.
+    /// Without it, the strategy of the sale.
     strategy: Option<String>,
 }
 
@@ -140,14 +140,22 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The command that puts the stock on sale again, to be pasted into a shell.
-    fn reset(&self) -> String {
+    /// The commands that put the stock on sale again, to be pasted into a shell: one for each strategy that is run.
+    fn resets(&self) -> Vec<String> {
+        let mut strategies: Vec<_> = self.runs.iter().map(|run| run.strategy.as_deref()).collect();
+        strategies.dedup();
+        strategies.into_iter().map(|strategy| self.reset(strategy)).collect()
+    }
+
+    /// The command for this strategy. Without one, the service puts its default strategy on the sale.
+    fn reset(&self, strategy: Option<&str>) -> String {
         let CompareSettings { stock, goods_no, goods, .. } = self.settings;
+        let strategy = strategy.map_or_else(String::new, |strategy| format!(",\"strategy\":\"{strategy}\""));
         let Some(Instance { host, port, prefix }) = self.instances.first() else { return String::new() };
         let put = |goods_no: &str| {
             format!(
                 "curl -X PUT -H \"Authorization: Bearer $ADMIN_TOKEN\" -H 'Content-Type: application/json' \
-                 -d '{{\"stock\":{stock}}}' \"http://{host}:{port}{prefix}/admin/goods/{goods_no}\""
+                 -d '{{\"stock\":{stock}{strategy}}}' \"http://{host}:{port}{prefix}/admin/goods/{goods_no}\""
             )
         };
         match goods {
@@ -157,6 +165,15 @@ impl<'a> Load<'a> {
                 format!("for goods in $(seq {goods_no} {last}); do {}; done", put("$goods"))
             }
         }
+    }
+
+    /// What a run that `setting` gives another strategy needs of the sale.
+    fn reset_for(&self, setting: &str) -> String {
+        let stock = self.settings.stock;
+        format!(
+            "A sale is sold by the strategy that its PUT names: a run with {setting}=NAME needs \
+             -d '{{\"stock\":{stock},\"strategy\":\"NAME\"}}'."
+        )
     }
 
     /// How the service is started for this load, unless one was named that runs.
@@ -205,7 +222,7 @@ impl<'a> Load<'a> {
         }
         if self.runs.iter().all(|run| run.strategy.is_none()) {
             lines.push(
-                "The service's default strategy is asked for, where loadgen compare would try one after another; \
+                "No strategy is named, so the sale's own sells, where loadgen compare would try one after another; \
                  loadgen strategies lists them."
                     .to_owned(),
             );
@@ -306,6 +323,30 @@ mod tests {
         for engine in ["jmeter", "k6"] {
             let text = exported(&format!("{engine} --plan {}", plan.display()));
             assert!(text.contains("these are to be given by hand: --permits 8."), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_stock_is_put_on_sale_for_the_strategies_that_are_run() {
+        for (engine, setting) in [("jmeter", "-Jstrategy"), ("k6", "-e STRATEGY")] {
+            for (args, bodies) in [
+                ("--stock 7", &[r#"-d '{"stock":7}' "http"#][..]),
+                ("--stock 7 --strategies zk-mutex", &[r#"-d '{"stock":7,"strategy":"zk-mutex"}' "http"#][..]),
+                (
+                    "--stock 7 --strategies zk-mutex,pg-advisory --users 10,20",
+                    &[
+                        r#"-d '{"stock":7,"strategy":"zk-mutex"}' "http"#,
+                        r#"-d '{"stock":7,"strategy":"pg-advisory"}' "http"#,
+                    ][..],
+                ),
+            ] {
+                let text = exported(&format!("{engine} {args}")).replace("&quot;", "\"");
+                let puts: Vec<&str> = text.lines().filter(|line| line.contains("curl -X PUT")).collect();
+                assert_eq!(puts.len(), bodies.len(), "{text}");
+                assert!(puts.iter().zip(bodies).all(|(put, body)| put.contains(body)), "{puts:#?}");
+                let needed = format!(r#"a run with {setting}=NAME needs -d '{{"stock":7,"strategy":"NAME"}}'."#);
+                assert!(text.contains(&needed), "{text}");
+            }
         }
     }
 

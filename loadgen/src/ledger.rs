@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::audit::double_sales_of;
+use crate::audit::{clamped, double_sales_of};
 
 /// A sale of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +71,10 @@ pub struct SaleAudit {
 impl SaleAudit {
     /// Audits a sale by its orders, in the order in which they were written.
     pub fn of(sale: &SaleRow, orders: &[LedgerOrder]) -> SaleAudit {
-        let sold: i64 = orders.iter().map(|order| order.quantity).sum();
+        let sold: i128 = orders.iter().map(|order| i128::from(order.quantity)).sum();
         let strategies: BTreeSet<&String> = orders.iter().map(|order| &order.strategy).collect();
-        let lost = |initial: i64| Some(initial - sale.stock_final? - sold);
+        let initial = sale.stock_initial.map(i128::from);
+        let lost = |initial: i128| Some(clamped(initial - i128::from(sale.stock_final?) - sold));
         SaleAudit {
             goods_no: sale.goods_no,
             sale: sale.sale,
@@ -83,9 +84,9 @@ impl SaleAudit {
             stock_initial: sale.stock_initial,
             stock_final: sale.stock_final,
             orders: u64::try_from(orders.len()).unwrap_or(u64::MAX),
-            sold,
-            oversold: sale.stock_initial.map(|initial| (sold - initial).max(0)),
-            lost_updates: sale.stock_initial.and_then(lost),
+            sold: clamped(sold),
+            oversold: initial.map(|initial| clamped((sold - initial).max(0))),
+            lost_updates: initial.and_then(lost),
             double_sales: double_sales_of(orders.iter().filter_map(|order| order.remaining)),
             tokens_out_of_order: tokens_out_of_order(orders),
         }
@@ -138,6 +139,18 @@ mod tests {
         let audit = SaleAudit::of(&sale(Some(2), 0), &orders(&[1, 1, 0, 0]));
         assert_eq!((audit.oversold, audit.lost_updates, audit.double_sales), (Some(2), Some(-2), 2));
         assert!(audit.is_wrong());
+    }
+
+    #[test]
+    fn a_stock_near_the_largest_number_is_audited_rightly() {
+        let mut largest = orders(&[1, 0]);
+        largest.iter_mut().for_each(|order| order.quantity = i64::MAX);
+        let audit = SaleAudit::of(&sale(Some(i64::MAX), 0), &largest);
+        assert_eq!((audit.sold, audit.oversold, audit.lost_updates), (i64::MAX, Some(i64::MAX), Some(-i64::MAX)));
+        assert!(audit.is_wrong());
+        let right = SaleAudit::of(&sale(Some(i64::MAX), 0), &largest[..1]);
+        assert_eq!((right.sold, right.oversold, right.lost_updates), (i64::MAX, Some(0), Some(0)));
+        assert!(!right.is_wrong());
     }
 
     #[test]

@@ -28,7 +28,10 @@ use crate::trial::Trial;
 use crate::verdict::{Conclusion, EndedEarly, Verdict};
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
-pub(crate) const SCHEMA: &str = "seckill-report/2";
+pub(crate) const SCHEMA: &str = "seckill-report/3";
+
+/// An earlier version that can still be read. Its `mechanism` of a result is named `guard`.
+pub(crate) const SCHEMA_BEFORE: &str = "seckill-report/2";
 
 /// The strategy that others are measured against, if it took part and kept its promise.
 const REFERENCE: &str = "zk-mutex";
@@ -36,7 +39,7 @@ const REFERENCE: &str = "zk-mutex";
 /// A comparison of ways to guard the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Report {
-    /// `seckill-report/2`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-report/3`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,

@@ -84,7 +84,7 @@ pub(crate) async fn trial(
 ) -> Result<Ran, Error> {
     let mut opened = Vec::with_capacity(conditions.goods_nos.len());
     for goods_no in &conditions.goods_nos {
-        opened.push(open_sale(stack, *goods_no, conditions.stock).await?);
+        opened.push(open_sale(stack, *goods_no, conditions.stock, strategy).await?);
     }
     let mark = stack.service.history_mark().await?;
     let before = count(stack).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn trial(
         sales: opened.iter().map(|goods| goods.sale).collect(),
         audit,
         traffic: |answers: &ByOutcome<u64>| {
-            Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.guard, answers))
+            Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, answers))
         },
         postgres,
         cpu,
@@ -206,9 +206,10 @@ fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
     }
 }
 
-/// Opens a new sale, and makes sure that the database has it as the service says.
-async fn open_sale(stack: &Stack, goods_no: i64, stock: u32) -> Result<Goods, Error> {
-    let opened = stack.service.reset(goods_no, stock).await?;
+/// Opens a new sale that this strategy sells, and makes sure that the database has it as the service says. Strategies of
+/// another family cannot write that sale.
+async fn open_sale(stack: &Stack, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
+    let opened = stack.service.reset(goods_no, stock, strategy).await?;
     let recorded = stack.database.goods(goods_no).await?;
     if recorded == opened {
         Ok(opened)

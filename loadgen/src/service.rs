@@ -29,11 +29,15 @@ pub(crate) struct Service {
 }
 
 /// Stock of a SKU, as `GET /goods/{goods_no}` tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Goods {
     pub(crate) sale: i64,
     pub(crate) stock_initial: i64,
     pub(crate) on_hand: i64,
+    /// The family of strategies that may write the sale.
+    pub(crate) guard: Option<String>,
+    /// The strategy that sells to buyers who name none.
+    pub(crate) strategy: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -90,8 +94,9 @@ struct HistoryRecord {
 }
 
 #[derive(Serialize)]
-struct Reset {
+struct Reset<'a> {
     stock: u32,
+    strategy: &'a str,
 }
 
 impl Service {
@@ -129,23 +134,32 @@ impl Service {
         Ok(list.strategies)
     }
 
-    /// Opens a new sale of the SKU with this many units, and makes sure that every instance sees it.
+    /// Opens a new sale of the SKU with this many units for this strategy, and makes sure that every instance sees it.
     ///
     /// # Errors
     ///
-    /// [`Error::Service`] when a request fails, [`Error::Reset`] when the stock is not as asked for.
+    /// [`Error::Service`] when a request fails, [`Error::Reset`] when the stock or the strategy is not as asked for.
     ///
     /// # Cancel safety
     ///
     /// The sale may be open all the same.
-    pub(crate) async fn reset(&self, goods_no: i64, stock: u32) -> Result<Goods, Error> {
+    pub(crate) async fn reset(&self, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
         let url = format!("{}/admin/goods/{goods_no}", self.first());
-        let request = self.client.put(&url).bearer_auth(&self.admin_token).json(&Reset { stock });
+        let Strategy { name, family, .. } = strategy;
+        let body = Reset { stock, strategy: name };
+        let request = self.client.put(&url).bearer_auth(&self.admin_token).json(&body);
         let opened: Goods = json("PUT", &url, request).await?;
-        let asked = i64::from(stock);
-        if (opened.stock_initial, opened.on_hand) != (asked, asked) {
+        let units = i64::from(stock);
+        let asked = Goods {
+            sale: opened.sale,
+            stock_initial: units,
+            on_hand: units,
+            guard: Some(family.clone()),
+            strategy: Some(name.clone()),
+        };
+        if opened != asked {
             return Err(Error::Reset(format!(
-                "asked for {asked} units of SKU {goods_no}, but the service has {opened:?}"
+                "asked for {units} units of SKU {goods_no}, sold by {name}, but the service has {opened:?}"
             )));
         }
         for instance in &self.urls {
@@ -300,4 +314,53 @@ fn failed(method: &'static str, url: &str, what: &str) -> impl FnOnce(reqwest::E
     let (url, what) = (url.to_owned(), what.to_owned());
     // The error names the URL itself already.
     move |source| Error::Service { method, url, what, source: Some(source.without_url()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use axum::Router;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::strategies::tests::strategy;
+    use crate::strategies::{Mechanism, Promise, Wakes};
+
+    /// A service that gives this answer to every request, and the bodies that it receives.
+    async fn service(answer: &'static str) -> (Service, Arc<Mutex<Vec<String>>>) {
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&bodies);
+        let handler = move |body: String| {
+            noted.lock().unwrap().push(body);
+            async move { ([("content-type", "application/json")], answer) }
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
+        (Service::new(vec![url], "token".to_owned()).unwrap(), bodies)
+    }
+
+    #[tokio::test]
+    async fn a_sale_is_opened_for_the_strategy_that_sells_it() {
+        let mutex = Strategy {
+            family: "zk-queue".to_owned(),
+            ..strategy("zk-mutex", Promise::SafeWhileSessionLives, Mechanism::Zookeeper, Wakes::One)
+        };
+        let opened =
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9,"guard":"zk-queue","strategy":"zk-mutex"}"#;
+        let (right, bodies) = service(opened).await;
+        assert_eq!(right.reset(1, 9, &mutex).await.unwrap().sale, 7);
+        assert_eq!(bodies.lock().unwrap()[0], r#"{"stock":9,"strategy":"zk-mutex"}"#);
+
+        for wrong in [
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9}"#,
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9,"guard":"pg-row","strategy":"pg-conditional"}"#,
+            r#"{"goods_no":1,"sale":7,"stock_initial":8,"on_hand":8,"guard":"zk-queue","strategy":"zk-mutex"}"#,
+        ] {
+            let (service, _) = service(wrong).await;
+            let error = service.reset(1, 9, &mutex).await.unwrap_err().to_string();
+            assert!(error.starts_with("asked for 9 units of SKU 1, sold by zk-mutex, but the service has"), "{error}");
+        }
+    }
 }

@@ -71,6 +71,8 @@ pub(crate) struct TargetSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct UpSettings {
     pub(crate) service: ServiceSettings,
+    /// The SKU of the first strategy; the others get the next ones.
     pub(crate) goods_no: i64,
+    /// Units on sale of each SKU.
     pub(crate) stock: u32,
 }

@@ -32,14 +32,17 @@ const LISTENING: &str = "listening on ";
 /// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
 /// session may end because of that.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer than for the lock an instance waits, from the start of a purchase, for the database.
-const DB_GRACE: Duration = Duration::from_secs(5);
+/// How much longer than for the lock an instance waits, from the start of a purchase, for the database. The longest
+/// business time must be shorter.
+pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
 /// How much longer than for the lock an instance takes at most for its answer.
 pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
 /// Connections that an instance accepts beside those of the buyers: the generator's own questions.
 const CONNECTIONS_SPARE: u32 = 64;
-/// Connections that an instance keeps to Postgres.
+/// Connections that an instance keeps to Postgres for its buyers.
 const DB_CONNECTIONS: u32 = 20;
+/// Connections that an instance keeps to Postgres beside those: one for questions while all others are busy.
+const DB_CONNECTIONS_ASIDE: u32 = 1;
 /// Connections to Postgres beside those of the instances: the audit's, and a user's own.
 const DB_CONNECTIONS_SPARE: u32 = 40;
 
@@ -115,7 +118,8 @@ impl Stack {
         for number in 0..settings.instances {
             ensure_port_is_free(port_of(settings, number))?;
         }
-        let connections_max = u32::from(settings.instances) * DB_CONNECTIONS + DB_CONNECTIONS_SPARE;
+        let connections_max =
+            u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + DB_CONNECTIONS_SPARE;
         let (zookeeper, postgres) = tokio::try_join!(own_zookeeper(), own_postgres(connections_max))?;
         let (database_url, zookeeper_connect) = (postgres.address.clone(), zookeeper.address.clone());
         let servers = OwnServers { postgres, zookeeper };

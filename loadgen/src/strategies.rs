@@ -10,7 +10,9 @@ use crate::error::Error;
 pub(crate) struct Strategy {
     pub(crate) name: String,
     pub(crate) promise: Promise,
-    pub(crate) guard: Guard,
+    pub(crate) mechanism: Mechanism,
+    /// Strategies of one family exclude each other, so they may write one sale.
+    pub(crate) family: String,
     pub(crate) wakes: Wakes,
     pub(crate) summary: String,
     /// How many critical sections of one SKU may be inside at once; any number if absent.
@@ -59,10 +61,10 @@ impl Promise {
     }
 }
 
-/// What guards the deduction.
+/// What keeps the deductions of one SKU apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Guard {
+pub(crate) enum Mechanism {
     /// Nothing.
     None,
     /// A mutex in the memory of one instance.
@@ -110,17 +112,17 @@ pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn strategy(name: &str, promise: Promise, guard: Guard, wakes: Wakes) -> Strategy {
-        let permits = (guard == Guard::Zookeeper).then_some(1);
-        let (name, summary) = (name.to_owned(), format!("what {name} does"));
-        Strategy { name, promise, guard, wakes, summary, permits, headline: false }
+    pub(crate) fn strategy(name: &str, promise: Promise, mechanism: Mechanism, wakes: Wakes) -> Strategy {
+        let permits = (mechanism == Mechanism::Zookeeper).then_some(1);
+        let (name, family, summary) = (name.to_owned(), name.to_owned(), format!("what {name} does"));
+        Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false }
     }
 
     fn known() -> Vec<Strategy> {
         vec![
-            strategy("unguarded", Promise::Oversells, Guard::None, Wakes::None),
-            strategy("zk-mutex", Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::One),
-            strategy("pg-conditional", Promise::NeverOversells, Guard::Postgres, Wakes::None),
+            strategy("unguarded", Promise::Oversells, Mechanism::None, Wakes::None),
+            strategy("zk-mutex", Promise::SafeWhileSessionLives, Mechanism::Zookeeper, Wakes::One),
+            strategy("pg-conditional", Promise::NeverOversells, Mechanism::Postgres, Wakes::None),
         ]
     }
 
@@ -128,10 +130,11 @@ pub(crate) mod tests {
     fn a_row_is_read_as_the_service_writes_it() {
         let json = concat!(
             r#"{"name":"zk-naive","promise":"safe-while-session-lives","#,
-            r#""guard":"zookeeper","wakes":"all","summary":"s","permits":1}"#
+            r#""mechanism":"zookeeper","family":"zk-naive","wakes":"all","summary":"s","permits":1}"#
         );
         let row: Strategy = serde_json::from_str(json).unwrap();
-        assert_eq!((row.promise, row.guard, row.wakes), (Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::All));
+        let expected = (Promise::SafeWhileSessionLives, Mechanism::Zookeeper, "zk-naive", Wakes::All);
+        assert_eq!((row.promise, row.mechanism, row.family.as_str(), row.wakes), expected);
         assert_eq!(serde_json::to_string(&row).unwrap(), json);
     }
 

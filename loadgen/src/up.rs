@@ -1,11 +1,23 @@
 //! The `up` command: the lab without a load, to be tried by hand.
 
+use std::fmt::Write as _;
+
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{Progress, starting};
+use crate::service::Service;
 use crate::settings::{Source, UpSettings};
 use crate::stack::Stack;
+
+/// The strategy whose SKU the instructions use as their example, if it is on offer.
+const EXAMPLE: &str = "zk-mutex";
+
+/// A SKU on sale, and the strategy that sells it.
+struct Offer {
+    goods_no: i64,
+    strategy: String,
+}
 
 /// Starts everything, says where it is, and keeps it until the user has had enough.
 ///
@@ -22,13 +34,13 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
     let stack = interrupt.or(Stack::open(&Source::Start(settings.service.clone()))).await;
     progress.finish();
     let stack = stack?;
-    match interrupt.or(stack.service.reset(settings.goods_no, settings.stock)).await {
-        Ok(_) => {}
+    let offers = match interrupt.or(lay_out(&stack.service, settings)).await {
+        Ok(offers) => offers,
         Err(error) => {
             let _ = stack.stop().await;
             return Err(error);
         }
-    }
+    };
     output.print(&instructions(
         &Addresses {
             services: stack.service.urls(),
@@ -37,10 +49,22 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
             admin_token: &stack.admin_token,
             program: &std::env::args().next().unwrap_or_else(|| "loadgen".to_owned()),
         },
-        settings,
+        &offers,
+        settings.stock,
     ));
     interrupt.raised().await;
     stack.stop().await
+}
+
+/// Puts one SKU on sale for each strategy on offer, in the service's order.
+async fn lay_out(service: &Service, settings: &UpSettings) -> Result<Vec<Offer>, Error> {
+    let strategies = service.strategies().await?;
+    let mut offers = Vec::with_capacity(strategies.len());
+    for (goods_no, strategy) in (settings.goods_no..).zip(strategies) {
+        service.reset(goods_no, settings.stock, &strategy).await?;
+        offers.push(Offer { goods_no, strategy: strategy.name });
+    }
+    Ok(offers)
 }
 
 /// Where everything is.
@@ -54,61 +78,58 @@ struct Addresses<'a> {
 }
 
 /// Lines to paste into a shell: variables first, then what one may do with them, as comments.
-fn instructions(addresses: &Addresses<'_>, settings: &UpSettings) -> String {
+fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> String {
     let Addresses { services, database_url, zookeeper_connect, admin_token, program } = addresses;
-    let (goods_no, stock) = (settings.goods_no, settings.stock);
     let first = services.first().map_or("", String::as_str);
     let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
     let all = services.join(",");
-    format!(
+    let mut text = format!(
         "\
-# SKU {goods_no} holds {stock} units; Ctrl-C stops everything.
+# Every SKU below holds {stock} units; Ctrl-C stops everything.
 export SECKILL_URLS='{all}'
 export DATABASE_URL='{database_url}'
 export ZOOKEEPER_CONNECT='{zookeeper_connect}'
 export ADMIN_TOKEN='{admin_token}'
 
-# buy one unit
-#   curl -s '{first}/goods-stock/{goods_no}?strategy=zk-mutex'
+# buy one unit by the strategy that sells the SKU
+"
+    );
+    for Offer { goods_no, strategy } in offers {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "#   curl -s {first}/goods-stock/{goods_no}  # {strategy}");
+    }
+    let example = offers.iter().find(|offer| offer.strategy == EXAMPLE).or(offers.first());
+    let (Some(Offer { goods_no, strategy }), Some(last)) = (example, offers.last()) else { return text };
+    // A comparison puts its SKU on sale for one strategy after another, so it gets a SKU of its own.
+    let free = last.goods_no + 1;
+    let _ = write!(
+        text,
+        "\
 # the stock, the strategies, the counters
 #   curl -s {first}/goods/{goods_no}; curl -s {first}/strategies; curl -s {first}/metrics
-# put {stock} units on sale again
+# put {stock} units of SKU {goods_no} on sale again; the body names the strategy that sells them
 #   curl -s -X PUT -H \"Authorization: Bearer $ADMIN_TOKEN\" -H 'Content-Type: application/json' \\
-#     -d '{{\"stock\":{stock}}}' {first}/admin/goods/{goods_no}
+#     -d '{{\"stock\":{stock},\"strategy\":\"{strategy}\"}}' {first}/admin/goods/{goods_no}
 # load it
 #   wrk -t2 -c64 -d5s '{first}/goods-stock/{goods_no}'
 #   jmeter -n -t jmeter/seckill.jmx -l results.jtl -Jhost={host} -Jport={port} -JgoodsNo={goods_no}
-#   {program} compare --target \"$SECKILL_URLS\" --goods-no {goods_no}
+#   {program} compare --target \"$SECKILL_URLS\" --goods-no {free}
 # what was sold
-#   psql \"$DATABASE_URL\" -c 'select sale, strategy, sum(quantity) from orders join order_lines using (order_id) group by 1, 2 order by 1'
+#   psql \"$DATABASE_URL\" -c 'select goods_no, sale, strategy, sum(quantity) from orders join order_lines using (order_id) group by 1, 2, 3 order by 1, 2'
 "
-    )
+    );
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::settings::ServiceSettings;
 
     #[test]
     fn the_instructions_can_be_pasted_into_a_shell() {
-        let settings = UpSettings {
-            service: ServiceSettings {
-                instances: 2,
-                zk_sessions: 1,
-                hold: "2ms".to_owned(),
-                lock_wait: Duration::from_secs(5),
-                buyers_max: 2048,
-                history: 65_536,
-                args: Vec::new(),
-                demo_service: None,
-                port: Some(8080),
-            },
-            goods_no: 1,
-            stock: 100,
-        };
+        let names = ["unguarded", "zk-mutex", "pg-conditional"];
+        let offers: Vec<Offer> =
+            (1..).zip(names).map(|(goods_no, name)| Offer { goods_no, strategy: name.to_owned() }).collect();
         let addresses = Addresses {
             services: &["http://127.0.0.1:8080".to_owned(), "http://127.0.0.1:8081".to_owned()],
             database_url: "postgres://postgres@127.0.0.1:5432/seckill",
@@ -116,7 +137,7 @@ mod tests {
             admin_token: "secret",
             program: "./target/release/loadgen",
         };
-        let text = instructions(&addresses, &settings);
+        let text = instructions(&addresses, &offers, 100);
         for line in text.lines() {
             assert!(line.is_empty() || line.starts_with('#') || line.starts_with("export "), "{line}");
         }

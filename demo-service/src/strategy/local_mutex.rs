@@ -1,4 +1,5 @@
-//! A mutex in the memory of the instance.
+//! `local-mutex`: a control. A mutex in the memory of the instance around read, decide and overwrite. Other instances know
+//! nothing of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,74 +7,73 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::access::Access;
-use super::section::Section;
-use super::{Call, Context, Deducting, DeductionStrategy, Ended, Looking};
-use crate::clock::Moment;
-use crate::error::Failure;
-use crate::purchase::Purchase;
-use crate::stock::GoodsNo;
+use super::section::{Section, settle, visit};
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::failure::Failure;
+use crate::sale::GoodsNo;
+use crate::store::Isolation;
+use crate::telemetry::clock::Moment;
 
-struct LocalMutex {
+/// The strategy.
+pub(super) struct LocalMutex {
     context: Context,
-    /// One a SKU that was ever bought here. Unknown SKUs are refused before they come here, so it does not outgrow the
-    /// table of goods.
+    /// One for each SKU that was ever bought here. Unknown SKUs are refused before, so it does not outgrow the table of
+    /// goods.
     mutexes: parking_lot::Mutex<HashMap<GoodsNo, Arc<Mutex<()>>>>,
 }
 
-/// Makes the strategy.
-pub(super) fn build(context: Context) -> Box<dyn DeductionStrategy> {
-    Box::new(LocalMutex { context, mutexes: parking_lot::Mutex::default() })
-}
-
 impl LocalMutex {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context, mutexes: parking_lot::Mutex::default() }
+    }
+
     fn mutex(&self, goods_no: GoodsNo) -> Arc<Mutex<()>> {
         Arc::clone(self.mutexes.lock().entry(goods_no).or_default())
     }
 
     /// Waits for the mutexes of a cart, all within the time for the lock.
-    async fn acquire(&self, purchase: &Purchase, call: Call<'_>) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
+    async fn acquire(&self, call: &Call) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
         let acquire = async {
             let mut held = Vec::new();
-            for line in purchase.cart.in_order(self.context.lock_order) {
+            for line in call.purchase.cart.in_order(self.context.lock_order) {
                 held.push(self.mutex(line.goods_no).lock_owned().await);
             }
             held
         };
         let acquire = call.wait(timeout(self.context.lock_wait_left(call), acquire));
-        let acquired = self.context.metrics.waiting(acquire).await;
-        acquired.map_err(|_| Failure::ClientGone)?.map_err(|_| self.context.lock_timeout())
+        let acquired = self.context.metrics.waiting(acquire).await?;
+        acquired.map_err(|_| self.context.lock_timeout())
     }
 
-    async fn deduct_guarded<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Ended<'a> {
-        let asked = Moment::now();
-        let held = match self.acquire(purchase, call).await {
-            Ok(held) => held,
-            Err(failure) => return Err(failure).into(),
-        };
-        let granted = Instant::now();
-        let section = Section::new(&self.context, Access::Overwrite, purchase, call).guarded(asked, Vec::new());
-        let result = section.run().await;
-        let metrics = &self.context.metrics;
-        if matches!(result, Err(Failure::OutcomeUnknown(_))) {
-            return Ended::with_aftermath(result, async move {
-                section.settle().await;
-                metrics.record_hold(granted.elapsed());
-                drop(held);
-            });
-        }
-        metrics.record_hold(granted.elapsed());
-        drop(held);
-        result.into()
+    async fn sell(&self, call: &Call) -> Decision {
+        let mut section = Section::begin(&self.context, call, Isolation::ReadCommitted).await?;
+        let sold = section.overwrite().await;
+        section.end(sold).await
     }
 }
 
-impl DeductionStrategy for LocalMutex {
-    fn deduct<'a>(&'a self, purchase: &'a Purchase, call: Call<'a>) -> Deducting<'a> {
-        Box::pin(self.deduct_guarded(purchase, call))
+impl Strategy for LocalMutex {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move {
+            let asked = Moment::now();
+            let held = match self.acquire(call).await {
+                Ok(held) => held,
+                Err(failure) => return Err(failure).into(),
+            };
+            let granted = Instant::now();
+            let inside = visit(&self.context, call.purchase.cart.lines(), &[], asked);
+            let decision = call.in_time(&self.context, Box::pin(self.sell(call))).await;
+            drop(inside);
+            let behind = async move {
+                settle(&self.context, call).await;
+                self.context.metrics.record_hold(granted.elapsed());
+                drop(held);
+            };
+            Decided { decision, behind: Some(Box::pin(behind)) }
+        })
     }
 
-    fn look<'a>(&'a self, goods_no: GoodsNo, call: Call<'a>) -> Looking<'a> {
-        Box::pin(self.context.look(goods_no, call))
+    fn context(&self) -> &Context {
+        &self.context
     }
 }

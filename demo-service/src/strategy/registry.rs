@@ -1,5 +1,5 @@
-//! The strategies: this table is the only list of them. The command line, `GET /strategies`, the metrics and the tests
-//! iterate it; a new strategy is one row here and its code beside it.
+//! The table of strategies, and the only list of them. The command line, `GET /strategies`, the metrics and the tests
+//! iterate it. A new strategy is one row here and one file beside it.
 
 use std::fmt;
 
@@ -7,9 +7,19 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
-use super::access::Access;
-use super::zookeeper::Plan;
-use super::{Context, DeductionStrategy, local_mutex, unlocked, zookeeper};
+use super::local_mutex::LocalMutex;
+use super::pg_advisory::PgAdvisory;
+use super::pg_conditional::PgConditional;
+use super::pg_optimistic::PgOptimistic;
+use super::pg_row_lock::PgRowLock;
+use super::unguarded::Unguarded;
+use super::zk_early_release::ZkEarlyRelease;
+use super::zk_fenced::ZkFenced;
+use super::zk_hold::{Locks, MakeLock};
+use super::zk_lock::{ZkLock, ZkReadWriteLock};
+use super::zk_semaphore::ZkSemaphore;
+use super::{Context, Strategy};
+use crate::store::Isolation;
 
 /// What a strategy promises about selling more than there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -25,11 +35,11 @@ pub enum Promise {
     NeverOversells,
 }
 
-/// Who keeps deductions of one SKU apart.
+/// What keeps purchases of one SKU apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Guard {
-    /// Nobody.
+pub enum Mechanism {
+    /// Nothing.
     None,
     /// A mutex in the memory of one instance.
     Process,
@@ -82,8 +92,10 @@ pub struct Entry {
     pub name: &'static str,
     /// What it promises.
     pub promise: Promise,
-    /// Who guards it.
-    pub guard: Guard,
+    /// What keeps its purchases apart.
+    pub mechanism: Mechanism,
+    /// The family of strategies that exclude each other. A sale is guarded by one family.
+    pub family: &'static str,
     /// Whom a release wakes.
     pub wakes: Wakes,
     /// Which of its sections may overlap.
@@ -98,243 +110,266 @@ pub struct Entry {
     build: Build,
 }
 
-/// What a strategy is made of.
-enum Build {
-    Unlocked(Access),
-    LocalMutex,
-    ZooKeeper(Plan),
-}
+/// Makes a strategy for one instance of the service.
+type Build = fn(Context) -> Box<dyn Strategy>;
 
-const MUTEX: Plan = Plan::new(|session, path, _| Mutex::new(session, path).map(Into::into));
-const HANDOFF: Plan = Plan::new(|session, path, _| HandoffMutex::new(session, path).map(Into::into));
-const COHORT: Plan =
-    Plan { by_goods: true, ..Plan::new(|session, path, _| CohortMutex::new(session, path).map(Into::into)) };
-const WRITE_LOCK: Plan = Plan::new(|session, path, _| RwLock::new(session, path).map(|lock| lock.write().into()));
-const SEMAPHORE: Plan = Plan::new(|session, path, permits| Semaphore::new(session, path, permits).map(Into::into));
+/// The family of the queue locks: all of them queue below one node, so they exclude each other.
+const ZK_QUEUE: &str = "zk-queue";
+/// The same with a fence in the row.
+const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
+/// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
+const PG_ROW: &str = "pg-row";
+
+const NAIVE: MakeLock = |session, path, _| NaiveLock::new(session, path).map(Into::into);
+const MUTEX: MakeLock = |session, path, _| Mutex::new(session, path).map(Into::into);
+const HANDOFF: MakeLock = |session, path, _| HandoffMutex::new(session, path).map(Into::into);
+const COHORT: MakeLock = |session, path, _| CohortMutex::new(session, path).map(Into::into);
+const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|lock| lock.write().into());
+const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, path, permits).map(Into::into);
+const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
 
 /// The table.
 pub static STRATEGIES: [Entry; 19] = [
     Entry {
         name: "unguarded",
         promise: Promise::Oversells,
-        guard: Guard::None,
+        mechanism: Mechanism::None,
+        family: "unguarded",
         wakes: Wakes::None,
         sections: Sections::Overlapping,
         carts: true,
         headline: true,
         summary: "the control: read, decide and overwrite in one transaction without any lock, so that concurrent \
                   deductions overwrite each other",
-        build: Build::Unlocked(Access::Overwrite),
+        build: |context| Box::new(Unguarded::new(context)),
     },
     Entry {
         name: "local-mutex",
         promise: Promise::OversellsOnManyInstances,
-        guard: Guard::Process,
+        mechanism: Mechanism::Process,
+        family: "local-mutex",
         wakes: Wakes::None,
         sections: Sections::Overlapping,
         carts: true,
         headline: true,
         summary: "the same transaction under a mutex in the memory of the instance, which other instances know \
                   nothing of",
-        build: Build::LocalMutex,
+        build: |context| Box::new(LocalMutex::new(context)),
     },
     Entry {
         name: "zk-mutex-early-release",
         promise: Promise::Oversells,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: "zk-mutex-early-release",
         wakes: Wakes::One,
         sections: Sections::Overlapping,
         carts: false,
         headline: false,
         summary: "a second control, and the mistake of many a tutorial: the mutex is released before the commit, \
                   so that the next buyer reads the stock from before it",
-        build: Build::ZooKeeper(Plan { releases_early: true, ..MUTEX }),
+        build: |context| Box::new(ZkEarlyRelease::new(Locks::new(context, "zk-mutex-early-release", MUTEX))),
     },
     Entry {
         name: "zk-naive",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: "zk-naive",
         wakes: Wakes::All,
         sections: Sections::Exclusive,
         carts: false,
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
                   wakes them all",
-        build: Build::ZooKeeper(Plan::new(|session, path, _| NaiveLock::new(session, path).map(Into::into))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE))),
     },
     Entry {
         name: "zk-mutex",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
-        build: Build::ZooKeeper(MUTEX),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX))),
     },
     Entry {
         name: "zk-semaphore-mutex",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: "zk-semaphore-mutex",
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
-        build: Build::ZooKeeper(Plan::new(|session, path, _| SemaphoreMutex::new(session, path).map(Into::into))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX))),
     },
     Entry {
         name: "zk-rwlock",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: "zk-rwlock",
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
         summary: "the same transaction under a write lock; who looks at the stock by this strategy does so under \
                   the read lock",
-        build: Build::ZooKeeper(Plan { locks_reads: true, ..WRITE_LOCK }),
+        build: |context| Box::new(ZkReadWriteLock::new(Locks::new(context, "zk-rwlock", WRITE_LOCK))),
     },
     Entry {
         name: "zk-multi",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: true,
         headline: false,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
-        build: Build::ZooKeeper(MUTEX),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX))),
     },
     Entry {
         name: "zk-handoff",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
                   lists the queue",
-        build: Build::ZooKeeper(HANDOFF),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF))),
     },
     Entry {
         name: "zk-cohort",
         promise: Promise::SafeWhileSessionLives,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
-        build: Build::ZooKeeper(COHORT),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods())),
     },
     Entry {
         name: "zk-mutex-fenced",
         promise: Promise::NeverOversells,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
                   that was overtaken cannot write",
-        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..MUTEX }),
+        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX))),
     },
     Entry {
         name: "zk-handoff-fenced",
         promise: Promise::NeverOversells,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-handoff with that fence",
-        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..HANDOFF }),
+        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF))),
     },
     Entry {
         name: "zk-cohort-fenced",
         promise: Promise::NeverOversells,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-cohort with that fence, which has two parts",
-        build: Build::ZooKeeper(Plan { access: Access::Fenced, ..COHORT }),
+        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
     },
     Entry {
         name: "zk-semaphore",
         promise: Promise::NeverOversells,
-        guard: Guard::Zookeeper,
+        mechanism: Mechanism::Zookeeper,
+        family: PG_ROW,
         wakes: Wakes::One,
         sections: Sections::Permits,
         carts: false,
         headline: false,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
                   database",
-        build: Build::ZooKeeper(Plan { access: Access::Conditional, ..SEMAPHORE }),
+        build: |context| Box::new(ZkSemaphore::new(Locks::new(context, "zk-semaphore", SEMAPHORE))),
     },
     Entry {
         name: "pg-conditional",
         promise: Promise::NeverOversells,
-        guard: Guard::Postgres,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
         wakes: Wakes::None,
         sections: Sections::Exclusive,
         carts: true,
         headline: true,
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
-        build: Build::Unlocked(Access::Conditional),
+        build: |context| Box::new(PgConditional::new(context)),
     },
     Entry {
         name: "pg-row-lock",
         promise: Promise::NeverOversells,
-        guard: Guard::Postgres,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
         wakes: Wakes::None,
         sections: Sections::Exclusive,
         carts: true,
         headline: false,
         summary: "the same transaction with the row locked by the read (select for no key update)",
-        build: Build::Unlocked(Access::RowLock),
+        build: |context| Box::new(PgRowLock::new(context)),
     },
     Entry {
         name: "pg-optimistic",
         promise: Promise::NeverOversells,
-        guard: Guard::Postgres,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
         wakes: Wakes::None,
         sections: Sections::Overlapping,
         carts: true,
         headline: false,
         summary: "no lock: the write checks that the version of the row is the one that was read, and who was \
                   overtaken tries again",
-        build: Build::Unlocked(Access::Version),
+        build: |context| Box::new(PgOptimistic::new(context, Isolation::ReadCommitted)),
     },
     Entry {
         name: "pg-advisory",
         promise: Promise::NeverOversells,
-        guard: Guard::Postgres,
+        mechanism: Mechanism::Postgres,
+        family: "pg-advisory",
         wakes: Wakes::None,
         sections: Sections::Exclusive,
         carts: true,
         headline: false,
         summary: "the same transaction under an advisory lock of the database, which goes with the transaction",
-        build: Build::Unlocked(Access::AdvisoryLock),
+        build: |context| Box::new(PgAdvisory::new(context)),
     },
     Entry {
         name: "pg-serializable",
         promise: Promise::NeverOversells,
-        guard: Guard::Postgres,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
         wakes: Wakes::None,
         sections: Sections::Overlapping,
         carts: true,
         headline: false,
         summary: "the same transaction at isolation level serializable, tried again when the database finds a \
                   conflict",
-        build: Build::Unlocked(Access::Serializable),
+        build: |context| Box::new(PgOptimistic::new(context, Isolation::Serializable)),
     },
 ];
 
@@ -350,12 +385,13 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 impl Entry {
     /// Makes the strategy for one instance of the service.
-    pub fn build(&self, context: Context) -> Box<dyn DeductionStrategy> {
-        match self.build {
-            Build::Unlocked(access) => unlocked::build(context, access),
-            Build::LocalMutex => local_mutex::build(context),
-            Build::ZooKeeper(plan) => zookeeper::build(context, plan),
-        }
+    pub fn build(&self, context: Context) -> Box<dyn Strategy> {
+        (self.build)(context)
+    }
+
+    /// Whether a purchase may give a sale this guard. A control is a mistake on purpose, so only an administrator may.
+    pub fn may_claim(&self) -> bool {
+        matches!(self.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells)
     }
 }
 
@@ -380,7 +416,7 @@ mod tests {
     #[test]
     fn only_locks_in_zookeeper_wake_anybody() {
         for entry in &STRATEGIES {
-            assert_eq!(entry.guard == Guard::Zookeeper, entry.wakes != Wakes::None, "{}", entry.name);
+            assert_eq!(entry.mechanism == Mechanism::Zookeeper, entry.wakes != Wakes::None, "{}", entry.name);
         }
     }
 
@@ -393,6 +429,15 @@ mod tests {
                 _ => Some(1),
             };
             assert_eq!(entry.sections.permits(7), expected, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_family_has_one_promise() {
+        for entry in &STRATEGIES {
+            for other in STRATEGIES.iter().filter(|other| other.family == entry.family) {
+                assert_eq!(entry.promise, other.promise, "{} and {}", entry.name, other.name);
+            }
         }
     }
 

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn each_of_several_losses_is_counted_under_its_reason_and_nothing_else_is() {
         let lost = |reason| Error::HoldLost { path: "/a".to_owned(), reason };
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(["zk-multi"].into_iter());
         let locks = metrics.locks("zk-multi");
         locks.count_lost(&Error::NoLocks);
         locks.count_lost(&lost(LostReason::Silence));

@@ -3,7 +3,7 @@
 //! Every instance has a recorder of its own rather than the one of the process, so that several in one process do not
 //! add up, and every series exists from the start, at zero.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use metrics::{
@@ -14,11 +14,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use zk_recipes::Traffic;
 
 use super::LockMetrics;
-use crate::error::Failure;
+use crate::failure;
 use crate::sessions::SessionCounts;
-use crate::stock::Outcome;
-use crate::stock::store::PoolCounts;
-use crate::strategy::registry;
 
 /// Upper bounds of the histograms in seconds: from a conditional update on an idle machine to the longest request.
 const BUCKETS_SECONDS: [f64; 16] =
@@ -31,43 +28,9 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
 const CPU_SECONDS_MEANING: &str = "user and system CPU time of the process, all instances in it included";
 
-/// The outcomes that deductions are counted by.
-const OUTCOMES: [&str; 15] = [
-    "sold",
-    "sold_out",
-    "unknown_goods",
-    "sale_restarted",
-    "repeated",
-    "key_reused",
-    "lock_timeout",
-    "hold_lost",
-    "fenced",
-    "overtaken",
-    "client_gone",
-    "shutting_down",
-    "unavailable",
-    "unknown",
-    "failed",
-];
-
-fn outcome_label(result: &Result<Outcome, Failure>) -> &'static str {
-    match result {
-        Ok(Outcome::Sold(_)) => "sold",
-        Ok(Outcome::SoldOut(_)) => "sold_out",
-        Ok(Outcome::UnknownGoods(_)) => "unknown_goods",
-        Ok(Outcome::SaleRestarted) => "sale_restarted",
-        Ok(Outcome::Repeated) => "repeated",
-        Ok(Outcome::KeyReused) => "key_reused",
-        Err(Failure::LockTimeout { .. }) => "lock_timeout",
-        Err(Failure::HoldLost(_)) => "hold_lost",
-        Err(Failure::Fenced) => "fenced",
-        Err(Failure::Overtaken { .. }) => "overtaken",
-        Err(Failure::ClientGone) => "client_gone",
-        Err(Failure::ShuttingDown) => "shutting_down",
-        Err(Failure::LockServiceUnavailable(_) | Failure::DatabaseUnavailable(_)) => "unavailable",
-        Err(Failure::OutcomeUnknown(_)) => "unknown",
-        Err(Failure::Database(_)) => "failed",
-    }
+/// The labels of `outcome`: every kind of failure that a purchase can end with, and the ends that are no failure.
+fn outcomes() -> BTreeSet<&'static str> {
+    failure::ALL.iter().filter_map(|kind| kind.outcome).chain(["sold", "repeated"]).collect()
 }
 
 /// The metrics of one instance.
@@ -96,13 +59,22 @@ pub struct Levels {
     /// How they are.
     pub sessions: SessionCounts,
     /// How the database connections are used.
-    pub connections: PoolCounts,
+    pub connections: Connections,
     /// How many requests are being worked on.
     pub in_flight: u32,
     /// How many records of the history have made room for newer ones in all.
     pub history_dropped: u64,
     /// The time that processors spent on the process, for itself and for the system on its behalf.
     pub cpu: Duration,
+}
+
+/// How the connections to the database are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// At work.
+    pub in_use: u32,
+    /// Open and waiting for work.
+    pub idle: u32,
 }
 
 /// The deductions of one strategy, by outcome and by duration.
@@ -113,9 +85,9 @@ pub struct Outcomes {
 }
 
 impl Metrics {
-    /// Registers every series, with one label value for each row of the registry.
+    /// Registers every series, with one label value for each of these strategies.
     #[expect(clippy::missing_panics_doc, reason = "the list of buckets is a constant, and not empty")]
-    pub fn new() -> Self {
+    pub fn new(strategies: impl Iterator<Item = &'static str>) -> Self {
         let buckets = PrometheusBuilder::new().set_buckets(&BUCKETS_SECONDS);
         let recorder = buckets.expect("BUG: there are buckets").build_recorder();
         let prometheus = recorder.handle();
@@ -125,9 +97,7 @@ impl Metrics {
             let connection_state = |state: &'static str| gauge!("postgres_connections", "state" => state);
             Self {
                 prometheus,
-                strategies: registry::names()
-                    .map(|name| (name, (Outcomes::new(name), LockMetrics::new(name))))
-                    .collect(),
+                strategies: strategies.map(|name| (name, (Outcomes::new(name), LockMetrics::new(name)))).collect(),
                 shed: counter!("seckill_requests_shed_total"),
                 in_flight: gauge!("seckill_requests_in_flight"),
                 connections_in_use: connection_state("in_use"),
@@ -147,7 +117,7 @@ impl Metrics {
     /// Where the deductions of a strategy are counted.
     ///
     /// # Panics
-    /// When the name is not in the registry.
+    /// When the strategy is not registered.
     pub fn outcomes(&self, strategy: &str) -> &Outcomes {
         &self.strategy(strategy).0
     }
@@ -155,7 +125,7 @@ impl Metrics {
     /// Where the waits and holds of a strategy are recorded.
     ///
     /// # Panics
-    /// When the name is not in the registry.
+    /// When the strategy is not registered.
     pub fn locks(&self, strategy: &str) -> &LockMetrics {
         &self.strategy(strategy).1
     }
@@ -202,25 +172,21 @@ impl Metrics {
     }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Outcomes {
     fn new(strategy: &'static str) -> Self {
         let counter = |outcome| counter!("seckill_deductions_total", "strategy" => strategy, "outcome" => outcome);
         Self {
-            counters: OUTCOMES.iter().map(|outcome| (*outcome, counter(*outcome))).collect(),
+            counters: outcomes().into_iter().map(|outcome| (outcome, counter(outcome))).collect(),
             seconds: histogram!("seckill_deduction_seconds", "strategy" => strategy),
         }
     }
 
-    /// Counts a deduction that took `duration`, waiting for the lock and releasing it included.
-    #[expect(clippy::missing_panics_doc, reason = "every label has a counter, as a test shows")]
-    pub fn record(&self, result: &Result<Outcome, Failure>, duration: Duration) {
-        self.counters.get(outcome_label(result)).expect("BUG: an outcome without a counter").increment(1);
+    /// Counts a purchase that ended with this label of `outcome` after `duration`.
+    ///
+    /// # Panics
+    /// When no series has the label.
+    pub fn record(&self, outcome: &str, duration: Duration) {
+        self.counters.get(outcome).expect("BUG: an outcome without a counter").increment(1);
         self.seconds.record(duration);
     }
 }
@@ -252,49 +218,33 @@ fn describe() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stock::Order;
+
+    fn metrics() -> Metrics {
+        Metrics::new(["zk-mutex", "unguarded"].into_iter())
+    }
 
     #[test]
     fn every_outcome_has_a_counter_of_its_own() {
-        let (text, goods_no) = (String::new, "1".parse().unwrap());
-        let order = Order { order_id: 1, strategy: text(), instance: text(), lines: Vec::new() };
-        let results = [
-            Ok(Outcome::Sold(order)),
-            Ok(Outcome::SoldOut(goods_no)),
-            Ok(Outcome::UnknownGoods(goods_no)),
-            Ok(Outcome::SaleRestarted),
-            Ok(Outcome::Repeated),
-            Ok(Outcome::KeyReused),
-            Err(Failure::Fenced),
-            Err(Failure::Overtaken { attempts: 3 }),
-            Err(Failure::ClientGone),
-            Err(Failure::ShuttingDown),
-            Err(Failure::LockTimeout { waited: Duration::ZERO }),
-            Err(Failure::HoldLost(text())),
-            Err(Failure::LockServiceUnavailable(text())),
-            Err(Failure::DatabaseUnavailable(text())),
-            Err(Failure::OutcomeUnknown(text())),
-            Err(Failure::Database(sqlx::Error::RowNotFound.into())),
-        ];
-        let metrics = Metrics::new();
-        for result in &results {
-            metrics.outcomes("zk-mutex").record(result, Duration::from_millis(2));
+        let metrics = metrics();
+        for outcome in outcomes() {
+            metrics.outcomes("zk-mutex").record(outcome, Duration::from_millis(2));
         }
         let rendered = metrics.render(&Levels::default());
-        for outcome in OUTCOMES {
-            let count = if outcome == "unavailable" { 2 } else { 1 };
+        for outcome in outcomes() {
             let line = |strategy, count| {
                 format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}} {count}"#)
             };
-            assert!(rendered.contains(&line("zk-mutex", count)), "{outcome} in {rendered}");
+            assert!(rendered.contains(&line("zk-mutex", 1)), "{outcome} in {rendered}");
             assert!(rendered.contains(&line("unguarded", 0)), "{outcome} in {rendered}");
         }
-        assert!(rendered.contains(r#"seckill_deduction_seconds_bucket{strategy="zk-mutex",le="0.0025"} 16"#));
+        let all =
+            format!(r#"seckill_deduction_seconds_bucket{{strategy="zk-mutex",le="0.0025"}} {}"#, outcomes().len());
+        assert!(rendered.contains(&all), "{all} in {rendered}");
     }
 
     #[test]
     fn instances_count_apart() {
-        let (first, second) = (Metrics::new(), Metrics::new());
+        let (first, second) = (metrics(), metrics());
         first.count_shed();
         let render = |metrics: &Metrics| metrics.render(&Levels::default());
         assert!(render(&first).contains("seckill_requests_shed_total 1"));

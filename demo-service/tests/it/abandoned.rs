@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Lab, lock_path, wait_until};
 use crate::program::Program;
 
 /// Their queues are in ZooKeeper: one node a buyer, the same with other requests, and one node for all of them.
@@ -77,8 +77,8 @@ async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
     let (mut mutexes, mut holds) = (Vec::new(), Vec::new());
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        program.reset(goods_no, 5).await.assert_ok();
-        let mutex = Mutex::new(&session, &format!("/seckill/{strategy}/{goods_no}")).unwrap();
+        program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+        let mutex = Mutex::new(&session, &lock_path(strategy, goods_no)).unwrap();
         holds.push(mutex.acquire().await.unwrap());
         mutexes.push((goods_no, strategy, mutex));
     }

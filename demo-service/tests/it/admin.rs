@@ -1,6 +1,7 @@
 //! `PUT /admin/goods/{goods_no}`.
 
 use demo_service::config::Config;
+use demo_service::strategy::registry::STRATEGIES;
 use reqwest::Method;
 use serde_json::json;
 
@@ -10,15 +11,49 @@ use crate::lab::{Answer, Instance, Lab, TOKEN};
 async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    let answer = instance.reset(1, 2).await;
+    let sale = |sale: i64, stock: i64| {
+        json!({
+            "goods_no": 1, "sale": sale, "stock_initial": stock, "on_hand": stock,
+            "guard": "zk-queue", "strategy": "zk-mutex",
+        })
+    };
+    let answer = instance.put_on_sale(1, 2, "zk-mutex").await;
     answer.assert_ok();
-    assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 1, "stock_initial": 2, "on_hand": 2 }));
+    assert_eq!(answer.body, sale(1, 2));
     instance.buy(1, "zk-mutex").await.assert_ok();
-    let answer = instance.reset(1, 0).await;
+    let answer = instance.put_on_sale(1, 0, "zk-mutex").await;
     answer.assert_ok();
-    assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 2, "stock_initial": 0, "on_hand": 0 }));
+    assert_eq!(answer.body, sale(2, 0));
     instance.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
     assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(1, 2).await), (1, 0));
+}
+
+#[tokio::test]
+async fn a_sale_has_the_strategy_of_its_reset_and_else_the_default() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--strategy", "pg-advisory"]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        let answer = instance.put_on_sale(goods_no, 2, entry.name).await;
+        answer.assert_ok();
+        assert_eq!((&answer.body["guard"], &answer.body["strategy"]), (&json!(entry.family), &json!(entry.name)));
+        assert_eq!(instance.get(&format!("/goods/{goods_no}")).await.body, answer.body);
+        // The next sale of a SKU has nothing of the one before.
+        let answer = instance.put_on_sale(goods_no, 2, "").await;
+        answer.assert_ok();
+        assert_eq!((&answer.body["guard"], &answer.body["strategy"]), (&json!("pg-advisory"), &json!("pg-advisory")));
+        assert_eq!(instance.get(&format!("/goods/{goods_no}")).await.body, answer.body);
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_that_is_not_offered_cannot_guard_a_sale() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--offer", "zk-multi"]).await;
+    instance.put_on_sale(1, 2, "zk-multi").await.assert_ok();
+    for unknown in ["hope", "pg-conditional"] {
+        instance.put_on_sale(1, 9, unknown).await.assert_problem(404, "unknown-strategy");
+    }
+    assert_eq!(instance.get("/goods/1").await.body["stock_initial"], 2);
 }
 
 #[tokio::test]
@@ -49,7 +84,7 @@ async fn a_reset_without_the_token_is_not_authorized() {
 async fn without_a_token_there_is_no_administration() {
     let lab = Lab::new().await;
     let instance = Instance::start(Config { admin_token: None, ..lab.config(&[]) }).await;
-    instance.reset(1, 1).await.assert_refusal(404, "about:blank");
+    instance.put_on_sale(1, 1, "").await.assert_refusal(404, "about:blank");
 }
 
 #[tokio::test]
@@ -64,29 +99,38 @@ async fn malformed_resets_are_refused() {
         Answer::of(request.send().await.unwrap()).await
     };
     let json = Some("application/json");
-    put("/admin/goods/1", r#"{"stock":-1}"#, json).await.assert_problem(422, "invalid-input");
     put("/admin/goods/x", r#"{"stock":1}"#, json).await.assert_problem(422, "invalid-input");
-    for body in [r#"{"stock":"1"}"#, r#"{"stock":1.5}"#, "{}", r#"{"stock":1,"sale":9}"#] {
+    for body in [
+        r#"{"stock":-1}"#,
+        r#"{"stock":"1"}"#,
+        r#"{"stock":1.5}"#,
+        r#"{"stock":"Remaining"}"#,
+        r#"{"strategy":"zk-mutex"}"#,
+        r#"{"stock":1,"strategy":1}"#,
+        r#"{"stock":1,"sale":9}"#,
+        "{}",
+        "[1]",
+    ] {
         put("/admin/goods/1", body, json).await.assert_problem(422, "invalid-body");
     }
     put("/admin/goods/1", "{", json).await.assert_problem(400, "invalid-body");
     put("/admin/goods/1", r#"{"stock":1}"#, None).await.assert_problem(415, "invalid-body");
     let large = format!(r#"{{"stock":1{}}}"#, " ".repeat(5000));
-    put("/admin/goods/1", &large, json).await.assert_refusal(413, "about:blank");
+    put("/admin/goods/1", &large, json).await.assert_problem(413, "invalid-body");
     instance.get("/goods/1").await.assert_problem(404, "unknown-goods");
 }
 
-/// Goal: a deduction that read one sale cannot sell out of the next one. Method: restart the sale while the deduction
-/// is in its business time.
+/// Goal: a purchase that read one sale cannot sell out of the next one. Method: the sale is restarted while the purchase is
+/// in its business time.
 #[tokio::test]
 async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--hold", "400ms"]).await;
     for (goods_no, strategy) in [(1, "unguarded"), (2, "pg-conditional")] {
-        instance.reset(goods_no, 5).await.assert_ok();
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let straggler = instance.spawn_buy(goods_no, strategy);
         lab.wait_for_statement("idle in transaction", "select sale, on_hand").await;
-        instance.reset(goods_no, 5).await.assert_ok();
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         straggler.await.unwrap().assert_problem(503, "sale-restarted");
         assert_eq!(instance.get(&format!("/goods/{goods_no}")).await.body["on_hand"], 5, "{strategy}");
         assert_eq!((lab.units_ordered(goods_no, 1).await, lab.units_ordered(goods_no, 2).await), (0, 0));

@@ -1,6 +1,6 @@
 //! `GET /goods-stock/{goods_no}` and `GET /strategies`.
 
-use demo_service::strategy::registry::{Guard, STRATEGIES};
+use demo_service::strategy::registry::{Mechanism, STRATEGIES};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -11,11 +11,11 @@ async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--instance", "till-1"]).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 3).await.assert_ok();
+        instance.put_on_sale(goods_no, 3, entry.name).await.assert_ok();
         let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_ok();
         let (order_id, token) = (answer.body["order_id"].as_i64(), answer.body["token"].as_i64());
-        assert_eq!(token.is_some(), entry.guard == Guard::Zookeeper, "{answer:?}");
+        assert_eq!(token.is_some(), entry.mechanism == Mechanism::Zookeeper, "{answer:?}");
         assert_eq!(
             answer.body,
             json!({
@@ -36,11 +36,11 @@ async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
 async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--zk-sessions", "3"]).await;
-    instance.reset(1, 10).await.assert_ok();
-    for strategy in ["zk-naive", "zk-mutex"] {
+    for (goods_no, strategy) in (1..).zip(["zk-naive", "zk-mutex"]) {
+        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         let mut last = 0;
         for _ in 0..4 {
-            let token = instance.buy(1, strategy).await.body["token"].as_i64().unwrap();
+            let token = instance.buy(goods_no, strategy).await.body["token"].as_i64().unwrap();
             assert!(token > last, "{strategy}: {token} after {last}");
             last = token;
         }
@@ -52,7 +52,7 @@ async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 1).await.assert_ok();
+        instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
         assert_eq!(lab.units_ordered(goods_no, 1).await, 1);
@@ -60,12 +60,19 @@ async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
 }
 
 #[tokio::test]
-async fn a_purchase_that_names_no_strategy_uses_the_default() {
+async fn a_purchase_that_names_no_strategy_is_served_by_that_of_the_sale() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--strategy", "pg-conditional"]).await;
-    instance.reset(1, 2).await.assert_ok();
-    for path in ["/goods-stock/1", "/goods-stock/1?strategy="] {
-        assert_eq!(instance.get(path).await.body["strategy"], "pg-conditional", "{path}");
+    let (here, there) = (lab.start(&["--strategy", "pg-conditional"]).await, lab.start(&[]).await);
+    let own = STRATEGIES.iter().map(|entry| (entry.name, entry.name));
+    for (goods_no, (named, expected)) in (1..).zip(own.chain([("", "pg-conditional")])) {
+        here.put_on_sale(goods_no, 4, named).await.assert_ok();
+        for instance in [&here, &there] {
+            for query in ["", "?strategy="] {
+                let bought = instance.get(&format!("/goods-stock/{goods_no}{query}")).await;
+                bought.assert_ok();
+                assert_eq!(bought.body["strategy"], expected);
+            }
+        }
     }
 }
 
@@ -76,7 +83,7 @@ async fn what_does_not_exist_is_not_found() {
     for entry in &STRATEGIES {
         instance.buy(7, entry.name).await.assert_problem(404, "unknown-goods");
     }
-    instance.reset(1, 1).await.assert_ok();
+    instance.put_on_sale(1, 1, "").await.assert_ok();
     let answer = instance.buy(1, "hope").await;
     answer.assert_problem(404, "unknown-strategy");
     assert!(answer.body["detail"].as_str().unwrap().contains("zk-mutex"), "{answer:?}");
@@ -87,7 +94,7 @@ async fn what_does_not_exist_is_not_found() {
 async fn malformed_purchases_are_refused() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "").await.assert_ok();
     for path in [
         "/goods-stock/0",
         "/goods-stock/-1",
@@ -107,7 +114,7 @@ async fn malformed_purchases_are_refused() {
 async fn only_get_buys() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "").await.assert_ok();
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::DELETE] {
         let response = instance.request(method.clone(), "/goods-stock/1").send().await.unwrap();
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{method}");
@@ -119,17 +126,22 @@ async fn only_get_buys() {
 #[tokio::test]
 async fn only_what_is_offered_can_be_named() {
     let lab = Lab::new().await;
-    let defaults = ["--strategy", "pg-conditional", "--cart-strategy", "pg-row-lock"];
-    let instance = lab.start(&[&defaults[..], &["--offer", "zk-mutex-fenced"]].concat()).await;
-    instance.reset(1, 5).await.assert_ok();
-    for offered in ["", "pg-conditional", "pg-row-lock", "zk-mutex-fenced"] {
-        instance.buy(1, offered).await.assert_ok();
+    let offer = ["--strategy", "pg-conditional", "--offer", "pg-row-lock,zk-mutex-fenced"];
+    let instance = lab.start(&offer).await;
+    instance.put_on_sale(1, 5, "").await.assert_ok();
+    instance.put_on_sale(2, 5, "zk-mutex-fenced").await.assert_ok();
+    for (goods_no, offered) in [(1, ""), (1, "pg-conditional"), (1, "pg-row-lock"), (2, "zk-mutex-fenced")] {
+        instance.buy(goods_no, offered).await.assert_ok();
     }
     for kept in ["unguarded", "zk-mutex", "hope"] {
         instance.buy(1, kept).await.assert_problem(404, "unknown-strategy");
         instance.get(&format!("/goods/1?strategy={kept}")).await.assert_problem(404, "unknown-strategy");
     }
-    assert_eq!(lab.units_ordered(1, 1).await, 4);
+    assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (3, 1));
+    // Another instance may offer more: a sale by what is not offered here is not sold here.
+    lab.start(&[]).await.put_on_sale(3, 5, "zk-cohort").await.assert_ok();
+    instance.buy(3, "").await.assert_problem(404, "unknown-strategy");
+    assert_eq!(lab.units_ordered(3, 1).await, 0);
 
     let listed = instance.get("/strategies").await.body;
     let names: Vec<_> =
@@ -148,30 +160,30 @@ async fn the_registry_is_published_in_its_order() {
     answer.assert_ok();
     assert_eq!(answer.body["default"], "zk-naive");
     let rows: Vec<_> = answer.body["strategies"].as_array().unwrap().iter().collect();
-    let columns = ["name", "promise", "guard", "wakes", "sections"];
+    let columns = ["name", "promise", "mechanism", "family", "wakes", "sections"];
     let table: Vec<_> = rows.iter().map(|row| columns.map(|column| row[column].as_str().unwrap())).collect();
     assert_eq!(
         table,
         [
-            ["unguarded", "oversells", "none", "none", "overlapping"],
-            ["local-mutex", "oversells-on-many-instances", "process", "none", "overlapping"],
-            ["zk-mutex-early-release", "oversells", "zookeeper", "one", "overlapping"],
-            ["zk-naive", "safe-while-session-lives", "zookeeper", "all", "exclusive"],
-            ["zk-mutex", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-semaphore-mutex", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-rwlock", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-multi", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-handoff", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-cohort", "safe-while-session-lives", "zookeeper", "one", "exclusive"],
-            ["zk-mutex-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
-            ["zk-handoff-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
-            ["zk-cohort-fenced", "never-oversells", "zookeeper", "one", "exclusive"],
-            ["zk-semaphore", "never-oversells", "zookeeper", "one", "permits"],
-            ["pg-conditional", "never-oversells", "postgres", "none", "exclusive"],
-            ["pg-row-lock", "never-oversells", "postgres", "none", "exclusive"],
-            ["pg-optimistic", "never-oversells", "postgres", "none", "overlapping"],
-            ["pg-advisory", "never-oversells", "postgres", "none", "exclusive"],
-            ["pg-serializable", "never-oversells", "postgres", "none", "overlapping"],
+            ["unguarded", "oversells", "none", "unguarded", "none", "overlapping"],
+            ["local-mutex", "oversells-on-many-instances", "process", "local-mutex", "none", "overlapping"],
+            ["zk-mutex-early-release", "oversells", "zookeeper", "zk-mutex-early-release", "one", "overlapping"],
+            ["zk-naive", "safe-while-session-lives", "zookeeper", "zk-naive", "all", "exclusive"],
+            ["zk-mutex", "safe-while-session-lives", "zookeeper", "zk-queue", "one", "exclusive"],
+            ["zk-semaphore-mutex", "safe-while-session-lives", "zookeeper", "zk-semaphore-mutex", "one", "exclusive"],
+            ["zk-rwlock", "safe-while-session-lives", "zookeeper", "zk-rwlock", "one", "exclusive"],
+            ["zk-multi", "safe-while-session-lives", "zookeeper", "zk-queue", "one", "exclusive"],
+            ["zk-handoff", "safe-while-session-lives", "zookeeper", "zk-queue", "one", "exclusive"],
+            ["zk-cohort", "safe-while-session-lives", "zookeeper", "zk-queue", "one", "exclusive"],
+            ["zk-mutex-fenced", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "exclusive"],
+            ["zk-handoff-fenced", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "exclusive"],
+            ["zk-cohort-fenced", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "exclusive"],
+            ["zk-semaphore", "never-oversells", "zookeeper", "pg-row", "one", "permits"],
+            ["pg-conditional", "never-oversells", "postgres", "pg-row", "none", "exclusive"],
+            ["pg-row-lock", "never-oversells", "postgres", "pg-row", "none", "exclusive"],
+            ["pg-optimistic", "never-oversells", "postgres", "pg-row", "none", "overlapping"],
+            ["pg-advisory", "never-oversells", "postgres", "pg-advisory", "none", "exclusive"],
+            ["pg-serializable", "never-oversells", "postgres", "pg-row", "none", "overlapping"],
         ]
     );
     assert!(rows.iter().all(|row| !row["summary"].as_str().unwrap().is_empty()));

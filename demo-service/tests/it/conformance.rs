@@ -30,7 +30,7 @@ const LOAD: [&str; 12] = [
 
 /// Sells one SKU to more buyers than there are units, all at once, and returns how many units were ordered.
 async fn units_sold(lab: &Lab, instances: &[Instance], goods_no: i64, entry: &Entry) -> i64 {
-    let opened = instances[0].reset(goods_no, STOCK).await;
+    let opened = instances[0].put_on_sale(goods_no, STOCK, entry.name).await;
     opened.assert_ok();
     let sale = opened.body["sale"].as_i64().unwrap();
     let buyers = (0..BUYERS).map(|buyer| instances[buyer % instances.len()].spawn_buy(goods_no, entry.name));

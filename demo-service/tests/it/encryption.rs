@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use demo_service::server::Server;
+use demo_service::http::server::Server;
 use demo_service::strategy::registry::STRATEGIES;
 use testbed::{Authority, Identity, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig, ZooKeeperTls};
 
@@ -23,7 +23,7 @@ async fn the_service_speaks_tls_to_a_database_that_proves_who_it_is() {
     let (_postgres, url) = postgres_for("127.0.0.1", &authority, &authority).await;
     let lab = Lab::on_postgres(url).await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
     let sql = "select count(*), count(*) filter (where ssl) from pg_stat_ssl join pg_stat_activity using (pid)
                where application_name = 'demo-service'";
@@ -87,7 +87,7 @@ async fn every_strategy_sells_under_locks_that_are_taken_over_tls() {
     let client = authority.issue("shop.example").unwrap();
     let instance = lab.start(&flags(authority.certificate(), &client)).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 1).await.assert_ok();
+        instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
     }

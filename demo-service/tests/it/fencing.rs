@@ -3,14 +3,14 @@
 use demo_service::strategy::registry;
 use zookeeper_client::Client;
 
-use crate::lab::{Answer, Instance, Lab, wait_until};
+use crate::lab::{Answer, Instance, Lab, lock_path, wait_until};
 
 /// Longer than the purchase of whoever overtakes.
 const HOLD: &str = "2s";
 
 /// Lets one buyer read, deletes its place in the queue by hand, and lets another one buy meanwhile.
 async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, strategy: &str) -> Answer {
-    slow.reset(goods_no, 5).await.assert_ok();
+    slow.put_on_sale(goods_no, 5, strategy).await.assert_ok();
     let overtaken = slow.spawn_buy(goods_no, strategy);
     let is_read = "select count(*) from pg_stat_activity where datname = current_database()
                    and state = 'idle in transaction' and starts_with(query, 'select sale, on_hand')";
@@ -23,7 +23,7 @@ async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, s
     })
     .await;
     let client = Client::connect(&lab.zookeeper).await.unwrap();
-    let folder = format!("/seckill/{strategy}/{goods_no}");
+    let folder = lock_path(strategy, goods_no);
     for place in client.list_children(&folder).await.unwrap() {
         client.delete(&format!("{folder}/{place}"), None).await.unwrap();
     }
@@ -56,7 +56,7 @@ async fn a_holder_that_was_overtaken_overwrites_the_sale_of_the_next_one_without
 async fn the_hand_overs_of_a_cohort_are_fenced_by_the_second_part_of_the_token() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--hold", "2ms"]).await;
-    instance.reset(1, 30).await.assert_ok();
+    instance.put_on_sale(1, 30, "zk-cohort-fenced").await.assert_ok();
     let buyers: Vec<_> = (0..30).map(|_| instance.spawn_buy(1, "zk-cohort-fenced")).collect();
     for buyer in buyers {
         buyer.await.unwrap().assert_ok();

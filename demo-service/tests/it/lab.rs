@@ -6,53 +6,75 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use demo_service::config::{AdminToken, Config};
-use demo_service::server::Server;
+use demo_service::http::server::Server;
+use demo_service::strategy::registry;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
-use testbed::{TestChroot, TestDatabase};
+use testbed::{Postgres, PostgresConfig, Proxy, TestChroot, TestDatabase};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zk_recipes::{MultiGuard, MultiLock, Mutex, Session, SessionConfig};
 
 pub(crate) const TOKEN: &str = "the token of these tests";
 
+/// The migrations of the service, for tests that stop at an earlier one.
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+
 /// A condition that has not come true by then never will.
 const CONDITION_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) struct Lab {
+    /// Where the test finds the database.
     pub(crate) database_url: String,
+    /// Where the service finds it: behind a proxy, if there is one.
+    pub(crate) service_database_url: String,
     pub(crate) zookeeper: String,
     _database: Option<TestDatabase>,
+    _postgres: Option<Postgres>,
     _chroot: Option<TestChroot>,
 }
 
 impl Lab {
     pub(crate) async fn new() -> Self {
         let (database, chroot) = tokio::try_join!(TestDatabase::create(), TestChroot::create()).unwrap();
-        Self {
-            database_url: database.url().to_owned(),
-            zookeeper: chroot.connect_string().to_owned(),
-            _database: Some(database),
-            _chroot: Some(chroot),
-        }
+        let (database_url, zookeeper) = (database.url().to_owned(), chroot.connect_string().to_owned());
+        Self { _database: Some(database), _chroot: Some(chroot), ..Self::at(database_url, zookeeper) }
     }
 
     /// A lab on a Postgres server of the test's own.
     pub(crate) async fn on_postgres(database_url: String) -> Self {
         let chroot = TestChroot::create().await.unwrap();
         let zookeeper = chroot.connect_string().to_owned();
-        Self { database_url, zookeeper, _database: None, _chroot: Some(chroot) }
+        Self { _chroot: Some(chroot), ..Self::at(database_url, zookeeper) }
     }
 
     /// A lab on a ZooKeeper server of the test's own.
     pub(crate) async fn on_zookeeper(zookeeper: String) -> Self {
         let database = TestDatabase::create().await.unwrap();
-        Self { database_url: database.url().to_owned(), zookeeper, _database: Some(database), _chroot: None }
+        let database_url = database.url().to_owned();
+        Self { _database: Some(database), ..Self::at(database_url, zookeeper) }
+    }
+
+    /// A lab on a Postgres server of its own. The service reaches the server through the proxy, the test directly.
+    pub(crate) async fn behind_proxy() -> (Self, Proxy) {
+        let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+        let lab = Self::on_postgres(postgres.url("postgres")).await;
+        let (_, place) = lab.database_url.split_once('@').unwrap();
+        let (server, _) = place.split_once('/').unwrap();
+        let proxy = Proxy::start(server).await.unwrap();
+        let service_database_url = lab.database_url.replace(server, &proxy.connect_string());
+        (Self { service_database_url, _postgres: Some(postgres), ..lab }, proxy)
+    }
+
+    fn at(database_url: String, zookeeper: String) -> Self {
+        let service_database_url = database_url.clone();
+        Self { database_url, service_database_url, zookeeper, _database: None, _postgres: None, _chroot: None }
     }
 
     pub(crate) fn config(&self, arguments: &[&str]) -> Config {
-        let places = ["demo-service", "--database-url", &self.database_url, "--zookeeper", &self.zookeeper];
+        let places = ["demo-service", "--database-url", &self.service_database_url, "--zookeeper", &self.zookeeper];
         let defaults = [["--listen", "127.0.0.1:0"], ["--db-connections", "5"], ["--instance", "it"]];
         let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
         let words = places.iter().chain(defaults).chain(arguments).map(OsString::from);
@@ -76,6 +98,29 @@ impl Lab {
 
     pub(crate) async fn orders(&self) -> i64 {
         sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
+    /// How many idempotency keys are remembered.
+    pub(crate) async fn keys(&self) -> i64 {
+        sqlx::query_scalar("select count(*) from idempotency_keys").fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
+    /// Asserts that each unit of the current sale of a SKU is either on hand or ordered, and returns how many are ordered.
+    pub(crate) async fn assert_adds_up(&self, goods_no: i64, context: &str) -> i64 {
+        let sql = "select stock_initial, on_hand, (select coalesce(sum(quantity), 0)::bigint from order_lines as line
+                       where line.goods_no = goods.goods_no and line.sale = goods.sale)
+                   from goods where goods_no = $1";
+        let query = sqlx::query_as(sql).bind(goods_no);
+        let (stock, on_hand, ordered): (i64, i64, i64) = query.fetch_one(&mut self.connect().await).await.unwrap();
+        assert!(ordered <= stock, "{context}: {ordered} of {stock} units of SKU {goods_no} were sold");
+        assert_eq!(on_hand + ordered, stock, "{context}: SKU {goods_no}, {on_hand} on hand, {ordered} ordered");
+        ordered
+    }
+
+    /// Puts a SKU on sale as no instance does: without a guard.
+    pub(crate) async fn put_on_sale_unguarded(&self, goods_no: i64, stock: i64) {
+        let sql = "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)";
+        sqlx::query(sql).bind(goods_no).bind(stock).execute(&mut self.connect().await).await.unwrap();
     }
 
     /// Waits until a session of the database is in that state, with that as the beginning of its latest statement.
@@ -126,8 +171,16 @@ impl Lab {
     }
 }
 
-fn lock_path(strategy: &str, goods_no: i64) -> String {
-    format!("/seckill/{strategy}/{goods_no}")
+/// The path in ZooKeeper where a strategy locks a SKU.
+pub(crate) fn lock_path(strategy: &str, goods_no: i64) -> String {
+    format!("{}/{goods_no}", lock_folder(strategy))
+}
+
+/// The folder in ZooKeeper where a strategy has its locks: that of its family, except for the semaphore, which only bounds
+/// how many purchases are under way.
+pub(crate) fn lock_folder(strategy: &str) -> String {
+    let folder = if strategy == "zk-semaphore" { strategy } else { registry::find(strategy).unwrap().family };
+    format!("/seckill/{folder}")
 }
 
 /// Waits for a condition, looking again every few milliseconds.
@@ -143,6 +196,8 @@ pub(crate) async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
 /// An instance of the service in this process.
 pub(crate) struct Instance {
     shop: Shop,
+    /// The listener for operators, if it has one.
+    pub(crate) operators: Option<Shop>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -164,11 +219,11 @@ impl Deref for Instance {
 impl Instance {
     pub(crate) async fn start(config: Config) -> Self {
         let server = Server::start(config).await.unwrap();
-        let address = server.address();
+        let (shop, operators) = (Shop::at(server.address()), server.operators_address().map(Shop::at));
         let (stop, stopped) = oneshot::channel::<()>();
         // Dropping the sender stops the instance, too.
         let task = tokio::spawn(server.serve(async { stopped.await.unwrap_or(()) }));
-        Self { shop: Shop::at(address), stop, task }
+        Self { shop, operators, stop, task }
     }
 
     /// Asks it to stop, and returns the task that ends when it has.
@@ -183,6 +238,11 @@ impl Shop {
         Self { address, client: reqwest::Client::new() }
     }
 
+    /// The same, with a connection of its own for every request.
+    pub(crate) fn without_keep_alive(address: SocketAddr) -> Self {
+        Self { address, client: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
@@ -191,9 +251,19 @@ impl Shop {
         Answer::of(self.request(Method::GET, path).send().await.unwrap()).await
     }
 
-    pub(crate) async fn reset(&self, goods_no: i64, stock: i64) -> Answer {
+    /// Starts the next sale of a SKU under a strategy, or under the default one if that is empty.
+    pub(crate) async fn put_on_sale(&self, goods_no: i64, stock: i64, strategy: &str) -> Answer {
+        let mut body = json!({ "stock": stock });
+        if !strategy.is_empty() {
+            body["strategy"] = json!(strategy);
+        }
+        self.put_sale(goods_no, &body).await
+    }
+
+    /// Starts the next sale of a SKU as that body says.
+    pub(crate) async fn put_sale(&self, goods_no: i64, body: &Value) -> Answer {
         let request = self.request(Method::PUT, &format!("/admin/goods/{goods_no}")).bearer_auth(TOKEN);
-        Answer::of(request.json(&serde_json::json!({ "stock": stock })).send().await.unwrap()).await
+        Answer::of(request.json(body).send().await.unwrap()).await
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Answer {
@@ -202,6 +272,20 @@ impl Shop {
 
     pub(crate) async fn buy(&self, goods_no: i64, strategy: &str) -> Answer {
         self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
+        let mut request = self.request(Method::POST, path).json(body);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// Buys some units of one SKU under a key.
+    pub(crate) async fn order(&self, goods_no: i64, quantity: i64, strategy: &str, key: &str) -> Answer {
+        let path = format!("/goods/{goods_no}/orders?strategy={strategy}");
+        self.post(&path, Some(key), &json!({ "quantity": quantity })).await
     }
 
     /// A purchase that runs beside the test.
@@ -217,6 +301,13 @@ impl Shop {
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
         Some(line.parse().unwrap())
     }
+}
+
+/// The body of a purchase of several SKUs, given by their numbers and quantities.
+pub(crate) fn cart(lines: &[(i64, i64)]) -> Value {
+    let line = |(goods_no, quantity): &(i64, i64)| json!({ "goods_no": goods_no, "quantity": quantity });
+    let lines: Vec<_> = lines.iter().map(line).collect();
+    json!({ "lines": lines })
 }
 
 /// A response, read to its end.
@@ -237,6 +328,26 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The last part of the type of a problem of our own.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.body["type"].as_str()?.strip_prefix("urn:seckill-lab:problem:")
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_created(&self) {
+        assert_eq!(self.status, StatusCode::CREATED, "{self:?}");
+        let location = format!("/orders/{}", self.body["order_id"]);
+        assert_eq!(self.header("location"), Some(&*location), "{self:?}");
+    }
+
+    /// Asserts that this answer is an earlier one given again.
+    #[track_caller]
+    pub(crate) fn assert_replay_of(&self, first: &Self) {
+        assert_eq!(self.header("idempotent-replayed"), Some("true"), "{self:?}");
+        assert_eq!((self.status, &self.body), (first.status, &first.body));
+        assert_eq!(self.header("location"), first.header("location"));
     }
 
     /// Asserts a whole problem of our own, and that only those of 503 that promise that nothing was written say when to

@@ -2,11 +2,8 @@
 
 use futures_util::future::join_all;
 use sqlx::Executor;
-use sqlx::migrate::Migrator;
 
-use crate::lab::{Instance, Lab, wait_until};
-
-static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+use crate::lab::{Instance, Lab, MIGRATIONS, wait_until};
 
 /// A row of the ledger, and what the orders of the sale took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
@@ -39,13 +36,13 @@ fn on(sale: i64, stock_initial: i64) -> Sale {
 async fn a_sale_is_noted_with_what_it_began_with_and_when_it_is_over_with_what_was_left() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 3).await.assert_ok();
+    instance.put_on_sale(1, 3, "").await.assert_ok();
     assert_eq!(ledger(&lab, 1).await, [on(1, 3)]);
     instance.buy(1, "zk-mutex").await.assert_ok();
-    instance.reset(1, 0).await.assert_ok();
+    instance.put_on_sale(1, 0, "").await.assert_ok();
     assert_eq!(ledger(&lab, 1).await, [over(1, 3, 2), on(2, 0)]);
-    instance.reset(1, 7).await.assert_ok();
-    instance.reset(2, 5).await.assert_ok();
+    instance.put_on_sale(1, 7, "").await.assert_ok();
+    instance.put_on_sale(2, 5, "").await.assert_ok();
     assert_eq!(ledger(&lab, 1).await, [over(1, 3, 2), over(2, 0, 0), on(3, 7)]);
     assert_eq!(ledger(&lab, 2).await, [on(1, 5)]);
     let sql = "select bool_and(is_later) from (
@@ -60,7 +57,7 @@ async fn sales_that_are_started_at_once_start_one_after_the_other() {
     let lab = Lab::new().await;
     let instances = [lab.start(&[]).await, lab.start(&[]).await];
     // The SKU is new to the first of them, whichever that is.
-    let started = (1..=24).map(|stock| instances[stock % 2].reset(1, i64::try_from(stock).unwrap()));
+    let started = (1..=24).map(|stock| instances[stock % 2].put_on_sale(1, i64::try_from(stock).unwrap(), ""));
     let mut answers = join_all(started).await;
     answers.iter().for_each(|answer| answer.assert_ok());
     answers.sort_by_key(|answer| answer.body["sale"].as_i64());
@@ -93,7 +90,7 @@ async fn sell_and_end(lab: &Lab, instance: &Instance, goods_no: i64, strategy: &
     const STOCK: i64 = 1000;
     let mut buyers = Vec::new();
     for sale in 1..=SALES {
-        instance.reset(goods_no, STOCK).await.assert_ok();
+        instance.put_on_sale(goods_no, STOCK, strategy).await.assert_ok();
         buyers.extend((0..6).map(|_| instance.spawn_buy(goods_no, strategy)));
         // Some buyers of every sale are through when it ends, others are not.
         wait_until(async || lab.units_ordered(goods_no, sale).await > 0).await;
@@ -106,7 +103,7 @@ async fn sell_and_end(lab: &Lab, instance: &Instance, goods_no: i64, strategy: &
             answer.assert_problem(503, "sale-restarted");
         }
     }
-    instance.reset(goods_no, 0).await.assert_ok();
+    instance.put_on_sale(goods_no, 0, strategy).await.assert_ok();
     let ledger = ledger(lab, goods_no).await;
     let (over, on) = ledger.split_at(usize::try_from(SALES).unwrap());
     assert_eq!((on.len(), on[0].on_hand_final), (1, None), "{strategy}: {ledger:?}");
@@ -129,13 +126,13 @@ async fn the_sales_that_are_on_when_the_ledger_is_made_are_in_it() {
     let before = |sale: Sale| Sale { is_time_known: false, ordered: 0, ..sale };
     assert_eq!(ledger(&lab, 1).await, [before(on(7, 10))]);
     assert_eq!(ledger(&lab, 2).await, [before(on(1, 3))]);
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     assert_eq!(ledger(&lab, 1).await, [before(over(7, 10, 4)), on(8, 5)]);
 
-    // As an instance of an earlier version does that is still running.
+    // As somebody does by hand, past the ledger.
     connection.execute("update goods set sale = 9, stock_initial = 6, on_hand = 6 where goods_no = 1").await.unwrap();
     instance.buy(1, "pg-conditional").await.assert_ok();
-    instance.reset(1, 2).await.assert_ok();
+    instance.put_on_sale(1, 2, "").await.assert_ok();
     let past = Sale { is_time_known: false, ..over(9, 6, 5) };
     assert_eq!(ledger(&lab, 1).await[2..], [past, on(10, 2)]);
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Lab, Shop, lock_path, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,10 +24,10 @@ const MOMENT: Duration = Duration::from_millis(300);
 const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\n\
                               content-type: application/json\r\ncontent-length: 14\r\n\r\n";
 
-/// A transaction of the test's own that locks the row of SKU 1 until it is rolled back.
-async fn lock_row(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
+/// A transaction of the test's own that locks the row of every SKU until it is rolled back.
+async fn lock_rows(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
     let mut transaction = connection.begin().await.unwrap();
-    transaction.execute("select from goods where goods_no = 1 for update").await.unwrap();
+    transaction.execute("select from goods for update").await.unwrap();
     transaction
 }
 
@@ -35,15 +35,15 @@ async fn lock_row(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::
 async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--concurrency-max", "1"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
+    let row = lock_rows(&mut connection).await;
     let slow = instance.spawn_buy(1, "pg-conditional");
     lab.wait_for_statement("active", "update goods").await;
 
     instance.buy(1, "pg-conditional").await.assert_problem(503, "overloaded");
     instance.get("/goods/1").await.assert_problem(503, "overloaded");
-    instance.reset(1, 5).await.assert_problem(503, "overloaded");
+    instance.put_on_sale(1, 5, "").await.assert_problem(503, "overloaded");
     for path in ["/healthz", "/readyz", "/strategies"] {
         instance.get(path).await.assert_ok();
     }
@@ -58,9 +58,9 @@ async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
 async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--concurrency-max", "1"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
+    let row = lock_rows(&mut connection).await;
     let buyer = instance.spawn_buy(1, "zk-mutex");
     lab.wait_for_statement("active", "update goods").await;
     buyer.abort();
@@ -78,7 +78,7 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
     for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-handoff", "zk-cohort", "zk-multi"]) {
-        instance.reset(goods_no, 5).await.assert_ok();
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let held = lab.hold_locks(strategy, &[goods_no]).await;
         let buyers: Vec<_> = (0..5).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
         let waiting = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
@@ -93,27 +93,28 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
     }
 }
 
-/// Goal: who leaves while waiting for a lock of the database, or for a connection to it, keeps neither. Method: the test
-/// has the locks for longer than anybody waits, and more buyers come than there are connections.
+/// Goal: a buyer who leaves while waiting for a lock of the database, for a key or for a connection keeps none of them.
+/// Method: the test has the locks for longer than anybody waits, and more buyers come than there are connections.
 #[tokio::test]
 async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "2"];
     let instance = lab.start(&times).await;
-    for goods_no in [1, 2] {
-        instance.reset(goods_no, 5).await.assert_ok();
-    }
     let mut connection = lab.connect().await;
     let waits =
         [("pg-row-lock", None), ("pg-advisory", None), ("pg-conditional", None), ("pg-serializable", Some("a-key"))];
-    for (wait, (strategy, key)) in (1..).zip(waits) {
-        let mut held = lock_row(&mut connection).await;
-        held.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
-        held.execute("insert into idempotency_keys (key, cart) values ('a-key', '[]')").await.unwrap();
+    for (wanted, (strategy, key)) in (1..).step_by(2).zip(waits) {
+        let other = wanted + 1;
+        for goods_no in [wanted, other] {
+            instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+        }
+        let mut held = connection.begin().await.unwrap();
+        let hold = if key.is_some() { HOLD_KEY } else { HOLD_LOCKS };
+        held.execute(sqlx::query(hold).bind(wanted)).await.unwrap();
         let buy = || match key {
-            None => instance.request(Method::GET, &format!("/goods-stock/1?strategy={strategy}")),
+            None => instance.request(Method::GET, &format!("/goods-stock/{wanted}?strategy={strategy}")),
             Some(key) => {
-                let order = instance.request(Method::POST, &format!("/goods/1/orders?strategy={strategy}"));
+                let order = instance.request(Method::POST, &format!("/goods/{wanted}/orders?strategy={strategy}"));
                 order.header("idempotency-key", key).json(&json!({ "quantity": 1 }))
             }
         };
@@ -125,12 +126,22 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
         wait_until(async || lab.lock_waits().await == 0).await;
         let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
         wait_until(async || instance.metric(&gone).await == Some(3.0)).await;
-        instance.buy(2, strategy).await.assert_ok();
-        assert!(lab.service_connections().await <= 3, "the pool, and the one aside");
+        instance.buy(other, strategy).await.assert_ok();
+        // The pool, and the connection aside.
+        wait_until(async || lab.service_connections().await <= 3).await;
         held.rollback().await.unwrap();
-        assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (0, wait));
+        assert_eq!((lab.units_ordered(wanted, 1).await, lab.units_ordered(other, 1).await), (0, 1), "{strategy}");
     }
 }
+
+/// Takes the locks of a SKU that purchases wait for in the database.
+const HOLD_LOCKS: &str = "select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(goods_no))
+                          from goods where goods_no = $1 for update";
+
+/// Writes an order under a key. It does not keep others from writing the row of the SKU.
+const HOLD_KEY: &str = "with header as (insert into orders (strategy, instance) values ('', '') returning order_id)
+                        insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+                        select 'a-key', '[]'::jsonb, $1::bigint, 1, order_id from header";
 
 /// Goal: an instance at its limit refuses the rest at once, and when those who overloaded it are gone it serves the next
 /// buyer, not the leftovers. Method: the lock is held throughout, so nothing but a refusal can answer.
@@ -139,7 +150,7 @@ async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--concurrency-max", "8"];
     let instance = lab.start(&times).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let held = lab.hold_locks("zk-mutex", &[1]).await;
     let queued: Vec<_> = (0..8).map(|_| instance.spawn_buy(1, "zk-mutex")).collect();
     lab.wait_for_queue("zk-mutex", 1, 9).await;
@@ -161,30 +172,31 @@ async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
 async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "300ms"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "pg-row-lock").await.assert_ok();
+    instance.put_on_sale(2, 5, "pg-advisory").await.assert_ok();
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
+    let rows = lock_rows(&mut connection).await;
     instance.buy(1, "pg-row-lock").await.assert_problem(503, "lock-timeout");
     instance.buy(1, "pg-conditional").await.assert_problem(503, "lock-timeout");
-    row.rollback().await.unwrap();
+    rows.rollback().await.unwrap();
     let mut other = connection.begin().await.unwrap();
-    other.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(1))").await.unwrap();
-    instance.buy(1, "pg-advisory").await.assert_problem(503, "lock-timeout");
+    other.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(2))").await.unwrap();
+    instance.buy(2, "pg-advisory").await.assert_problem(503, "lock-timeout");
     other.rollback().await.unwrap();
-    for strategy in ["pg-row-lock", "pg-advisory"] {
-        instance.buy(1, strategy).await.assert_ok();
+    for (goods_no, strategy) in [(1, "pg-row-lock"), (2, "pg-advisory")] {
+        instance.buy(goods_no, strategy).await.assert_ok();
         let waits = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
         assert_eq!(instance.metric(&waits).await, Some(2.0));
     }
 }
 
-/// Goal: attempts are bounded. Method: a rule of the database lets no write change a row, which is what a write sees whose
-/// row was changed since it was read.
+/// Goal: attempts are bounded. Method: a rule of the database lets no write change a row. A write whose row was changed since
+/// it was read sees the same.
 #[tokio::test]
-async fn a_deduction_that_is_always_overtaken_is_given_up_after_so_many_attempts() {
+async fn a_purchase_that_is_always_overtaken_is_given_up_after_the_last_attempt() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--attempts-max", "3"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "pg-optimistic").await.assert_ok();
     lab.connect().await.execute("create rule overtaken as on update to goods do instead nothing").await.unwrap();
     instance.buy(1, "pg-optimistic").await.assert_problem(503, "overtaken");
     assert_eq!(instance.metric(r#"seckill_retries_total{strategy="pg-optimistic"}"#).await, Some(2.0));
@@ -198,11 +210,11 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3100ms"];
     let instance = lab.start(&times).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
+    let row = lock_rows(&mut connection).await;
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let held = Mutex::new(&session, "/seckill/zk-mutex/1").unwrap().acquire().await.unwrap();
+    let held = Mutex::new(&session, &lock_path("zk-mutex", 1)).unwrap().acquire().await.unwrap();
 
     let mut buyer = instance.spawn_buy(1, "zk-mutex");
     assert!(timeout(3 * MOMENT, &mut buyer).await.is_err(), "it waits for the lock");
@@ -210,7 +222,7 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     buyer.await.unwrap().assert_problem(503, "database-unavailable");
     row.rollback().await.unwrap();
     // The next update of the row comes after the one that was given up, which must not have been committed.
-    instance.buy(1, "pg-conditional").await.assert_ok();
+    instance.buy(1, "zk-mutex").await.assert_ok();
     assert_eq!(lab.units_ordered(1, 1).await, 1, "only the second purchase was made");
     assert_eq!(instance.get("/goods/1").await.body["on_hand"], 4);
 }
@@ -218,35 +230,42 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
 #[tokio::test]
 async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "1500ms"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    let instance = lab.start(&["--lock-wait", "1500ms", "--db-timeout", "30s", "--http-timeout", "40s"]).await;
+    let strategies = ["local-mutex", "zk-naive", "zk-mutex"];
+    for (goods_no, strategy) in (1..).zip(strategies) {
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+    }
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
-    for strategy in ["local-mutex", "zk-naive", "zk-mutex"] {
-        let holder = instance.spawn_buy(1, strategy);
+    let rows = lock_rows(&mut connection).await;
+    for (goods_no, strategy) in (1..).zip(strategies) {
+        let holder = instance.spawn_buy(goods_no, strategy);
         let entered = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
         wait_until(async || instance.metric(&entered).await == Some(1.0)).await;
-        instance.buy(1, strategy).await.assert_problem(503, "lock-timeout");
+        instance.buy(goods_no, strategy).await.assert_problem(503, "lock-timeout");
         let series = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="lock_timeout"}}"#);
         assert_eq!(instance.metric(&series).await, Some(1.0));
         holder.abort();
     }
-    row.rollback().await.unwrap();
-    wait_until(async || lab.units_ordered(1, 1).await > 0).await;
+    rows.rollback().await.unwrap();
+    for goods_no in 1..=3 {
+        wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
+    }
 }
 
 #[tokio::test]
 async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "100ms", "--db-timeout", "500ms"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "unguarded").await.assert_ok();
     let mut connection = lab.connect().await;
-    let row = lock_row(&mut connection).await;
+    let row = lock_rows(&mut connection).await;
     instance.buy(1, "unguarded").await.assert_problem(503, "database-unavailable");
-    instance.reset(1, 9).await.assert_problem(503, "database-unavailable");
+    instance.put_on_sale(1, 9, "unguarded").await.assert_problem(503, "database-unavailable");
     row.rollback().await.unwrap();
-    instance.buy(1, "pg-conditional").await.assert_ok();
+    // What was given up must not have been done.
+    instance.buy(1, "unguarded").await.assert_ok();
     assert_eq!(lab.units_ordered(1, 1).await, 1);
+    assert_eq!(instance.get("/goods/1").await.body["stock_initial"], 5);
 }
 
 #[tokio::test]
@@ -263,7 +282,7 @@ async fn a_client_that_does_not_finish_its_body_is_cut_off() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--http-timeout", "10m"]).await;
     let answer = raw_answer(instance.address, HALF_A_REQUEST.as_bytes()).await;
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("invalid-body"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body-timeout"), "{answer}");
 }
 
 #[tokio::test]
@@ -298,17 +317,40 @@ async fn raw_answer(address: SocketAddr, bytes: &[u8]) -> String {
     answer
 }
 
+/// Connections beyond `--connections-max` that the service keeps for probes.
+const KEPT_FOR_PROBES: usize = 32;
+
+/// A connection that is kept after a probe was answered on it.
+async fn probe_and_stay(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await.unwrap();
+    let mut answer = [0; 1024];
+    let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("the service answers").unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    stream
+}
+
 #[tokio::test]
-async fn above_the_limit_connections_wait_for_a_vacancy() {
+async fn above_the_limit_connections_are_kept_for_probes_and_then_they_wait() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--connections-max", "1"]).await;
-    let mut first = TcpStream::connect(instance.address).await.unwrap();
-    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await.unwrap();
-    assert!(first.read(&mut [0; 1024]).await.unwrap() > 0);
-
-    let request = instance.request(Method::GET, "/healthz").send();
-    let mut second = tokio::spawn(request);
-    assert!(timeout(MOMENT, &mut second).await.is_err(), "it waits while the first connection is open");
+    let first = probe_and_stay(instance.address).await;
+    let shop = Shop::without_keep_alive(instance.address);
+    for path in ["/goods/1", "/goods-stock/1", "/strategies", "/docs/"] {
+        let refused = shop.get(path).await;
+        refused.assert_problem(503, "overloaded");
+        assert_eq!(refused.header("connection"), Some("close"), "{path}");
+    }
+    let mut probes = Vec::new();
+    for _ in 0..KEPT_FOR_PROBES {
+        probes.push(probe_and_stay(instance.address).await);
+    }
+    let mut waiting = tokio::spawn(shop.request(Method::GET, "/healthz").send());
+    assert!(timeout(MOMENT, &mut waiting).await.is_err(), "it waits while all places are taken");
+    probes.pop();
+    assert!(waiting.await.unwrap().unwrap().status().is_success());
+    // The next connection has the first place, and that one serves everything.
     drop(first);
-    assert!(second.await.unwrap().unwrap().status().is_success());
+    wait_until(async || shop.get("/goods/1").await.problem() == Some("unknown-goods")).await;
 }

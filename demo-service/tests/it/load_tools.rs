@@ -25,7 +25,7 @@ async fn assert_counts_what_was_ordered(stock: i64, load: impl AsyncFn(&str, u16
     let lab = Lab::new().await;
     let program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        program.reset(goods_no, stock).await.assert_ok();
+        program.put_on_sale(goods_no, stock, strategy).await.assert_ok();
         let sold = load(strategy, program.address.port(), goods_no).await;
         assert_eq!(sold, lab.units_ordered(goods_no, 1).await, "{strategy}");
         assert_eq!(sold > stock, strategy == "unguarded", "{strategy} sold {sold} of {stock}");

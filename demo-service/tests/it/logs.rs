@@ -21,7 +21,7 @@ async fn a_purchase_can_be_followed_through_the_log_by_its_lock_its_token_and_it
     let lab = Lab::new().await;
     let envs = [("LOG_FORMAT", "json"), ("RUST_LOG", "info,demo_service=debug")];
     let program = Program::start(&lab, StopSignal::Terminate, &[], &envs).await;
-    program.reset(7, 5).await.assert_ok();
+    program.put_on_sale(7, 5, "zk-mutex").await.assert_ok();
     let bought = program.buy(7, "zk-mutex").await;
     bought.assert_ok();
 
@@ -36,11 +36,11 @@ async fn a_purchase_can_be_followed_through_the_log_by_its_lock_its_token_and_it
     let acquire = span(find("the wait for a lock is over"), "acquire");
     assert!(acquire["session"].as_str().unwrap().starts_with("0x"), "{acquire}");
     assert_eq!(acquire["token"], token.as_str());
-    let deduct = span(find("sold"), "deduct");
-    assert_eq!(deduct["strategy"], "zk-mutex");
-    assert_eq!(deduct["goods_no"], "[7]");
-    assert_eq!(deduct["token"], token.as_str());
-    assert_eq!(deduct["order_id"], bought.body["order_id"]);
+    let purchase = span(find("sold"), "purchase");
+    assert_eq!(purchase["strategy"], "zk-mutex");
+    assert_eq!(purchase["goods_no"], "[7]");
+    assert_eq!(purchase["token"], token.as_str());
+    assert_eq!(purchase["order_id"], bought.body["order_id"]);
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn purchases_that_go_as_they_should_are_not_logged_unless_asked_for() {
     let lab = Lab::new().await;
     let mut program =
         Program::start(&lab, StopSignal::Terminate, &[], &[("LOG_FORMAT", "json"), ("RUST_LOG", "")]).await;
-    program.reset(1, 1).await.assert_ok();
+    program.put_on_sale(1, 1, "zk-mutex").await.assert_ok();
     program.buy(1, "zk-mutex").await.assert_ok();
     program.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");
     program.buy(2, "zk-mutex").await.assert_problem(404, "unknown-goods");

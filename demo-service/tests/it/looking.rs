@@ -11,11 +11,14 @@ use crate::lab::{Answer, Lab, wait_until};
 async fn stock_is_shown_as_it_stands() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 100).await.assert_ok();
+    instance.put_on_sale(1, 100, "pg-conditional").await.assert_ok();
     instance.buy(1, "pg-conditional").await.assert_ok();
     let answer = instance.get("/goods/1").await;
     answer.assert_ok();
-    assert_eq!(answer.body, json!({ "goods_no": 1, "sale": 1, "stock_initial": 100, "on_hand": 99 }));
+    let expected = json!({
+        "goods_no": 1, "sale": 1, "stock_initial": 100, "on_hand": 99, "guard": "pg-row", "strategy": "pg-conditional",
+    });
+    assert_eq!(answer.body, expected);
 }
 
 /// Goal: however many look at one SKU, they leave the database to those who buy. Method: the test keeps the table locked, so
@@ -24,7 +27,7 @@ async fn stock_is_shown_as_it_stands() {
 async fn a_crowd_that_looks_at_once_takes_one_connection() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 100).await.assert_ok();
+    instance.put_on_sale(1, 100, "").await.assert_ok();
     instance.get("/goods/1").await.assert_ok();
     let mut connection = lab.connect().await;
     let mut table = connection.begin().await.unwrap();
@@ -46,7 +49,7 @@ async fn a_crowd_that_looks_at_once_takes_one_connection() {
 async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "500ms"]).await;
-    instance.reset(1, 100).await.assert_ok();
+    instance.put_on_sale(1, 100, "zk-rwlock").await.assert_ok();
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
     let lock = RwLock::new(&session, "/seckill/zk-rwlock/1").unwrap();
     let reading = lock.read().acquire().await.unwrap();
@@ -54,8 +57,10 @@ async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
     instance.buy(1, "zk-rwlock").await.assert_problem(503, "lock-timeout");
     reading.release().await.unwrap();
     let selling = lock.write().acquire().await.unwrap();
-    instance.get("/goods/1?strategy=zk-rwlock").await.assert_problem(503, "lock-timeout");
-    instance.get("/goods/1?strategy=zk-mutex").await.assert_ok();
+    for query in ["", "?strategy=zk-rwlock"] {
+        instance.get(&format!("/goods/1{query}")).await.assert_problem(503, "lock-timeout");
+    }
+    instance.get("/goods/1?strategy=zk-mutex").await.assert_problem(422, "guard-mismatch");
     selling.release().await.unwrap();
     instance.get("/goods/1?strategy=zk-rwlock").await.assert_ok();
     instance.get("/goods/1?strategy=hope").await.assert_problem(404, "unknown-strategy");

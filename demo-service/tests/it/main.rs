@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
+mod commits;
 mod lab;
 mod program;
 
@@ -13,16 +14,22 @@ mod conformance;
 mod contract;
 mod encryption;
 mod fencing;
+mod guards;
 mod history;
+mod keys;
 mod ledger;
 mod limits;
 mod load_tools;
 mod logs;
 mod looking;
 mod metrics;
+mod migrations;
+mod mixtures;
 mod ordering;
 mod outages;
 mod service_role;
 mod shutdown;
+mod silent_network;
+mod slow_clients;
 mod stopped_sections;
 mod zookeeper_user;

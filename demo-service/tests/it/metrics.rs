@@ -1,9 +1,11 @@
 //! `GET /metrics`.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use demo_service::failure;
 use demo_service::strategy::registry;
 use reqwest::Method;
 
@@ -17,7 +19,7 @@ async fn deductions_are_counted_by_strategy_and_outcome() {
         let series = format!(r#"seckill_deductions_total{{strategy="{name}",outcome="sold"}}"#);
         assert_eq!(instance.metric(&series).await, Some(0.0), "every series is there from the start");
     }
-    instance.reset(1, 1).await.assert_ok();
+    instance.put_on_sale(1, 1, "zk-mutex").await.assert_ok();
     for _ in 0..3 {
         instance.buy(1, "zk-mutex").await;
     }
@@ -42,7 +44,10 @@ async fn deductions_are_counted_by_strategy_and_outcome() {
 async fn traffic_with_zookeeper_is_counted_for_strategies_that_use_it_only() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--zk-sessions", "3"]).await;
-    instance.reset(1, 100).await.assert_ok();
+    let strategies = ["unguarded", "local-mutex", "pg-conditional", "zk-mutex"];
+    for (goods_no, strategy) in (1..).zip(strategies) {
+        instance.put_on_sale(goods_no, 100, strategy).await.assert_ok();
+    }
     let traffic = async || {
         let mut values = Vec::new();
         for what in ["requests", "bytes_sent", "bytes_received"] {
@@ -51,11 +56,11 @@ async fn traffic_with_zookeeper_is_counted_for_strategies_that_use_it_only() {
         values
     };
     let before = traffic().await;
-    for strategy in ["unguarded", "local-mutex", "pg-conditional"] {
-        instance.buy(1, strategy).await.assert_ok();
+    for (goods_no, strategy) in (1..).zip(&strategies[..3]) {
+        instance.buy(goods_no, strategy).await.assert_ok();
     }
     assert_eq!(traffic().await, before);
-    instance.buy(1, "zk-mutex").await.assert_ok();
+    instance.buy(4, "zk-mutex").await.assert_ok();
     for (after, before) in traffic().await.into_iter().zip(before) {
         assert!(after > before);
     }
@@ -70,8 +75,10 @@ async fn every_series_is_there_from_the_start() {
     let instance = lab.start(&[]).await;
     let text = instance.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
     let strategies = registry::names().count();
+    // Every kind of failure that a purchase can end with, and its other two ends: sold, and repeated.
+    let outcomes: BTreeSet<_> = failure::ALL.iter().filter_map(|kind| kind.outcome).collect();
     for (name, count) in [
-        ("seckill_deductions_total", 15 * strategies),
+        ("seckill_deductions_total", (outcomes.len() + 2) * strategies),
         ("seckill_deduction_seconds_count", strategies),
         ("seckill_lock_wait_seconds_count", strategies),
         ("seckill_lock_hold_seconds_count", strategies),
@@ -81,7 +88,6 @@ async fn every_series_is_there_from_the_start() {
         ("seckill_requests_shed_total", 1),
         ("seckill_requests_in_flight", 1),
         ("seckill_history_dropped_total", 1),
-        ("postgres_connections", 2),
     ] {
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         let series: Vec<_> = text.lines().filter(of_name).collect();
@@ -90,6 +96,9 @@ async fn every_series_is_there_from_the_start() {
     }
     for name in ["requests", "notifications", "bytes_sent", "bytes_received"] {
         assert!(instance.metric(&format!("zookeeper_{name}_total")).await.is_some(), "{name}");
+    }
+    for state in ["in_use", "idle"] {
+        assert!(instance.metric(&format!(r#"postgres_connections{{state="{state}"}}"#)).await.is_some(), "{state}");
     }
     for (state, count) in [("connected", 1.0), ("suspended", 0.0), ("lost", 0.0)] {
         assert_eq!(instance.metric(&format!(r#"zookeeper_sessions{{state="{state}"}}"#)).await, Some(count));
@@ -117,7 +126,7 @@ async fn the_processor_time_of_the_process_grows_by_parts_of_a_second() {
 async fn levels_are_those_of_now() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--history", "1"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     for _ in 0..3 {
         instance.buy(1, "zk-mutex").await.assert_ok();
     }
@@ -136,7 +145,7 @@ fn promtool() -> PathBuf {
 async fn the_text_is_what_prometheus_reads() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
     let response = instance.request(Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");

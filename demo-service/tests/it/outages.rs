@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use demo_service::sessions::{SessionCounts, SessionPool};
-use demo_service::strategy::registry::{Guard, STRATEGIES};
+use demo_service::strategy::registry::{Mechanism, STRATEGIES};
 use sqlx::Executor;
 use testbed::{Postgres, PostgresConfig, StopSignal, TestChroot, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::SessionConfig;
@@ -17,7 +17,7 @@ async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let instance = lab.start(&["--zk-sessions", "2"]).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 5).await.assert_ok();
+        instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
     }
 
@@ -25,7 +25,7 @@ async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
     wait_until(async || instance.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
         let answer = instance.buy(goods_no, entry.name).await;
-        if entry.guard == Guard::Zookeeper {
+        if entry.mechanism == Mechanism::Zookeeper {
             answer.assert_problem(503, "lock-service-unavailable");
             assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{} sold unguarded", entry.name);
         } else {
@@ -43,7 +43,7 @@ async fn without_postgres_nothing_is_sold_and_the_service_says_so() {
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
     let lab = Lab::on_postgres(postgres.url("postgres")).await;
     let instance = lab.start(&["--lock-wait", "900ms", "--db-timeout", "1s"]).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
 
     drop(postgres);
@@ -62,7 +62,7 @@ async fn an_outage_of_postgres_is_logged_and_not_once_for_every_request() {
     let lab = Lab::on_postgres(postgres.url("postgres")).await;
     let times = ["--lock-wait", "200ms", "--db-timeout", "300ms"];
     let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
-    program.reset(1, 5).await.assert_ok();
+    program.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     drop(postgres);
     for _ in 0..5 {
         program.buy(1, "pg-conditional").await.assert_problem(503, "database-unavailable");

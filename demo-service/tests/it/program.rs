@@ -24,7 +24,7 @@ impl Program {
         let config = ProcessConfig::new(PROGRAM)
             .args(["--listen", "127.0.0.1:0", "--db-connections", "5"])
             .args(arguments)
-            .env("DATABASE_URL", &lab.database_url)
+            .env("DATABASE_URL", &lab.service_database_url)
             .env("ZOOKEEPER_CONNECT", &lab.zookeeper)
             .env("ADMIN_TOKEN", TOKEN);
         let config = envs.iter().fold(config, |config, (name, value)| config.env(name, value));

@@ -3,18 +3,16 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use demo_service::database::{migrate_only, options};
-use demo_service::error::SetupError;
+use demo_service::http::server::Server;
 use demo_service::secrets::Secret;
-use demo_service::server::Server;
+use demo_service::setup_error::SetupError;
+use demo_service::store::schema::{migrate_only, options};
 use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
-use reqwest::Method;
-use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig};
 
-use crate::lab::{Answer, Instance, Lab};
+use crate::lab::{Lab, cart, wait_until};
 
 const PASSWORD: &str = "it's a \"secret\"";
 const WITHIN: Duration = Duration::from_secs(30);
@@ -50,11 +48,6 @@ async fn execute(url: &str, statement: &str) -> Result<(), sqlx::Error> {
     connection.close().await.and(done)
 }
 
-async fn order(instance: &Instance, path: &str, key: &str, body: Value) -> Answer {
-    let request = instance.request(Method::POST, path).header("idempotency-key", key);
-    Answer::of(request.json(&body).send().await.unwrap()).await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_strategy_sells_as_the_role_of_the_service() {
     let postgres = server().await;
@@ -64,30 +57,42 @@ async fn every_strategy_sells_as_the_role_of_the_service() {
     let instance = lab.start(&[]).await;
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
         let name = entry.name;
-        instance.reset(goods_no, 3).await.assert_ok();
-        instance.reset(goods_no, 5).await.assert_ok();
+        instance.put_on_sale(goods_no, 3, name).await.assert_ok();
+        instance.put_on_sale(goods_no, 5, name).await.assert_ok();
         instance.buy(goods_no, name).await.assert_ok();
-        let path = format!("/goods/{goods_no}/orders?strategy={name}");
         for replayed in [None, Some("true")] {
-            let sold = order(&instance, &path, name, json!({ "quantity": 2 })).await;
-            assert_eq!((sold.status.as_u16(), sold.header("idempotent-replayed")), (201, replayed), "{name}: {sold:?}");
+            let sold = instance.order(goods_no, 2, name, name).await;
+            sold.assert_created();
+            assert_eq!(sold.header("idempotent-replayed"), replayed, "{name}: {sold:?}");
             instance.get(sold.header("location").unwrap()).await.assert_ok();
         }
-        let refused = order(&instance, &path, &format!("{name}-more"), json!({ "quantity": 3 })).await;
+        let refused = instance.order(goods_no, 3, name, &format!("{name}-more")).await;
         refused.assert_problem(409, "sold-out");
         instance.get(&format!("/goods/{goods_no}?strategy={name}")).await.assert_ok();
         assert_eq!(lab.units_ordered(goods_no, 2).await, 3, "{name}");
     }
     for entry in STRATEGIES.iter().filter(|entry| entry.carts) {
-        let lines = json!({ "lines": [{ "goods_no": 1, "quantity": 1 }, { "goods_no": 2, "quantity": 1 }] });
         for goods_no in [1, 2] {
-            instance.reset(goods_no, 1).await.assert_ok();
+            instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         }
         let path = format!("/orders?strategy={}", entry.name);
-        let sold = order(&instance, &path, &format!("cart-{}", entry.name), lines).await;
+        let sold = instance.post(&path, Some(&format!("cart-{}", entry.name)), &cart(&[(1, 1), (2, 1)])).await;
         assert_eq!(sold.status.as_u16(), 201, "{}: {sold:?}", entry.name);
     }
     instance.get("/readyz").await.assert_ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_of_the_service_claims_sales_and_sweeps_keys() {
+    let postgres = server().await;
+    let owner = postgres.url("postgres");
+    assert_migrates(&owner, Some(PASSWORD));
+    let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
+    let instance = lab.start(&["--key-lifetime", "1s"]).await;
+    lab.put_on_sale_unguarded(1, 5).await;
+    instance.order(1, 1, "pg-conditional", "a-key").await.assert_created();
+    assert_eq!(instance.get("/goods/1").await.body["guard"], "pg-row");
+    wait_until(async || lab.keys().await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +107,7 @@ async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
         "delete from goods",
         "delete from orders",
         "delete from order_lines",
-        "delete from idempotency_keys",
+        "truncate idempotency_keys",
         "delete from sales",
         "update orders set strategy = ''",
         "update order_lines set quantity = 1",
@@ -110,6 +115,8 @@ async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
         "update sales set stock_initial = 7",
         "update sales set started_at = now()",
         "update idempotency_keys set cart = '[]'",
+        "insert into idempotency_keys (key, created_at) values ('', now())",
+        "insert into goods (goods_no, guard) values (1, '')",
         "insert into orders (strategy, instance, created_at) values ('', '', now())",
         "insert into _sqlx_migrations (version) values (7)",
         "update _sqlx_migrations set success = false",
@@ -192,7 +199,7 @@ async fn an_owner_who_may_not_create_roles_can_still_migrate() {
     assert_migrates(&owner, None);
     let lab = Lab::on_postgres(url_as("seckill_service", &owner.replace("//landlord@", "//postgres@"))).await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 1).await.assert_ok();
+    instance.put_on_sale(1, 1, "pg-conditional").await.assert_ok();
     instance.buy(1, "pg-conditional").await.assert_ok();
 }
 

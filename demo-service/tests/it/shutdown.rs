@@ -11,9 +11,9 @@ use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::commits::slow_down_commits;
 use crate::lab::{Lab, wait_until};
 use crate::program::Program;
-use crate::stopped_sections::slow_down_commits;
 
 /// How many clients are connected to a ZooKeeper server, the asking one not counted.
 async fn zookeeper_clients(address: &str) -> u32 {
@@ -31,14 +31,15 @@ async fn requests_in_flight_are_finished_and_the_sessions_closed() {
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let instance = lab.start(&["--zk-sessions", "3"]).await;
     let address = instance.address;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    instance.put_on_sale(2, 5, "unguarded").await.assert_ok();
     assert_eq!(zookeeper_clients(&lab.zookeeper).await, 3);
     let mut connection = lab.connect().await;
     let mut row = connection.begin().await.unwrap();
     row.execute("select from goods for update").await.unwrap();
     let answered = instance.spawn_buy(1, "zk-mutex");
     lab.wait_for_statement("active", "update goods").await;
-    let abandoned = instance.spawn_buy(1, "unguarded");
+    let abandoned = instance.spawn_buy(2, "unguarded");
     wait_until(async || {
         let sql = "select count(*) from pg_stat_activity
                    where datname = current_database() and state = 'active' and query like 'update goods%'";
@@ -56,7 +57,8 @@ async fn requests_in_flight_are_finished_and_the_sessions_closed() {
     row.rollback().await.unwrap();
     answered.await.unwrap().assert_ok();
     stopped.await.unwrap();
-    assert_eq!(lab.units_ordered(1, 1).await, 2, "the buyer who had left was served, too");
+    let ordered = (lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await);
+    assert_eq!(ordered, (1, 1), "the buyer who had left was served, too");
     assert_eq!(zookeeper_clients(&lab.zookeeper).await, 0);
 }
 
@@ -78,7 +80,7 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
     let times = ["--lock-wait", "1s", "--db-timeout", "1500ms", "--http-timeout", "1600ms"];
     let stopping = lab.start(&times).await;
     let staying = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
-    stopping.reset(1, 1).await.assert_ok();
+    stopping.put_on_sale(1, 1, "zk-mutex").await.assert_ok();
     slow_down_commits(&lab, 8.0).await;
     stopping.buy(1, "zk-mutex").await.assert_problem(503, "outcome-unknown");
     stopping.request_stop().await.unwrap();
@@ -96,8 +98,8 @@ async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun()
     let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
     for (sale, stop_signal) in [(1, StopSignal::Interrupt), (2, StopSignal::Terminate)] {
         let mut program = Program::start(&lab, stop_signal, &times, &[]).await;
-        for goods_no in 1..=3 {
-            program.reset(goods_no, 5).await.assert_ok();
+        for (goods_no, strategy) in (1..).zip(["zk-mutex", "pg-row-lock", "zk-handoff"]) {
+            program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         }
         let held = lab.hold_locks("zk-mutex", &[1]).await;
         let mut connection = lab.connect().await;
@@ -129,7 +131,7 @@ async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun()
 async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     let lab = Lab::new().await;
     let mut program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
-    program.reset(1, 5).await.assert_ok();
+    program.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let mut connection = lab.connect().await;
     let mut row = connection.begin().await.unwrap();
     row.execute("select from goods for update").await.unwrap();

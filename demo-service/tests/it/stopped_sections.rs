@@ -1,32 +1,17 @@
 //! A hold is lost, or the database does not answer, while a critical section is under way.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use demo_service::app::App;
-use demo_service::error::Failure;
-use demo_service::purchase::Purchase;
-use demo_service::stock::store::{Isolation, WaitTag};
-use demo_service::stock::{GoodsNo, Quantity, Stock};
-use demo_service::strategy::registry::{self, Entry, Guard, Promise, STRATEGIES};
-use futures_util::FutureExt;
+use demo_service::failure;
+use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
+use demo_service::strategy::registry::{self, Entry, Mechanism, Promise, STRATEGIES};
 use sqlx::{Connection, Executor};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, wait_until};
-
-/// Makes every commit of an order take so long: a deferred trigger fires when the commit has already been sent, and
-/// no time limit of the server applies to it.
-pub(crate) async fn slow_down_commits(lab: &Lab, seconds: f64) {
-    let sql = format!(
-        "create function linger() returns trigger language plpgsql as
-         $$ begin perform pg_sleep({seconds}); return null; end $$;
-         create constraint trigger linger after insert on orders deferrable initially deferred
-         for each row execute function linger()"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut lab.connect().await).await.unwrap();
-}
+use crate::commits::slow_down_commits;
+use crate::lab::{Lab, lock_path, wait_until};
 
 fn goods(number: i64) -> GoodsNo {
     GoodsNo::try_from(number).unwrap()
@@ -38,7 +23,7 @@ fn one_unit(goods_no: i64) -> Purchase {
 
 /// Whether the hold outlives the commit.
 fn is_guarded_to_the_end(entry: &Entry) -> bool {
-    entry.guard == Guard::Zookeeper && entry.promise != Promise::Oversells
+    entry.mechanism == Mechanism::Zookeeper && entry.promise != Promise::Oversells
 }
 
 /// How many holds of a strategy were lost because their session was closed.
@@ -47,31 +32,37 @@ fn losses(app: &App, entry: &Entry) -> u32 {
     app.render_metrics().lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
 }
 
+/// An app with a sale for each strategy.
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
     let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
-    for (goods_no, _) in (1..).zip(&STRATEGIES) {
-        app.store.start_sale(goods(goods_no), Stock::new(5).unwrap()).await.unwrap();
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        start_sale(&app, goods_no, entry).await;
     }
     app
+}
+
+async fn start_sale(app: &App, goods_no: i64, entry: &'static Entry) {
+    let stock = NewStock::Units(Stock::new(5).unwrap());
+    app.start_sale(goods(goods_no), stock, Some(entry)).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
-    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.guard == Guard::Zookeeper);
+    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
         let mut connection = lab.connect().await;
         let mut row = connection.begin().await.unwrap();
         row.execute("select from goods for update").await.unwrap();
         let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
-        let deduction = tokio::spawn(async move { buyer.deduct(entry, one_unit(goods_no), slot).await });
+        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_lock().await;
 
         app.sessions.pick().unwrap().close().await.unwrap();
-        let result = deduction.await.unwrap();
-        assert!(matches!(result, Err(Failure::HoldLost(_))), "{}: {result:?}", entry.name);
+        let failed = purchase.await.unwrap().unwrap_err();
+        assert!(failed.is(&failure::HOLD_LOST), "{}: {failed:?}", entry.name);
         assert_eq!(losses(&app, entry), 1, "{}", entry.name);
         row.rollback().await.unwrap();
         // The statement that was under way gets its row now, and is rolled back.
@@ -89,12 +80,12 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
         let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
-        let deduction = tokio::spawn(async move { buyer.deduct(entry, one_unit(goods_no), slot).await });
+        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;
 
         app.sessions.pick().unwrap().close().await.unwrap();
-        let result = deduction.await.unwrap();
-        assert!(matches!(result, Err(Failure::OutcomeUnknown(_))), "{}: {result:?}", entry.name);
+        let failed = purchase.await.unwrap().unwrap_err();
+        assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{}: {failed:?}", entry.name);
         // It was right not to say that nothing was written.
         wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
     }
@@ -113,8 +104,9 @@ async fn a_hold_lost_after_the_answer_is_counted() {
     let app = open_app(&lab, &times).await;
     slow_down_commits(&lab, 2.0).await;
     let entry = registry::find("zk-mutex").unwrap();
-    let result = app.deduct(entry, one_unit(1), app.try_slot().unwrap()).await;
-    assert!(matches!(result, Err(Failure::OutcomeUnknown(_))), "{result:?}");
+    start_sale(&app, 1, entry).await;
+    let failed = app.purchase(one_unit(1), Some(entry), app.try_slot().unwrap()).await.unwrap_err();
+    assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{failed:?}");
     assert_eq!(losses(&app, entry), 0);
     app.sessions.pick().unwrap().close().await.unwrap();
     app.drained().await;
@@ -132,27 +124,28 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
     slow_down_commits(&lab, 7.0).await;
     let entry = registry::find("zk-mutex").unwrap();
     for goods_no in [1, 2, 3, 4, 5] {
+        start_sale(&app, goods_no, entry).await;
         wait_until(async || app.sessions.pick().is_some()).await;
         let session = app.sessions.pick().unwrap();
         let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
-        let deduction = tokio::spawn(async move { buyer.deduct(entry, one_unit(goods_no), slot).await });
+        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;
         zookeeper.pause().unwrap();
-        let result = deduction.await.unwrap();
+        let failed = purchase.await.unwrap().unwrap_err();
         zookeeper.resume().unwrap();
-        assert!(matches!(result, Err(Failure::OutcomeUnknown(_))), "{result:?}");
-        assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "the commit is still under way");
+        assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{failed:?}");
+        assert_eq!(lab.units_ordered(goods_no, 2).await, 0, "the commit is still under way");
 
         let next = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-        let path = format!("/seckill/zk-mutex/{goods_no}");
+        let path = lock_path("zk-mutex", goods_no);
         let held = Mutex::new(&next, &path).unwrap().acquire().await.unwrap();
-        let ordered = lab.units_ordered(goods_no, 1).await;
+        let ordered = lab.units_ordered(goods_no, 2).await;
         held.release().await.unwrap();
         if !session.is_ended() {
             assert_eq!(ordered, 1, "the commit was over before the next holder came");
             return;
         }
-        wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
+        wait_until(async || lab.units_ordered(goods_no, 2).await == 1).await;
     }
     panic!("no session survived");
 }
@@ -168,7 +161,7 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
     slow_down_commits(&lab, 4.5).await;
     let mut buyers = Vec::new();
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 1).await.assert_ok();
+        instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         buyers.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
     }
     for (goods_no, entry, buyer) in buyers {
@@ -178,7 +171,7 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
     }
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        if entry.guard == Guard::Process || is_guarded_to_the_end(entry) {
+        if entry.mechanism == Mechanism::Process || is_guarded_to_the_end(entry) {
             instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
         }
         wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
@@ -190,37 +183,15 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
 async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    instance.reset(1, 5).await.assert_ok();
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
+    }
     lab.connect().await.execute("drop table orders cascade").await.unwrap();
-    for entry in &STRATEGIES {
-        let answer = instance.buy(1, entry.name).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_problem(500, "internal");
         assert!(!answer.body.to_string().contains("orders"), "{answer:?}");
-    }
-    assert_eq!(instance.get("/goods/1").await.body["on_hand"], 5, "the whole transaction was rolled back");
-}
-
-/// The driver forgets a transaction whose `BEGIN` was sent and not answered when it was given up: whoever had the connection
-/// next would have written into it, and nothing of that would have been committed.
-#[tokio::test]
-async fn a_transaction_given_up_at_its_beginning_takes_nothing_of_others_along() {
-    let lab = Lab::new().await;
-    let app = open_app(&lab, &["--db-connections", "1"]).await;
-    for (isolation, wait) in [
-        (Isolation::ReadCommitted, None),
-        (Isolation::Serializable, None),
-        (Isolation::ReadCommitted, Some((WaitTag::new(), Duration::from_secs(1)))),
-    ] {
-        let on_hand = app.store.goods(goods(1)).await.unwrap().unwrap().on_hand;
-        wait_until(async || app.store.pool_counts().idle == 1).await;
-        let begin = app.store.begin(isolation, wait);
-        assert!(begin.now_or_never().is_none(), "it waits for the answer");
-
-        app.store.start_sale(goods(1), Stock::new(on_hand + 1).unwrap()).await.unwrap();
-        let committed: i64 = sqlx::query_scalar("select on_hand from goods where goods_no = 1")
-            .fetch_one(&mut lab.connect().await)
-            .await
-            .unwrap();
-        assert_eq!(committed, on_hand + 1, "{isolation:?}");
+        let on_hand = instance.get(&format!("/goods/{goods_no}")).await.body["on_hand"].clone();
+        assert_eq!(on_hand, 5, "{}: the whole transaction was rolled back", entry.name);
     }
 }

@@ -3,14 +3,14 @@
 use std::process::Command;
 
 use demo_service::config::Config;
+use demo_service::http::server::Server;
 use demo_service::secrets::ZooKeeperUser;
-use demo_service::server::Server;
-use demo_service::strategy::registry::{Guard, STRATEGIES};
+use demo_service::strategy::registry::{Mechanism, STRATEGIES};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Acl, Auth, Mutex, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use crate::lab::{Instance, Lab, wait_until};
+use crate::lab::{Instance, Lab, lock_folder, lock_path, wait_until};
 
 fn as_shop(lab: &Lab, arguments: &[&str]) -> Config {
     let zookeeper_user = Some(ZooKeeperUser::parse("shop:sesame").unwrap());
@@ -24,10 +24,10 @@ async fn every_strategy_sells_under_locks_that_nobody_else_may_use() {
     let instance = Instance::start(as_shop(&lab, &["--zk-sessions", "2"])).await;
     let stranger = Client::connect(&lab.zookeeper).await.unwrap();
     for (goods_no, entry) in (1..).zip(&STRATEGIES) {
-        instance.reset(goods_no, 1).await.assert_ok();
+        instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
-        if entry.guard == Guard::Zookeeper {
-            let folder = format!("/seckill/{}", entry.name);
+        if entry.mechanism == Mechanism::Zookeeper {
+            let folder = lock_folder(entry.name);
             assert_eq!(stranger.list_children(&folder).await.unwrap_err(), Error::NoAuth, "{folder}");
             let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
             let created = stranger.create(&format!("{folder}/mine"), b"", &mode).await;
@@ -41,11 +41,11 @@ async fn nobody_else_may_read_or_delete_the_node_of_a_buyer() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let instance = Instance::start(as_shop(&lab, &[])).await;
-    instance.reset(1, 5).await.assert_ok();
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let config =
         SessionConfig { auth: vec![Auth::digest("shop", "sesame")], acl: Acl::creator(), ..SessionConfig::default() };
     let session = Session::connect(&lab.zookeeper, config).await.unwrap();
-    let mutex = Mutex::new(&session, "/seckill/zk-mutex/1").unwrap();
+    let mutex = Mutex::new(&session, &lock_path("zk-mutex", 1)).unwrap();
     let held = mutex.acquire().await.unwrap();
     let buyer = instance.spawn_buy(1, "zk-mutex");
     wait_until(async || mutex.participants().await.unwrap().len() == 2).await;

@@ -24,7 +24,7 @@ pub(crate) struct ExportArgs {
     /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Strategies; what is written runs one at a time, the first unless it is told another [default: the service's own]
+    /// Strategies; what is written runs one at a time, the first unless it is told another [default: the sale's own]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     #[command(flatten)]

@@ -378,6 +378,8 @@ mod tests {
             ["compare", "--goods-no", "0"],
             ["compare", "--hold", "5ms..1ms"],
             ["compare", "--hold", "soon"],
+            ["compare", "--hold", "5s"],
+            ["compare", "--hold", "1s..5s"],
             ["compare", "--lock-wait", "0s"],
             ["compare", "--rate", "0"],
             ["compare", "--rate", "nan"],
@@ -394,7 +396,7 @@ mod tests {
 
     #[test]
     fn holds_are_a_time_or_a_range() {
-        for hold in ["0ms", "2ms", "1ms..5ms", "3ms..3ms"] {
+        for hold in ["0ms", "2ms", "1ms..5ms", "3ms..3ms", "4s"] {
             assert_eq!(parse_hold(hold).unwrap(), hold);
         }
     }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::stack::DB_GRACE;
+
 const DAY: Duration = Duration::from_hours(24);
 
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
@@ -19,14 +21,21 @@ pub(super) fn parse_positive_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Checks a time or a range of times, and leaves it as the service reads it.
+/// Checks a time or a range of times, and leaves it as the service reads it. The longest time has to fit between the
+/// service's wait for the lock and its wait for the database.
 pub(super) fn parse_hold(text: &str) -> Result<String, String> {
-    match text.split_once("..") {
-        None => parse_time(text).map(|_| ())?,
-        Some((shortest, longest)) if parse_time(shortest)? > parse_time(longest)? => {
-            return Err("the range ends before it begins".to_owned());
+    let longest = match text.split_once("..") {
+        None => parse_time(text)?,
+        Some((shortest, longest)) => {
+            let (shortest, longest) = (parse_time(shortest)?, parse_time(longest)?);
+            if shortest > longest {
+                return Err("the range ends before it begins".to_owned());
+            }
+            longest
         }
-        Some(_) => {}
+    };
+    if longest >= DB_GRACE {
+        return Err(format!("the time must be shorter than {}", humantime::format_duration(DB_GRACE)));
     }
     Ok(text.to_owned())
 }

@@ -401,7 +401,7 @@ mod tests {
             let plan = exported(&format!("jmeter {args}"));
             assert!(plan.contains(expected) && plan.contains(uneven) != is_even, "{plan}");
         }
-        assert!(exported("jmeter").contains("goodsNo, strategy (the service's default if empty), threads"));
+        assert!(exported("jmeter").contains("goodsNo, strategy (the sale's own if empty), threads"));
         assert!(exported("jmeter --strategies a").contains("goodsNo, strategy, threads"));
         let plan = exported_with("jmeter", &["zk-* p99<1s"]);
         assert!(plan.contains("- JMeter has no thresholds, so these are not checked: zk-* p99&lt;1s.\n"), "{plan}");

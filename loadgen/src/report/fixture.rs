@@ -15,7 +15,7 @@ use crate::plan::{Plan, Subject, blocks};
 use crate::postgres::PostgresLoad;
 use crate::report::{Environment, Findings, Report, Setting, ZooKeeperServer};
 use crate::strategies::tests::strategy;
-use crate::strategies::{Guard, Promise, Strategy, Wakes};
+use crate::strategies::{Mechanism, Promise, Strategy, Wakes};
 use crate::trial::tests::sample;
 use crate::trial::{ByOutcome, Curve, Latency, Outcome, Sample, Trial, goodput_per_s, sold_at, sold_out_after_ms};
 use crate::verdict::EndedEarly;
@@ -26,10 +26,10 @@ const TRIALS: u32 = 8;
 
 pub(crate) fn strategies() -> Vec<Strategy> {
     vec![
-        strategy("unguarded", Promise::Oversells, Guard::None, Wakes::None),
-        strategy("zk-naive", Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::All),
-        strategy("zk-mutex", Promise::SafeWhileSessionLives, Guard::Zookeeper, Wakes::One),
-        strategy("pg-conditional", Promise::NeverOversells, Guard::Postgres, Wakes::None),
+        strategy("unguarded", Promise::Oversells, Mechanism::None, Wakes::None),
+        strategy("zk-naive", Promise::SafeWhileSessionLives, Mechanism::Zookeeper, Wakes::All),
+        strategy("zk-mutex", Promise::SafeWhileSessionLives, Mechanism::Zookeeper, Wakes::One),
+        strategy("pg-conditional", Promise::NeverOversells, Mechanism::Postgres, Wakes::None),
     ]
 }
 

@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::report::{Report, SCHEMA};
+use crate::report::{Report, SCHEMA, SCHEMA_BEFORE};
 
 /// The whole file.
 ///
@@ -24,7 +24,8 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::System`] when the file cannot be read, [`Error::NoReport`] when it is no report of this version.
+/// [`Error::System`] when the file cannot be read, [`Error::NoReport`] when it is no report of this version or the one
+/// before.
 pub(crate) fn read(path: &Path) -> Result<Report, Error> {
     let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
     parse(&text).map_err(|what| Error::NoReport { path: path.to_owned(), what })
@@ -37,10 +38,14 @@ fn parse(text: &str) -> Result<Report, String> {
     }
     let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
     match schema.as_deref() {
-        Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
-        Some(other) => {
-            Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again"))
+        Some(SCHEMA | SCHEMA_BEFORE) => {
+            let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            // It is written again by the names of today.
+            Ok(Report { schema: SCHEMA.to_owned(), ..report })
         }
+        Some(other) => Err(format!(
+            "its schema is {other:?}, and this program reads {SCHEMA:?} and {SCHEMA_BEFORE:?}; run the comparison again"
+        )),
         None => Err("it names no schema".to_owned()),
     }
 }
@@ -105,8 +110,16 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let written = render(&fixture::report()).unwrap();
-        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/2\","));
+        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/3\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
+    }
+
+    #[test]
+    fn a_report_of_the_version_before_is_read_and_written_by_the_names_of_today() {
+        let written = render(&fixture::report()).unwrap();
+        let before = written.replace(SCHEMA, SCHEMA_BEFORE).replace("\"mechanism\":", "\"guard\":");
+        assert!(before != written && !before.contains("\"mechanism\""));
+        assert_eq!(render(&parse(&before).unwrap()).unwrap(), written);
     }
 
     #[test]
@@ -115,6 +128,6 @@ mod tests {
         assert!(refused("<html>").starts_with("it is no JSON object"));
         assert_eq!(refused("{}"), "it names no schema");
         assert!(refused(r#"{"schema":"seckill-report/1"}"#).ends_with("run the comparison again"));
-        assert!(refused(r#"{"schema":"seckill-report/2"}"#).contains("missing field"));
+        assert!(refused(r#"{"schema":"seckill-report/3"}"#).contains("missing field"));
     }
 }

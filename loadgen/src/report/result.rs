@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::herd::notifications_expected;
 use crate::plan::Plan;
-use crate::strategies::{Guard, Promise, Strategy, Wakes};
+use crate::strategies::{Mechanism, Promise, Strategy, Wakes};
 use crate::trial::{ByOutcome, Latency, Trial};
 use crate::verdict::{Conclusion, Finding};
 
@@ -23,8 +23,9 @@ pub(crate) struct StrategyResult {
     pub(crate) summary: String,
     /// What it promises about the stock.
     pub(crate) promise: Promise,
-    /// What guards the deduction.
-    pub(crate) guard: Guard,
+    /// What keeps the deductions of one SKU apart.
+    #[serde(alias = "guard")]
+    pub(crate) mechanism: Mechanism,
     /// Whom a release wakes through ZooKeeper.
     pub(crate) wakes: Wakes,
     /// Whether the promise was kept; absent when no trial was run, or when the trials do not tell.
@@ -211,7 +212,7 @@ impl StrategyResult {
             users,
             summary: strategy.summary.clone(),
             promise: strategy.promise,
-            guard: strategy.guard,
+            mechanism: strategy.mechanism,
             wakes: strategy.wakes,
             kept: match finding {
                 Finding::Kept => Some(true),
@@ -231,7 +232,12 @@ impl StrategyResult {
             ),
             oversell_rate_max: as_f64_signed(oversold_max) / as_f64_signed(stock_total.max(1)),
             undersold_max: figures.max(|trial| trial.audit.undersold).unwrap_or(0),
-            lost_updates_max: figures.all.iter().map(|t| t.audit.lost_updates).max_by_key(|n| n.abs()).unwrap_or(0),
+            lost_updates_max: figures
+                .all
+                .iter()
+                .map(|t| t.audit.lost_updates)
+                .max_by_key(|n| n.unsigned_abs())
+                .unwrap_or(0),
             double_sales_max: figures.max(|trial| trial.audit.double_sales).unwrap_or(0),
             ledger_balanced: figures.all.iter().all(|trial| trial.audit.ledger_balanced()),
             indeterminate: figures.sum(|trial| Some(trial.audit.indeterminate)).unwrap_or(0),
@@ -255,7 +261,7 @@ impl StrategyResult {
             notifications_expected: expected,
             notifications_per_release: figures.estimate(|trial| trial.zookeeper.notifications_per_release()),
             notifications_per_release_expected: expected
-                .filter(|_| strategy.guard == Guard::Zookeeper)
+                .filter(|_| strategy.mechanism == Mechanism::Zookeeper)
                 .map(|expected| as_f64(expected) / f64::from(users)),
             client_notifications_per_release: figures
                 .median(|trial| trial.zookeeper.client_notifications_per_release()),

@@ -22,7 +22,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     // On a machine that does much else the generator may be found wanting, which spoils times and nothing more.
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
     assert_eq!(report["verdict"]["exit_code"], finished.code.unwrap());
-    assert_eq!(report["schema"], "seckill-report/2");
+    assert_eq!(report["schema"], "seckill-report/3");
     assert_eq!((&report["ended_early"], &report["plan"]["seed"]), (&Value::Null, &Value::from(7)));
 
     for (strategy, oversells) in [

@@ -65,11 +65,12 @@ impl Sale {
         reader.deserialize().collect::<Result<_, _>>().unwrap()
     }
 
-    /// Puts units of a SKU on sale.
-    fn put(&self, goods_no: i64, stock: usize) {
+    /// Starts a sale of a SKU for this strategy.
+    fn put(&self, goods_no: i64, strategy: &str) {
         let url = format!("{}/admin/goods/{goods_no}", self.urls()[0]);
         let request = reqwest::Client::new().put(url).bearer_auth(&self.variables["ADMIN_TOKEN"]);
-        let answer = block_on(request.json(&serde_json::json!({ "stock": stock })).send()).unwrap();
+        let answer =
+            block_on(request.json(&serde_json::json!({ "stock": STOCK, "strategy": strategy })).send()).unwrap();
         assert_eq!(answer.status().as_u16(), 200);
     }
 
@@ -117,6 +118,7 @@ fn burst() -> String {
 #[test]
 fn an_exported_plan_lets_jmeter_sell_exactly_the_stock_of_all_instances() {
     let sale = Sale::open();
+    sale.put(1, "zk-mutex");
     let samples = sale.run(&burst(), &[]);
     sale.assert_sold_exactly_the_stock(&samples);
     assert_eq!(asked(&samples, &sale.urls(), &[1]), [USERS / 2; 2], "buyers take turns in the instances");
@@ -127,7 +129,7 @@ fn an_exported_plan_lets_jmeter_sell_exactly_the_stock_of_all_instances() {
 #[test]
 fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
     let sale = Sale::open();
-    sale.put(2, STOCK);
+    [1, 2].into_iter().for_each(|goods_no| sale.put(goods_no, "pg-conditional"));
     for (load, samples_min, samples_max) in [
         ("--users 12 --ramp-up 1s", 12, 12),
         // Long enough that one of them asks again on the busiest machine.
@@ -150,6 +152,7 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
 #[test]
 fn two_workers_of_a_remote_jmeter_sell_exactly_the_stock_together() {
     let sale = Sale::open();
+    sale.put(1, "zk-mutex");
     let workers: Vec<(u16, Running)> = (0..2)
         .map(|_| {
             let port = free_port();

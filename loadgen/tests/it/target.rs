@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::support::{Lab, Running, demo_service, exports, finish, free_port};
 
@@ -12,9 +13,11 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let port = free_port();
     let up = ["up", "--instances", "1", "--stock", "50", "--port", &port.to_string()];
     let running = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
-    let variables = exports(&running.until_stdout("# what was sold"));
+    let told = running.until_stdout("# what was sold");
+    let variables = exports(&told);
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(variables["SECKILL_URLS"], url);
+    assert_every_strategy_has_a_sku(&told, &url);
 
     let listed = finish(&mut client.loadgen(["strategies", "--target", &url]));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
@@ -32,7 +35,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     assert_eq!(report["plan"]["zk_sessions_total"], 32);
     assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");
 
-    let audited = finish(client.loadgen(["audit", "--target", &url]).envs(&variables));
+    let audited = finish(client.loadgen(["audit", "--goods-no", "1", "--target", &url]).envs(&variables));
     assert_eq!(audited.code, Some(0), "{}{}", audited.stdout, audited.stderr);
     // The first sale, of `up` itself, and those of two strategies with a warm-up each.
     assert!(audited.stdout.contains("verdict: nothing wrong in 5 sales"), "{}", audited.stdout);
@@ -52,6 +55,28 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     assert_eq!(status.code(), Some(0));
     TcpListener::bind(("127.0.0.1", port)).unwrap();
     assert!(lab.is_clean(), "something is left");
+}
+
+/// Checks the commands for buying that `up` prints: one SKU for each strategy, in the service's order.
+fn assert_every_strategy_has_a_sku(told: &[String], url: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = |path: &str| -> Value {
+        let request = client.get(format!("{url}{path}"));
+        runtime.block_on(async { request.send().await.unwrap().json().await.unwrap() })
+    };
+    let beginning = format!("#   curl -s {url}/goods-stock/");
+    let commands = told.iter().filter_map(|line| line.strip_prefix(&beginning)?.split_once("  # "));
+    let commands: Vec<(&str, &str)> = commands.collect();
+    let listed = get("/strategies");
+    let listed: Vec<&str> =
+        listed["strategies"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(commands.iter().map(|(_, strategy)| *strategy).collect::<Vec<_>>(), listed, "{told:#?}");
+    for (number, (goods_no, strategy)) in (1..).zip(commands) {
+        assert_eq!(goods_no, number.to_string());
+        let goods = get(&format!("/goods/{goods_no}"));
+        assert_eq!((&goods["strategy"], &goods["on_hand"]), (&strategy.into(), &50.into()), "{goods:#}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod architecture;
 mod binary;
 mod child_numbers;
+mod circles;
 mod ensembles;
 mod guard;
 mod links;

@@ -23,7 +23,11 @@ pub(super) fn comment(load: &Load<'_>, pace: &Pace) -> Result<String, Error> {
     if let Some(start) = load.start() {
         let _ = writeln!(text, "\nThe service for it:\n  {start}");
     }
-    let _ = writeln!(text, "\nBefore every run the stock is to be put on sale again:\n  {}", load.reset());
+    text += "\nBefore every run the stock is to be put on sale again:\n";
+    for reset in load.resets() {
+        let _ = writeln!(text, "  {reset}");
+    }
+    let _ = writeln!(text, "{}", load.reset_for("-Jstrategy"));
 
     text += "\nAs in loadgen compare: who buys what and where, and how long a buyer waits for an answer. Sold and sold out \
              are both an answer, so that only what is neither counts as an error; the response codes tell them apart.\n";
@@ -76,7 +80,7 @@ fn properties(load: &Load<'_>, pace: &Pace) -> Vec<String> {
     }
     // To JMeter, a property that is set to nothing is not set, so that the plan's own is asked for.
     let is_default = load.first_run().strategy.is_none();
-    properties.push(if is_default { "strategy (the service's default if empty)" } else { "strategy" }.to_owned());
+    properties.push(if is_default { "strategy (the sale's own if empty)" } else { "strategy" }.to_owned());
     properties.push("threads".to_owned());
     properties.push("rampup (seconds)".to_owned());
     properties.push("loops (requests of each thread; -1: no end)".to_owned());

@@ -26,7 +26,8 @@ pub(super) fn comment(load: &Load<'_>) -> String {
         lines.extend([String::new(), "The service for it:".to_owned(), format!("  {start}")]);
     }
     lines.extend([String::new(), "Before every run the stock is to be put on sale again:".to_owned()]);
-    lines.extend([format!("  {}", load.reset()), String::new()]);
+    lines.extend(load.resets().iter().map(|reset| format!("  {reset}")));
+    lines.extend([load.reset_for("-e STRATEGY"), String::new()]);
     lines.push(
         "As in loadgen compare: who buys what and where, when, and how long a buyer waits for an answer.".to_owned(),
     );
@@ -57,7 +58,7 @@ fn variables(model: LoadModel) -> String {
         LoadModel::Loop { .. } => "DURATION_MS, RAMP_UP_MS",
         LoadModel::Open { .. } => "RATE (a second), DURATION_MS",
     };
-    format!("USERS, STRATEGY (the service's default if empty), TARGETS and GOODS (separated by commas), {own}")
+    format!("USERS, STRATEGY (the sale's own if empty), TARGETS and GOODS (separated by commas), {own}")
 }
 
 fn differences(load: &Load<'_>) -> Vec<String> {

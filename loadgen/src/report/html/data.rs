@@ -11,7 +11,7 @@ use crate::report::html::cost::{KINDS, cpu_ms, measured};
 use crate::report::html::levels;
 use crate::report::html::simulation::SimulationData;
 use crate::report::{Report, StrategyResult};
-use crate::strategies::{Guard, Wakes};
+use crate::strategies::{Mechanism, Wakes};
 use crate::trial::{Curve, Trial};
 
 /// Points of the curves of what is to be expected.
@@ -143,7 +143,7 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
             difference: ratio.difference,
         }),
         goodput_per_s: result.goodput_per_s,
-        zookeeper: result.guard == Guard::Zookeeper,
+        zookeeper: result.mechanism == Mechanism::Zookeeper,
         notifications: result.notifications_per_release,
         client_notifications: result.client_notifications_per_release,
         expected_notifications: result.notifications_per_release_expected,

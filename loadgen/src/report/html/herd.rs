@@ -5,7 +5,7 @@ use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, 
 use crate::report::html::sold::groups_of;
 use crate::report::html::{figures, model_label, name};
 use crate::report::{Report, StrategyResult};
-use crate::strategies::{Guard, Wakes};
+use crate::strategies::{Mechanism, Wakes};
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
@@ -24,7 +24,7 @@ pub(super) fn section(report: &Report) -> Section {
 }
 
 fn is_zookeeper(result: &StrategyResult) -> bool {
-    result.guard == Guard::Zookeeper && result.trials > 0
+    result.mechanism == Mechanism::Zookeeper && result.trials > 0
 }
 
 fn notifications(report: &Report) -> Chart {

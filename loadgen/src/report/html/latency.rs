@@ -4,7 +4,7 @@ use loadgen::stats::Ratio;
 use loadgen::stats::times::Times;
 
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
-use crate::report::html::sold::{groups, groups_of, guard};
+use crate::report::html::sold::{groups, groups_of, mechanism};
 use crate::report::html::{figures, model_label, name};
 use crate::report::{Report, StrategyResult};
 
@@ -47,7 +47,7 @@ fn response(report: &Report) -> Table {
             name: name(report, result),
             cells: vec![
                 Cell::count(rank),
-                Cell::text(guard(result.guard)),
+                Cell::text(mechanism(result.mechanism)),
                 Cell::count(Some(sold.count())),
                 Cell::estimate(result.p50_ms),
                 Cell::figure(sold.quantile_ms(900)),

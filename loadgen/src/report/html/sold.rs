@@ -4,7 +4,7 @@ use crate::report::html::figures::{self, ABSENT};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 use crate::report::html::{is_unranked, name};
 use crate::report::{Report, StrategyResult};
-use crate::strategies::{Guard, Promise};
+use crate::strategies::{Mechanism, Promise};
 use crate::verdict::{Finding, count_of};
 
 /// What stands above the rows of strategies that sold wrongly.
@@ -155,12 +155,12 @@ fn chart(report: &Report) -> Chart {
     }
 }
 
-/// What guards the deduction, in a word.
-pub(super) fn guard(guard: Guard) -> &'static str {
-    match guard {
-        Guard::None => "nothing",
-        Guard::Process => "process memory",
-        Guard::Zookeeper => "ZooKeeper",
-        Guard::Postgres => "Postgres",
+/// What keeps the deductions of one SKU apart, in a word or two.
+pub(super) fn mechanism(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::None => "nothing",
+        Mechanism::Process => "process memory",
+        Mechanism::Zookeeper => "ZooKeeper",
+        Mechanism::Postgres => "Postgres",
     }
 }

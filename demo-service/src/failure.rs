@@ -1,0 +1,334 @@
+//! The one table of everything that can go wrong with a request. Errors, problem documents, metrics labels, log lines
+//! and the OpenAPI document are made of it.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+
+/// One row of the table: a kind of failure.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The `type` of the problem document. It identifies the kind and never changes.
+    pub urn: &'static str,
+    /// The label of `seckill_deductions_total` for a purchase that ends like this; `None` if no purchase does.
+    pub outcome: Option<&'static str>,
+    /// How it is logged.
+    pub logged: Logged,
+    /// The `title` of the problem document.
+    pub title: &'static str,
+    /// What it means to a client, for the OpenAPI document.
+    pub meaning: &'static str,
+    /// Whether the same request may succeed in a moment, and nothing was written: the answer has `Retry-After`.
+    pub is_retryable: bool,
+}
+
+/// How a failure is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logged {
+    /// As `debug`: a busy or broken lock service makes thousands of them. Metrics count them.
+    Debug,
+    /// As `warn`, once every few seconds for all requests together.
+    WarnSeldom,
+    /// As `warn`.
+    Warn,
+    /// As `error`: a defect.
+    Error,
+}
+
+impl Kind {
+    /// The last part of the URN.
+    pub fn slug(&self) -> &'static str {
+        self.urn.strip_prefix(URN_PREFIX).unwrap_or(self.urn)
+    }
+}
+
+/// What the `type` of each problem of this service begins with.
+const URN_PREFIX: &str = "urn:seckill-lab:problem:";
+
+macro_rules! kinds {
+    ($($name:ident $status:ident $slug:literal [$($outcome:literal)?] $logged:ident $title:literal, $meaning:literal
+       $(, $retryable:ident)?;)*) => {
+        $(
+            #[doc = concat!("`", $slug, "`: ", $meaning, ".")]
+            pub const $name: Kind = Kind {
+                status: StatusCode::$status,
+                urn: concat!("urn:seckill-lab:problem:", $slug),
+                outcome: kinds!(@outcome $($outcome)?),
+                logged: Logged::$logged,
+                title: $title,
+                meaning: $meaning,
+                is_retryable: kinds!(@is_retryable $($retryable)?),
+            };
+        )*
+
+        /// Every row of the table.
+        pub const ALL: &[&Kind] = &[$(&$name),*];
+    };
+    (@outcome $outcome:literal) => { Some($outcome) };
+    (@outcome) => { None };
+    (@is_retryable retryable) => { true };
+    (@is_retryable) => { false };
+}
+
+kinds! {
+    MALFORMED_BODY BAD_REQUEST "invalid-body" [] Debug "invalid body", "the body is no JSON";
+    KEY_MISSING BAD_REQUEST "idempotency-key-missing" [] Debug "no idempotency key", "there is no `Idempotency-Key`";
+    INVALID_HOST BAD_REQUEST "invalid-host" [] Debug "invalid host", "the request has no `Host` header, or several";
+    UNAUTHORIZED UNAUTHORIZED "unauthorized" [] Debug "not authorized", "the bearer token is missing or wrong";
+    UNKNOWN_GOODS NOT_FOUND "unknown-goods" ["unknown_goods"] Debug "unknown goods", "there is no such SKU";
+    UNKNOWN_ORDER NOT_FOUND "unknown-order" [] Debug "unknown order", "there is no such order";
+    UNKNOWN_STRATEGY NOT_FOUND "unknown-strategy" ["unknown_strategy"] Debug "unknown strategy",
+        "this instance offers no such strategy";
+    METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method-not-allowed" [] Debug "method not allowed",
+        "the resource has no such method";
+    BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" [] Debug "body not received in time",
+        "the body did not arrive whole within 5 seconds; nothing was written";
+    SOLD_OUT CONFLICT "sold-out" ["sold_out"] Debug "sold out", "the stock is too low for the whole purchase";
+    OVERSIZED_BODY PAYLOAD_TOO_LARGE "invalid-body" [] Debug "invalid body", "the body is larger than 4 KiB";
+    MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "invalid-body" [] Debug "invalid body",
+        "the body is not declared as `application/json`";
+    INVALID_BODY UNPROCESSABLE_ENTITY "invalid-body" [] Debug "invalid body",
+        "the body has missing, unknown or mistyped members";
+    INVALID_INPUT UNPROCESSABLE_ENTITY "invalid-input" [] Debug "invalid input",
+        "a parameter or a member is out of bounds";
+    REPEATED_GOODS UNPROCESSABLE_ENTITY "repeated-goods" [] Debug "repeated goods",
+        "a SKU is in the cart more than once";
+    KEY_REUSED UNPROCESSABLE_ENTITY "idempotency-key-reused" ["key_reused"] Debug "idempotency key reused",
+        "another cart was bought under this key";
+    ONE_AT_A_TIME UNPROCESSABLE_ENTITY "one-at-a-time" ["one_at_a_time"] Debug "one SKU at a time",
+        "the strategy sells one SKU at a time";
+    GUARD_MISMATCH UNPROCESSABLE_ENTITY "guard-mismatch" ["guard_mismatch"] Debug "guarded by another family",
+        "strategies of another family guard this sale; nothing was locked or written";
+    INTERNAL INTERNAL_SERVER_ERROR "internal" ["failed"] Error "internal error", "a defect of the service";
+    SALE_RESTARTED SERVICE_UNAVAILABLE "sale-restarted" ["sale_restarted"] Debug "the sale was restarted",
+        "a new sale began meanwhile; nothing was written", retryable;
+    OVERLOADED SERVICE_UNAVAILABLE "overloaded" [] Debug "too many requests",
+        "the service is at its limit of requests or connections; nothing was written", retryable;
+    LOCK_TIMEOUT SERVICE_UNAVAILABLE "lock-timeout" ["lock_timeout"] Debug "lock not acquired in time",
+        "others held the lock for the whole of the wait; nothing was written", retryable;
+    HOLD_LOST SERVICE_UNAVAILABLE "hold-lost" ["hold_lost"] Warn "hold on the lock lost",
+        "the lock was lost before the commit; nothing was written", retryable;
+    FENCED SERVICE_UNAVAILABLE "fenced" ["fenced"] Warn "overtaken by a later holder",
+        "a later holder of the lock came first; nothing was written", retryable;
+    OVERTAKEN SERVICE_UNAVAILABLE "overtaken" ["overtaken"] Debug "overtaken by other buyers",
+        "other buyers came first in every attempt; nothing was written", retryable;
+    CLIENT_GONE SERVICE_UNAVAILABLE "client-gone" ["client_gone"] Debug "the client hung up",
+        "nobody waits for the answer; nothing was written", retryable;
+    SHUTTING_DOWN SERVICE_UNAVAILABLE "shutting-down" ["shutting_down"] Debug "the service is shutting down",
+        "this instance was told to stop; nothing was written", retryable;
+    LOCK_SERVICE_UNAVAILABLE SERVICE_UNAVAILABLE "lock-service-unavailable" ["unavailable"] Debug
+        "lock service not available", "ZooKeeper did not answer, and nothing is sold unguarded; nothing was written",
+        retryable;
+    DATABASE_UNAVAILABLE SERVICE_UNAVAILABLE "database-unavailable" ["unavailable"] WarnSeldom
+        "database not available", "the database did not answer in time; nothing was written", retryable;
+    NOT_READY SERVICE_UNAVAILABLE "not-ready" [] Debug "not ready", "a server that the service needs does not answer",
+        retryable;
+    OUTCOME_UNKNOWN SERVICE_UNAVAILABLE "outcome-unknown" ["unknown"] Warn "outcome unknown",
+        "the commit was sent and its answer was not seen: look before you send the request again";
+    REQUEST_TIMEOUT SERVICE_UNAVAILABLE "request-timeout" [] Debug "the request took too long",
+        "no answer in time: the request may have been carried out, so look before you send it again";
+    REPEATED INTERNAL_SERVER_ERROR "repeated" [] Debug "repeated",
+        "the key has an order already; the service answers with that order";
+}
+
+/// Why a request was refused or failed. Unless it is [`OUTCOME_UNKNOWN`] or [`REQUEST_TIMEOUT`], nothing was written.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    kind: &'static Kind,
+    detail: Cow<'static, str>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
+    order_id: Option<i64>,
+}
+
+impl Failure {
+    /// A failure of that kind. Clients read the detail: it names no host and no table.
+    pub fn new(kind: &'static Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, detail: detail.into(), cause: None, order_id: None }
+    }
+
+    /// A parameter or a member is out of bounds.
+    pub fn invalid_input(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(&INVALID_INPUT, detail)
+    }
+
+    /// There is no such SKU.
+    pub fn unknown_goods(goods_no: impl fmt::Display) -> Self {
+        Self::new(&UNKNOWN_GOODS, format!("there is no SKU {goods_no}"))
+    }
+
+    /// The stock of this SKU is too low for the whole purchase.
+    pub fn sold_out(goods_no: impl fmt::Display) -> Self {
+        Self::new(&SOLD_OUT, format!("not enough is left of SKU {goods_no}"))
+    }
+
+    /// The client hung up before anything was written.
+    pub fn client_gone() -> Self {
+        Self::new(&CLIENT_GONE, "the client hung up; nothing was written")
+    }
+
+    /// The database did not answer in time, or refused for a reason that passes.
+    pub fn database_unavailable() -> Self {
+        Self::new(&DATABASE_UNAVAILABLE, "the database did not answer in time or refused; nothing was written")
+    }
+
+    /// A COMMIT was sent, and its answer was not seen.
+    pub fn outcome_unknown(order_id: Option<i64>) -> Self {
+        let detail = match order_id {
+            Some(order_id) => Cow::from(format!(
+                "the commit of order {order_id} was sent and its answer was not seen: GET /orders/{order_id} shows the \
+                 order if it was committed, and the commit may still be under way; under an idempotency key, send the \
+                 same request again with the same key"
+            )),
+            None => Cow::from(
+                "the commit was sent and its answer was not seen: it may have happened, and may happen yet; look before \
+                 you send the request again",
+            ),
+        };
+        Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
+    }
+
+    /// The failure that a database error means before a commit is sent.
+    pub fn of_database(error: sqlx::Error) -> Self {
+        let sqlstate = sqlstate(&error);
+        let failure = match sqlstate.as_deref() {
+            Some("55P03") => Self::new(&LOCK_TIMEOUT, "others held a lock of the database for the whole of the wait"),
+            Some("40001" | "40P01") => Self::new(&OVERTAKEN, "the database rolled back for another purchase"),
+            Some(sqlstate) if passes(sqlstate) => Self::database_unavailable(),
+            None if is_of_connection(&error) => Self::database_unavailable(),
+            _ => Self::new(&INTERNAL, "the request failed inside the service; its log says why"),
+        };
+        failure.caused_by(error)
+    }
+
+    /// The failure that a database error means in answer to a commit.
+    pub fn of_commit(error: sqlx::Error, order_id: Option<i64>) -> Self {
+        if sqlstate(&error).is_some_and(|sqlstate| refuses_commit(&sqlstate)) {
+            Self::of_database(error)
+        } else {
+            Self::outcome_unknown(order_id).caused_by(error)
+        }
+    }
+
+    /// The same with its cause, which is logged and never shown to a client.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
+    }
+
+    /// Its row of the table.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// Whether it is of that kind.
+    pub fn is(&self, kind: &Kind) -> bool {
+        self.kind == kind
+    }
+
+    /// What is wrong and what helps, for the client.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The order that may have been committed.
+    pub fn order_id(&self) -> Option<i64> {
+        self.order_id
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.title, self.detail)?;
+        if let Some(cause) = &self.cause {
+            write!(f, " ({cause})")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &(dyn Error + 'static))
+    }
+}
+
+fn sqlstate(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error()?.code().map(Cow::into_owned)
+}
+
+/// Whether this SQLSTATE, in answer to a commit, proves that it did not happen: a constraint (class 23) or a rollback
+/// (class 40) does, but not 40003, "statement completion unknown". A server that shuts down (class 57) proves nothing.
+fn refuses_commit(sqlstate: &str) -> bool {
+    sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
+}
+
+/// Whether the reason of this SQLSTATE passes: connection lost (08), transaction timed out (25P03, 25P04) or rolled back
+/// (40), resources used up (53), statement cancelled or server shutting down (57), or a refusal to log in (28, 3D),
+/// which a client of the service sees as the database being away.
+fn passes(sqlstate: &str) -> bool {
+    matches!(sqlstate, "25P03" | "25P04")
+        || ["08", "28", "3D", "40", "53", "57"].iter().any(|class| sqlstate.starts_with(class))
+}
+
+/// Whether the connection failed, and not a statement.
+fn is_of_connection(error: &sqlx::Error) -> bool {
+    use sqlx::Error::{Io, PoolClosed, PoolTimedOut, Protocol, Tls, WorkerCrashed};
+    matches!(error, Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken() -> sqlx::Error {
+        sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
+    }
+
+    #[test]
+    fn only_a_refusal_in_words_proves_that_a_commit_did_not_happen() {
+        for (sqlstate, refuses) in
+            [("23505", true), ("40001", true), ("40P01", true), ("40003", false), ("57P01", false), ("08006", false)]
+        {
+            assert_eq!(refuses_commit(sqlstate), refuses, "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_harmless_before_the_commit_and_unknown_after() {
+        assert!(Failure::of_database(broken()).is(&DATABASE_UNAVAILABLE));
+        let unknown = Failure::of_commit(broken(), Some(7));
+        assert!(unknown.is(&OUTCOME_UNKNOWN) && unknown.order_id() == Some(7));
+        assert!(unknown.detail().contains("/orders/7"), "{unknown}");
+    }
+
+    #[test]
+    fn outages_pass_and_defects_do_not() {
+        for (sqlstate, expected) in
+            [("08006", true), ("25P03", true), ("53300", true), ("57014", true), ("57P01", true), ("42P01", false)]
+        {
+            assert_eq!(passes(sqlstate), expected, "{sqlstate}");
+        }
+        assert!(Failure::of_database(sqlx::Error::RowNotFound).is(&INTERNAL));
+    }
+
+    #[test]
+    fn a_client_never_sees_the_cause_and_the_log_does() {
+        let failure = Failure::of_database(broken());
+        assert!(!failure.detail().contains("reset") && failure.to_string().contains("reset"), "{failure}");
+        assert!(failure.source().is_some());
+    }
+
+    #[test]
+    fn kinds_differ_in_slug_or_status() {
+        for (index, kind) in ALL.iter().enumerate() {
+            let twin = ALL[..index].iter().find(|other| other.urn == kind.urn && other.status == kind.status);
+            assert!(twin.is_none(), "{}", kind.urn);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The document of the interface (OpenAPI 3.1): what its operations have in common. What is particular to one stands
+//! at its handler in [`super::routes`], of which the router and the document are made together.
+
+pub mod answers;
+
+use serde_json::{Value, json};
+use utoipa::openapi::header::Header;
+use utoipa::openapi::info::InfoBuilder;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{Components, ComponentsBuilder, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{OpenApi, OpenApiBuilder, Ref, RefOr};
+
+use super::routes::goods::GoodsView;
+use super::routes::goods_stock::Bought;
+use super::routes::orders::{OrderLineView, OrderView};
+use crate::config::Config;
+
+/// The name of the scheme by which administrators prove who they are.
+pub const ADMIN_SCHEME: &str = "admin_token";
+
+/// The schema of a problem.
+const PROBLEM: &str = "Problem";
+
+const DESCRIPTION: &str = "\
+The stock of a flash sale. A sale has one guard, a family of strategies that exclude each other; a purchase is decided by the \
+strategy of its sale, or by another one of the family that it names.
+
+Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457) whose `type` says what happened. A 503 with \
+`Retry-After` promises that nothing was written, so the request may be sent again; after one without, look first.
+
+Every answer has an `x-request-id`: that of the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
+
+/// A document without operations.
+pub fn base() -> OpenApi {
+    let tags = [
+        ("goods", "What is sold, and how."),
+        ("orders", "Buying, and what was bought."),
+        ("administration", "For holders of the `ADMIN_TOKEN`; there only if the service has one."),
+        ("operation", "Probes, metrics, this document."),
+    ];
+    let info = InfoBuilder::new()
+        .title("seckill-lab demo-service")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(DESCRIPTION));
+    OpenApiBuilder::new()
+        .info(info)
+        .components(Some(components()))
+        .tags(Some(tags.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build())))
+        .build()
+}
+
+/// Adds to a document what every answer has, the strategies that can be named, and how administrators prove who they are if
+/// there can be any.
+pub fn complete(mut document: OpenApi, config: &Config, is_administered: bool) -> OpenApi {
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            if let RefOr::T(parameter) = parameter
+                && parameter.name == "strategy"
+            {
+                let names = config.offered().map(|entry| entry.name).chain([""]);
+                let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names));
+                parameter.schema = Some(schema.into());
+            }
+        }
+        for response in operation.responses.responses.values_mut() {
+            if let RefOr::T(response) = response {
+                response.headers.insert("x-request-id".to_owned(), header("RequestId"));
+            }
+        }
+    }
+    if is_administered {
+        let scheme =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The service's `ADMIN_TOKEN`."));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme(ADMIN_SCHEME, SecurityScheme::Http(scheme.build()));
+        let goods = document.paths.paths.get_mut("/goods/{goods_no}").and_then(|path| path.get.as_mut());
+        if let Some(RefOr::T(shown)) = goods.and_then(|operation| operation.responses.responses.get_mut("200")) {
+            shown.links.insert("restart".to_owned(), answers::restart_link().into());
+        }
+    }
+    document
+}
+
+/// The document as it is sent.
+pub fn to_json(document: &OpenApi) -> String {
+    let mut json = json!(document);
+    // The builder has no word for this.
+    for name in ["Location", "RequestId", "WwwAuthenticate"] {
+        json["components"]["headers"][name]["required"] = Value::Bool(true);
+    }
+    json.to_string()
+}
+
+/// The operations of one path, with any of the methods that this service has.
+fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut path.get, &mut path.put, &mut path.post].into_iter().flatten()
+}
+
+fn header(name: &str) -> RefOr<Header> {
+    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
+}
+
+fn components() -> Components {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let problem = ObjectBuilder::new()
+        .description(Some("Why a request was refused or failed (RFC 9457)."))
+        .property("type", text().format(uri()).description(Some("The kind of the problem; never changes.")))
+        .property("title", text().description(Some("The kind of the problem, for people.")))
+        .property("status", ObjectBuilder::new().schema_type(Type::Integer).description(Some("The status code.")))
+        .property("detail", text().description(Some("What is wrong and what helps, for people.")))
+        .property(
+            "order_id",
+            ObjectBuilder::new()
+                .schema_type(Type::Integer)
+                .minimum(Some(1))
+                .description(Some("The order that may have been committed, if its number is known.")),
+        )
+        .property(
+            "instance",
+            text()
+                .format(uri())
+                .description(Some("`urn:seckill-lab:request:` and the id of the request, percent-encoded.")),
+        )
+        .required("type")
+        .required("title")
+        .required("status")
+        .required("detail")
+        .required("instance");
+    let headers = [
+        ("RequestId", "The id of the request.", text().pattern(Some("^[!-~]{1,128}$"))),
+        ("Location", "The path of the order.", text().pattern(Some("^/orders/[1-9][0-9]*$"))),
+        (
+            "IdempotentReplayed",
+            "Only on the repeated answer to an earlier request.",
+            text().enum_values(Some(["true"])),
+        ),
+        (
+            "RetryAfter",
+            "Seconds after which to ask again. Its absence means that something may have been written.",
+            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)),
+        ),
+        ("WwwAuthenticate", "The scheme.", text().enum_values(Some(["Bearer"]))),
+    ];
+    let components = ComponentsBuilder::new()
+        .schema(PROBLEM, problem)
+        .schema_from::<Bought>()
+        .schema_from::<GoodsView>()
+        .schema_from::<OrderView>()
+        .schema_from::<OrderLineView>();
+    let components = headers.into_iter().fold(components, |components, (name, description, schema)| {
+        components.header(name, Header::builder().description(Some(description)).schema(Some(schema)).build())
+    });
+    components.build()
+}
+
+fn uri() -> Option<SchemaFormat> {
+    Some(SchemaFormat::Custom("uri".to_owned()))
+}

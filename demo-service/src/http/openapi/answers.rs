@@ -1,0 +1,282 @@
+//! The answers that several operations share, first of all their refusals.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::StatusCode;
+use serde_json::json;
+use utoipa::openapi::content::{Content, ContentBuilder};
+use utoipa::openapi::link::{Link, LinkBuilder};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{IntoResponses, ToSchema};
+
+use super::super::problem::PROBLEM_JSON;
+use super::super::routes::goods::GoodsView;
+use super::super::routes::goods_stock::Bought;
+use super::super::routes::orders::OrderView;
+use super::{PROBLEM, header};
+use crate::failure::{self, Kind};
+
+/// Where an answer about a SKU has its number.
+const GOODS_NO: &str = "$response.body#/goods_no";
+
+type Answers = BTreeMap<String, RefOr<Response>>;
+
+/// What can happen to any request.
+const ANY: &[&Kind] = &[&failure::INVALID_HOST, &failure::REQUEST_TIMEOUT, &failure::INTERNAL];
+
+/// What can happen to requests that take a slot, of which the body is received first.
+const LIMITED: &[&Kind] =
+    &[&failure::OVERLOADED, &failure::MALFORMED_BODY, &failure::OVERSIZED_BODY, &failure::BODY_TIMEOUT];
+
+/// What can happen to requests that need the database.
+const STORED: &[&Kind] = &[&failure::DATABASE_UNAVAILABLE, &failure::LOCK_TIMEOUT, &failure::OVERTAKEN];
+
+/// What can happen to requests that name a SKU, and a strategy with its lock.
+const LOCKED: &[&Kind] = &[
+    &failure::INVALID_INPUT,
+    &failure::UNKNOWN_GOODS,
+    &failure::UNKNOWN_STRATEGY,
+    &failure::GUARD_MISMATCH,
+    &failure::LOCK_TIMEOUT,
+    &failure::HOLD_LOST,
+    &failure::LOCK_SERVICE_UNAVAILABLE,
+    &failure::SHUTTING_DOWN,
+];
+
+/// What can happen to purchases beyond.
+const BOUGHT: &[&Kind] =
+    &[&failure::SOLD_OUT, &failure::SALE_RESTARTED, &failure::FENCED, &failure::OVERTAKEN, &failure::OUTCOME_UNKNOWN];
+
+/// What can be wrong with a body.
+const BODY: &[&Kind] = &[
+    &failure::MALFORMED_BODY,
+    &failure::OVERSIZED_BODY,
+    &failure::MEDIA_TYPE,
+    &failure::INVALID_BODY,
+    &failure::INVALID_INPUT,
+];
+
+/// What can be wrong with an idempotency key.
+const KEY: &[&Kind] = &[&failure::KEY_MISSING, &failure::KEY_REUSED];
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident: $($kinds:expr),+;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $name;
+
+            impl IntoResponses for $name {
+                fn responses() -> Answers {
+                    refusals(&[$($kinds),+])
+                }
+            }
+        )*
+
+        /// Every kind that some operation documents.
+        #[cfg(test)]
+        const DOCUMENTED: &[&[&[&Kind]]] = &[$(&[$($kinds),+]),*];
+    };
+}
+
+refusals! {
+    /// Refusals of what needs nothing.
+    Always: ANY, &[&failure::OVERLOADED];
+    /// Refusals of the probe that asks the servers.
+    Ready: ANY, &[&failure::NOT_READY];
+    /// Refusals of a look at a SKU.
+    Looking: ANY, LIMITED, STORED, LOCKED;
+    /// Refusals of a look at an order.
+    LookingAtOrder: ANY, LIMITED, STORED, &[&failure::INVALID_INPUT, &failure::UNKNOWN_ORDER];
+    /// Refusals of a purchase without a key.
+    Buying: ANY, LIMITED, STORED, LOCKED, BOUGHT;
+    /// Refusals of a purchase of one SKU under a key.
+    BuyingUnderKey: ANY, LIMITED, STORED, LOCKED, BOUGHT, BODY, KEY;
+    /// Refusals of a purchase of a cart.
+    BuyingCart: ANY, LIMITED, STORED, LOCKED, BOUGHT, BODY, KEY, &[&failure::ONE_AT_A_TIME, &failure::REPEATED_GOODS];
+    /// Refusals of a reset.
+    Restarting: ANY, LIMITED, STORED, BODY, &[
+        &failure::UNAUTHORIZED,
+        &failure::UNKNOWN_GOODS,
+        &failure::UNKNOWN_STRATEGY,
+        &failure::OUTCOME_UNKNOWN,
+    ];
+    /// Refusals of a look at the history.
+    Reviewing: ANY, LIMITED, &[&failure::UNAUTHORIZED, &failure::INVALID_INPUT];
+}
+
+/// The answers of these kinds, by status.
+fn refusals(sets: &[&[&'static Kind]]) -> Answers {
+    let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
+    for kind in sets.iter().copied().flatten() {
+        let kinds = by_status.entry(kind.status).or_default();
+        if !kinds.contains(kind) {
+            kinds.push(kind);
+        }
+    }
+    let answers = by_status.into_iter().map(|(status, kinds)| {
+        let mut response = refusal(status, &kinds);
+        if kinds.contains(&&failure::KEY_REUSED) {
+            response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        }
+        (status.as_str().to_owned(), response.into())
+    });
+    answers.collect()
+}
+
+/// One answer that stands for several kinds.
+fn refusal(status: StatusCode, kinds: &[&Kind]) -> Response {
+    let lines: Vec<_> = kinds.iter().map(|kind| format!("- `{}`: {}", kind.slug(), kind.meaning)).collect();
+    let urns: BTreeSet<_> = kinds.iter().map(|kind| kind.urn).collect();
+    let particular = ObjectBuilder::new()
+        .property("type", ObjectBuilder::new().schema_type(Type::String).enum_values(Some(urns)))
+        .property("status", ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([status.as_u16()])));
+    let schema = AllOfBuilder::new().item(Ref::from_schema_name(PROBLEM)).item(particular);
+    let example = json!({
+        "type": kinds[0].urn,
+        "title": kinds[0].title,
+        "status": status.as_u16(),
+        "detail": kinds[0].meaning,
+        "instance": "urn:seckill-lab:request:0b8a2c7e-94f1-4d0e-8c55-3d6c3d7b8a11",
+    });
+    let content = ContentBuilder::new().schema(Some(schema)).example(Some(example)).build();
+    let mut response = ResponseBuilder::new().description(lines.join("\n")).content(PROBLEM_JSON, content).build();
+    if kinds.iter().any(|kind| kind.is_retryable) {
+        response.headers.insert("Retry-After".to_owned(), header("RetryAfter"));
+    }
+    if kinds.contains(&&failure::UNAUTHORIZED) {
+        response.headers.insert("WWW-Authenticate".to_owned(), header("WwwAuthenticate"));
+    }
+    response
+}
+
+/// The answer to a purchase of one unit without a key.
+#[derive(Debug)]
+pub struct BoughtOne;
+
+impl IntoResponses for BoughtOne {
+    fn responses() -> Answers {
+        let response = ResponseBuilder::new()
+            .description("Sold.")
+            .content("application/json", content::<Bought>())
+            .link("order", order_link());
+        BTreeMap::from([("200".to_owned(), response.build().into())])
+    }
+}
+
+/// The answer to a purchase under a key.
+#[derive(Debug)]
+pub struct Placed;
+
+impl IntoResponses for Placed {
+    fn responses() -> Answers {
+        let mut response = ResponseBuilder::new()
+            .description("Sold, now or when it was first asked for under this key.")
+            .content("application/json", content::<OrderView>())
+            .link("order", order_link())
+            .build();
+        response.headers.insert("Location".to_owned(), header("Location"));
+        response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        BTreeMap::from([("201".to_owned(), response.into())])
+    }
+}
+
+/// An order that is looked at.
+#[derive(Debug)]
+pub struct Shown;
+
+impl IntoResponses for Shown {
+    fn responses() -> Answers {
+        let goods = LinkBuilder::new()
+            .operation_id("showGoods")
+            .parameter("goods_no", "$response.body#/lines/0/goods_no")
+            .description("The stock of what was sold first.");
+        let response = ResponseBuilder::new()
+            .description("What was sold.")
+            .content("application/json", content::<OrderView>())
+            .link("goods", goods.build());
+        BTreeMap::from([("200".to_owned(), response.build().into())])
+    }
+}
+
+/// A SKU that is looked at.
+#[derive(Debug)]
+pub struct Stock;
+
+impl IntoResponses for Stock {
+    fn responses() -> Answers {
+        let response = ResponseBuilder::new().description("The stock as it stands.");
+        let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
+        BTreeMap::from([("200".to_owned(), response.build().into())])
+    }
+}
+
+/// The answer to a reset.
+#[derive(Debug)]
+pub struct Reset;
+
+impl IntoResponses for Reset {
+    fn responses() -> Answers {
+        let response = ResponseBuilder::new().description("The sale has started.");
+        let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
+        let response = response.link("goods", goods_link("showGoods", "What is left."));
+        BTreeMap::from([("200".to_owned(), response.build().into())])
+    }
+}
+
+/// What an administrator can do with a SKU.
+pub(super) fn restart_link() -> Link {
+    goods_link("startSale", "The next sale.")
+}
+
+fn links_of_goods(response: ResponseBuilder) -> ResponseBuilder {
+    let cart = json!({ "lines": [{ "goods_no": GOODS_NO, "quantity": 1 }] });
+    let cart = LinkBuilder::new().operation_id("placeCart").request_body(Some(cart)).description("A cart with it.");
+    response
+        .link("one", goods_link("buyOne", "One unit of it."))
+        .link("some", goods_link("placeOrder", "Some units of it."))
+        .link("cart", cart.build())
+}
+
+fn goods_link(operation_id: &str, description: &str) -> Link {
+    LinkBuilder::new().operation_id(operation_id).parameter("goods_no", GOODS_NO).description(description).build()
+}
+
+fn order_link() -> Link {
+    LinkBuilder::new()
+        .operation_id("showOrder")
+        .parameter("order_id", "$response.body#/order_id")
+        .description("The order that was made.")
+        .build()
+}
+
+fn content<T: ToSchema>() -> Content {
+    Content::new(Some(Ref::from_schema_name(T::name())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_one_status_share_an_answer_that_names_each_once() {
+        let answers =
+            refusals(&[&[&failure::SOLD_OUT, &failure::FENCED], &[&failure::FENCED, &failure::OUTCOME_UNKNOWN]]);
+        assert_eq!(answers.keys().collect::<Vec<_>>(), ["409", "503"]);
+        let RefOr::T(unavailable) = &answers["503"] else { panic!("an answer is no reference") };
+        assert_eq!(unavailable.description.matches("`fenced`").count(), 1);
+        assert!(unavailable.headers.contains_key("Retry-After"));
+    }
+
+    #[test]
+    fn every_kind_that_a_client_can_see_is_documented_somewhere() {
+        let documented: Vec<_> = DOCUMENTED.iter().copied().flatten().copied().flatten().collect();
+        for kind in failure::ALL {
+            // Nobody is there to see the first, the second is no answer of an operation, and no answer is the third.
+            let is_unseen = [&failure::CLIENT_GONE, &failure::METHOD_NOT_ALLOWED, &failure::REPEATED].contains(kind);
+            assert_ne!(documented.contains(&kind), is_unseen, "{}", kind.urn);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The handlers: extract, call, status. One file a resource.
+
+pub mod admin;
+pub mod contract;
+pub mod goods;
+pub mod goods_stock;
+pub mod health;
+pub mod metrics;
+pub mod object;
+pub mod orders;
+pub mod strategies;
+pub mod whole;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+use crate::failure::Failure;
+use crate::sale::{GoodsNo, InvalidGoodsNo};
+use crate::strategy::admission::Offer;
+use crate::strategy::registry::Entry;
+
+/// The `{goods_no}` of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct GoodsNoInPath(pub GoodsNo);
+
+impl<S: Send + Sync> FromRequestParts<S> for GoodsNoInPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| InvalidGoodsNo)?;
+        Ok(Self(text.parse()?))
+    }
+}
+
+impl IntoParams for GoodsNoInPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![number_in_path("goods_no", "The number of the SKU, in digits only.")]
+    }
+}
+
+/// A parameter of a path that is a positive number.
+fn number_in_path(name: &str, description: &str) -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+    Parameter::builder()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
+}
+
+/// The query of what a strategy does. An unknown parameter is refused: a misspelt `strategy` must not buy by another one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChosenStrategy {
+    strategy: Option<String>,
+}
+
+impl ChosenStrategy {
+    /// The strategy that a query names, if it is offered. Load plans that leave their variable for the strategy empty name
+    /// none.
+    fn of(query: Result<Query<Self>, QueryRejection>, offer: &Offer) -> Result<Option<&'static Entry>, Failure> {
+        let Query(Self { strategy }) = query?;
+        strategy.filter(|name| !name.is_empty()).map(|name| offer.find(&name)).transpose()
+    }
+}
+
+impl IntoParams for ChosenStrategy {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "How the purchase is decided; see `GET /strategies`. It must be of the family that guards the sale. Left out or empty, it is the sale's own.";
+        let strategy = Parameter::builder()
+            .name("strategy")
+            .parameter_in(ParameterIn::Query)
+            .required(Required::False)
+            .description(Some(description))
+            // Which ones are offered is added to the whole document.
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
+        vec![strategy.build()]
+    }
+}

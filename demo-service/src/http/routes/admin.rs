@@ -1,0 +1,222 @@
+//! `/admin`: the administrator's part. It exists only where there is an `ADMIN_TOKEN`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{FromRequestParts, Query, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::openapi::answers::{Reset, Restarting, Reviewing};
+use super::GoodsNoInPath;
+use super::goods::GoodsView;
+use super::object::Object;
+use super::whole::Whole;
+use crate::app::App;
+use crate::failure::{self, Failure};
+use crate::sale::{NewStock, Stock};
+use crate::telemetry::clock;
+use crate::telemetry::history::Page;
+
+/// Proof that the request bears the token.
+#[derive(Debug)]
+pub struct Administrator;
+
+impl FromRequestParts<Arc<App>> for Administrator {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        let header = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        match (header.and_then(bearer), &app.config.admin_token) {
+            (Some(candidate), Some(token)) if token.matches(candidate) => Ok(Self),
+            _ => Err(unauthorized()),
+        }
+    }
+}
+
+/// The token of `Bearer TOKEN`; the scheme may be written in any case (RFC 9110, section 11.1).
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = header.split_at_checked(b"bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+}
+
+fn unauthorized() -> Failure {
+    Failure::new(&failure::UNAUTHORIZED, "send the service's ADMIN_TOKEN as authorization: Bearer TOKEN")
+}
+
+/// The body of a reset.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSale {
+    /// Units that the sale starts with; `remaining` for those that the current sale has left.
+    #[schema(schema_with = stock_schema)]
+    #[serde(deserialize_with = "new_stock")]
+    stock: NewStock,
+    /// The strategy of the sale, whose family guards it. Left out or empty, it is the default of the service.
+    strategy: Option<String>,
+}
+
+/// The word for the units that the current sale has left.
+const REMAINING: &str = "remaining";
+
+fn stock_schema() -> Schema {
+    let units = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(i64::MAX));
+    let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([REMAINING]));
+    Schema::OneOf(OneOfBuilder::new().item(units).item(word).examples([100]).build())
+}
+
+fn new_stock<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NewStock, D::Error> {
+    deserializer.deserialize_any(StockOrWord)
+}
+
+/// Reads a whole number that is not negative, or the word.
+struct StockOrWord;
+
+impl StockOrWord {
+    fn units<E: Error>(self, units: Result<i64, E>) -> Result<NewStock, E> {
+        Stock::new(units?).map(NewStock::Units).ok_or_else(|| E::custom("stock must not be negative"))
+    }
+}
+
+impl Visitor<'_> for StockOrWord {
+    type Value = NewStock;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number of 64 bits that is not negative, or \"remaining\"")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<NewStock, E> {
+        self.units(Whole.visit_i64(number))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<NewStock, E> {
+        self.units(Whole.visit_u64(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<NewStock, E> {
+        self.units(Whole.visit_f64(number))
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<NewStock, E> {
+        if word == REMAINING { Ok(NewStock::Remaining) } else { Err(E::invalid_value(Unexpected::Str(word), &self)) }
+    }
+}
+
+/// `PUT`: starts the next sale of a SKU, which is created if it is new.
+///
+/// # Errors
+/// 401 without the token, 404 for an unknown strategy, 4xx for a body that is not `{"stock":100}`, 503 when the database is
+/// away or did not answer the commit.
+///
+/// # Cancel safety
+/// Dropped, the sale may have started or not.
+#[utoipa::path(
+    put,
+    path = "/admin/goods/{goods_no}",
+    operation_id = "startSale",
+    tag = "administration",
+    summary = "Start the next sale of a SKU",
+    description = "The SKU is created if it is new. The family of the strategy guards the sale. With the stock `remaining` the \
+                   sale goes on as the next one with what is left, which lowers a fence that a ZooKeeper ensemble that was \
+                   set up anew cannot reach. Orders of earlier sales stay, and so does what each sale began with and what was \
+                   left of it: the database keeps a ledger.",
+    params(GoodsNoInPath),
+    request_body = NewSale,
+    responses(Reset, Restarting),
+    security(("admin_token" = []))
+)]
+pub async fn start_sale(
+    State(app): State<Arc<App>>,
+    _: Administrator,
+    GoodsNoInPath(goods_no): GoodsNoInPath,
+    body: Result<Json<Object<NewSale>>, JsonRejection>,
+) -> Result<Json<GoodsView>, Failure> {
+    let Json(Object(NewSale { stock, strategy })) = body?;
+    let entry = strategy.filter(|name| !name.is_empty()).map(|name| app.offer.find(&name)).transpose()?;
+    app.start_sale(goods_no, stock, entry).await.map(|goods| Json(goods.into()))
+}
+
+/// The query of a look at the history.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryQuery {
+    /// The number of the first record that is wanted: 0, or `next` of the page before.
+    #[serde(default)]
+    #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
+    from: u64,
+    /// The most records that are wanted; of a larger number, 10000 are had.
+    #[serde(default = "page_max")]
+    #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
+    limit: u64,
+}
+
+/// The most records of one page: a few MiB.
+const PAGE_MAX: usize = 10_000;
+
+fn page_max() -> u64 {
+    PAGE_MAX as u64
+}
+
+/// A part of the history of this instance.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = History)]
+pub struct HistoryView {
+    /// The name of the instance.
+    instance: String,
+    /// The clock that the times of the records were taken by. Those of instances that answer the same here can be compared,
+    /// and no others; null where the system does not tell its clock from others.
+    #[schema(required)]
+    clock: Option<&'static str>,
+    #[serde(flatten)]
+    page: Page,
+}
+
+/// `GET /admin/history`: who was in which critical section when, on this instance.
+///
+/// # Errors
+/// 401 without the token, 422 for a malformed query.
+///
+/// # Cancel safety
+/// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/admin/history",
+    operation_id = "showHistory",
+    tag = "administration",
+    summary = "Read who was in which critical section when",
+    description = "On this instance, the latest ones only.",
+    params(HistoryQuery),
+    responses((status = 200, description = "A page of the history.", body = HistoryView), Reviewing),
+    security(("admin_token" = []))
+)]
+pub async fn history(
+    State(app): State<Arc<App>>,
+    _: Administrator,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Result<Json<HistoryView>, Failure> {
+    let Query(query) = query?;
+    let limit = usize::try_from(query.limit).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+    let (instance, page) = (app.config.instance.clone(), app.history.page(query.from, limit));
+    Ok(Json(HistoryView { instance, clock: clock::id(), page }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn only_the_bearer_scheme_bears_a_token() {
+        assert_eq!(bearer(b"Bearer sesame"), Some(&b"sesame"[..]));
+        assert_eq!(bearer(b"bearer  sesame "), Some(&b"sesame"[..]));
+        for header in ["", "Bearer", "sesame", "Basic sesame", "Bearersesame"] {
+            assert_eq!(bearer(header.as_bytes()), None, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `/healthz` and `/readyz`: probes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::super::openapi::answers::{Always, Ready};
+use crate::app::App;
+use crate::failure::{self, Failure};
+use crate::store::Health;
+
+/// How long a probe waits for each of the servers. Both are asked at the same time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The answer of a probe that succeeded.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Healthy {
+    /// `alive` or `ready`.
+    status: &'static str,
+}
+
+/// `GET /healthz`: the process answers.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "checkAlive",
+    tag = "operation",
+    summary = "Ask whether the process answers",
+    description = "Without asking the servers behind it.",
+    responses((status = 200, description = "It does.", body = Healthy), Always)
+)]
+pub async fn alive() -> Json<Healthy> {
+    Json(Healthy { status: "alive" })
+}
+
+/// `GET /readyz`: Postgres, which can be written to, and ZooKeeper answered just now.
+///
+/// # Errors
+/// 503, naming what is the matter with which of them.
+///
+/// # Cancel safety
+/// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "checkReady",
+    tag = "operation",
+    summary = "Ask whether Postgres and ZooKeeper answer",
+    description = "Both are given two seconds.",
+    responses((status = 200, description = "They answered just now.", body = Healthy), Ready)
+)]
+pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
+    let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app));
+    let complaints: Vec<_> = [postgres, zookeeper].into_iter().flatten().collect();
+    if complaints.is_empty() {
+        Ok(Json(Healthy { status: "ready" }))
+    } else {
+        Err(Failure::new(&failure::NOT_READY, complaints.join(", ")))
+    }
+}
+
+async fn postgres_complaint(app: &App) -> Option<&'static str> {
+    match tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await {
+        Ok(Ok(Health::Writable)) => None,
+        Ok(Ok(Health::ReadOnly)) => Some("Postgres is read-only"),
+        Ok(Err(_)) | Err(_) => Some("no answer from Postgres"),
+    }
+}
+
+async fn zookeeper_complaint(app: &App) -> Option<&'static str> {
+    let Some(session) = app.sessions.pick() else { return Some("no ZooKeeper session is connected") };
+    session.check(ANSWER_WITHIN).await.is_err().then_some("no answer from ZooKeeper")
+}

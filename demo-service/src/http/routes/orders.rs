@@ -1,0 +1,290 @@
+//! `/goods/{goods_no}/orders` and `/orders`: buying, so that it can be asked for again.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Extension, FromRequestParts, Path, Query, State};
+use axum::http::header::LOCATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::openapi::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
+use super::super::problem::IDEMPOTENT_REPLAYED;
+use super::object::Object;
+use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
+use crate::app::{Answer, App, Slot};
+use crate::failure::{self, Failure};
+use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Order, OrderLine, Purchase, Quantity};
+use crate::strategy::registry::Entry;
+
+/// The request header with the key.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The `Idempotency-Key` of a request, which must have one.
+#[derive(Debug)]
+pub struct RequiredKey(pub IdempotencyKey);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequiredKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Err(key_missing()) };
+        if values.next().is_some() {
+            return Err(Failure::invalid_input("there is more than one Idempotency-Key"));
+        }
+        let text = value.to_str().unwrap_or_default();
+        // A structured string, as the draft of the header has it, is the text between its quotes.
+        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        text.parse().map(Self).map_err(|invalid: InvalidKey| invalid.into())
+    }
+}
+
+fn key_missing() -> Failure {
+    let detail = "send an Idempotency-Key, for instance a random UUID, and the same one when asking again";
+    Failure::new(&failure::KEY_MISSING, detail)
+}
+
+impl IntoParams for RequiredKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "What the client calls this purchase, for instance a random UUID. Asked again under the same \
+                           key, the service sells nothing more and repeats its answer. Quotes around it do not count.";
+        let key = Parameter::builder()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some(IdempotencyKey::PATTERN))));
+        vec![key.build()]
+    }
+}
+
+/// The `{order_id}` of a path. Numbers of orders are spelt like those of goods.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderIdInPath(GoodsNo);
+
+impl<S: Send + Sync> FromRequestParts<S> for OrderIdInPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let order_id = text.ok().and_then(|Path(text)| text.parse().ok());
+        order_id.map(Self).ok_or_else(|| {
+            Failure::invalid_input(format!("order_id must be a whole number from 1 to {}, in digits only", i64::MAX))
+        })
+    }
+}
+
+impl IntoParams for OrderIdInPath {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![number_in_path("order_id", "The number of the order, in digits only.")]
+    }
+}
+
+/// The body of a purchase of one SKU.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewOrder {
+    /// How many units; all of them are sold, or none.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
+    quantity: i64,
+}
+
+/// The body of a purchase of several SKUs.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCart {
+    /// What is bought together, each SKU at most once.
+    #[schema(min_items = 1, max_items = 20, value_type = Vec<NewLine>)]
+    lines: Vec<Object<NewLine>>,
+}
+
+/// One SKU of it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLine {
+    /// The number of the SKU.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
+    goods_no: i64,
+    /// How many units.
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
+    #[serde(deserialize_with = "whole::deserialize")]
+    quantity: i64,
+}
+
+/// An order as a client sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Order)]
+pub struct OrderView {
+    /// The number of the order.
+    #[schema(minimum = 1)]
+    order_id: i64,
+    /// The strategy that guarded the deduction.
+    strategy: String,
+    /// The instance of the service that made it.
+    instance: String,
+    /// What was sold, in the order in which it was asked for.
+    lines: Vec<OrderLineView>,
+}
+
+/// What an order has of one SKU.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderLine)]
+pub struct OrderLineView {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// The sale that the units were taken from.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
+    quantity: i64,
+    /// Units left, as far as the deduction could see.
+    #[schema(required)]
+    remaining: Option<i64>,
+    /// The fencing token of the lock, where there was one.
+    #[schema(required)]
+    token: Option<i64>,
+    /// Its second part: hand-overs within an instance since the grant.
+    #[schema(required)]
+    token_handover: Option<i64>,
+}
+
+impl From<Order> for OrderView {
+    fn from(order: Order) -> Self {
+        let Order { order_id, strategy, instance, lines } = order;
+        Self { order_id, strategy, instance, lines: lines.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<OrderLine> for OrderLineView {
+    fn from(line: OrderLine) -> Self {
+        let OrderLine { goods_no, sale, quantity, remaining, token } = line;
+        let (token, token_handover) = token.map(|token| (token.number, token.handover)).unzip();
+        Self { goods_no, sale, quantity, remaining, token, token_handover }
+    }
+}
+
+/// `POST /goods/{goods_no}/orders`: buys some units of one SKU.
+///
+/// # Errors
+/// 400 without a key, 404 for an unknown SKU or strategy, 409 when sold out, 422 for a malformed request, 503 when it
+/// could not be done.
+///
+/// # Cancel safety
+/// Dropped, a purchase that has its lock goes on to its end.
+#[utoipa::path(
+    post,
+    path = "/goods/{goods_no}/orders",
+    operation_id = "placeOrder",
+    tag = "orders",
+    summary = "Buy some units of one SKU",
+    description = "All of them or none. Safe to repeat under the same `Idempotency-Key`.",
+    params(GoodsNoInPath, ChosenStrategy, RequiredKey),
+    request_body = NewOrder,
+    responses(Placed, BuyingUnderKey)
+)]
+pub async fn buy(
+    State(app): State<Arc<App>>,
+    Extension(slot): Extension<Slot>,
+    GoodsNoInPath(goods_no): GoodsNoInPath,
+    query: Result<Query<ChosenStrategy>, QueryRejection>,
+    RequiredKey(key): RequiredKey,
+    body: Result<Json<Object<NewOrder>>, JsonRejection>,
+) -> Result<Response, Failure> {
+    let named = ChosenStrategy::of(query, &app.offer)?;
+    let Json(Object(new)) = body?;
+    let cart = Cart::of_one(goods_no, quantity(new.quantity)?);
+    place(&app, slot, named, Purchase { cart, key: Some(key) }).await
+}
+
+/// `POST /orders`: buys some units of several SKUs, all or nothing.
+///
+/// # Errors
+/// As [`buy`].
+///
+/// # Cancel safety
+/// As [`buy`].
+#[utoipa::path(
+    post,
+    path = "/orders",
+    operation_id = "placeCart",
+    tag = "orders",
+    summary = "Buy a cart of SKUs, all or nothing",
+    description = "Safe to repeat under the same `Idempotency-Key`. Not every strategy sells several SKUs together; see `carts` in `GET /strategies`.",
+    params(ChosenStrategy, RequiredKey),
+    request_body = NewCart,
+    responses(Placed, BuyingCart)
+)]
+pub async fn buy_cart(
+    State(app): State<Arc<App>>,
+    Extension(slot): Extension<Slot>,
+    query: Result<Query<ChosenStrategy>, QueryRejection>,
+    RequiredKey(key): RequiredKey,
+    body: Result<Json<Object<NewCart>>, JsonRejection>,
+) -> Result<Response, Failure> {
+    let named = ChosenStrategy::of(query, &app.offer)?;
+    let Json(Object(new)) = body?;
+    let lines: Result<Vec<_>, Failure> = new.lines.into_iter().map(line).collect();
+    place(&app, slot, named, Purchase { cart: Cart::new(lines?)?, key: Some(key) }).await
+}
+
+/// `GET /orders/{order_id}`: looks at an order.
+///
+/// # Errors
+/// 404 when there is none, 503 when the database is away.
+///
+/// # Cancel safety
+/// Nothing is lost.
+#[utoipa::path(
+    get,
+    path = "/orders/{order_id}",
+    operation_id = "showOrder",
+    tag = "orders",
+    summary = "Look at an order",
+    description = "There once it is committed, and for ever.",
+    params(OrderIdInPath),
+    responses(Shown, LookingAtOrder)
+)]
+pub async fn show(
+    State(app): State<Arc<App>>,
+    OrderIdInPath(order_id): OrderIdInPath,
+) -> Result<Json<OrderView>, Failure> {
+    let order = app.order(order_id.get()).await?;
+    order.map(|order| Json(order.into())).ok_or_else(|| {
+        Failure::new(&failure::UNKNOWN_ORDER, format!("there is no order {order_id}; it may be under way yet"))
+    })
+}
+
+fn quantity(units: i64) -> Result<Quantity, Failure> {
+    Quantity::new(units).ok_or_else(|| Failure::invalid_input("quantity must be at least 1"))
+}
+
+fn line(Object(new): Object<NewLine>) -> Result<Line, Failure> {
+    Ok(Line { goods_no: GoodsNo::try_from(new.goods_no)?, quantity: quantity(new.quantity)? })
+}
+
+async fn place(
+    app: &Arc<App>,
+    slot: Slot,
+    named: Option<&'static Entry>,
+    purchase: Purchase,
+) -> Result<Response, Failure> {
+    let Answer { order, is_replay } = app.purchase(purchase, named, slot).await?;
+    let location = format!("/orders/{}", order.order_id);
+    let mut response = (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response();
+    if is_replay {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}

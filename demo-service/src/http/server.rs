@@ -1,0 +1,279 @@
+//! Serving: accepting connections, within limits, until told to stop.
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_io_timeout::TimeoutStream;
+use tower::Layer;
+use tracing::{debug, info, warn};
+
+use super::places::{Place, Places};
+use super::router::{Audience, router};
+use crate::app::App;
+use crate::config::Config;
+use crate::setup_error::SetupError;
+
+/// How long a client may take to send the head of a request. The server's timer for it starts as soon as it could
+/// read one, so this is also how long a connection may idle before its first request and between two, though never
+/// while a request is being worked on. All that costs a load tool is a new connection after a pause this long, as the
+/// usual ones look whether a pooled connection was closed before they use it; a longer time would let silent clients
+/// keep places from buyers for as long.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// The same on a place that is kept for probes, which ask at once.
+const HEAD_WITHIN_ASIDE: Duration = Duration::from_secs(1);
+
+/// How long a client may leave bytes of its answer unread. A connection whose client does not read is closed: it would keep
+/// its place from others, and a slot as long as its answer is written.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+
+/// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// The pause after a connection could not be accepted because something, most likely file descriptors, was used up.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a shutdown grants requests in flight, beyond the time by which each of them must be answered.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
+/// How long a shutdown waits for ZooKeeper to take leave.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Connections that may wait to be accepted; the system takes as many of them as it allows (`net.core.somaxconn` in Linux).
+/// With the 1024 that are customary, the handshakes of a crowd that comes at the same instant are dropped, and repeated only
+/// after a second, then after two more, and so on.
+const BACKLOG: u32 = 65_535;
+
+/// A service that is ready: its ports are bound, the servers behind it have answered.
+pub struct Server {
+    main: Listener,
+    operators: Option<Listener>,
+    app: Arc<App>,
+}
+
+/// A bound port.
+struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Binds the ports and opens the app.
+    ///
+    /// # Errors
+    /// A [`SetupError`] that names what is missing.
+    ///
+    /// # Cancel safety
+    /// Dropped, whatever was opened is closed.
+    pub async fn start(config: Config) -> Result<Self, SetupError> {
+        raise_open_files_limit();
+        // Bound first, as it is the quickest to fail.
+        let main = Listener::bind(config.listen, "--listen (LISTEN)")?;
+        let operators = config.operators_listen;
+        let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
+        let operators = operators.transpose()?;
+        let app = Arc::new(App::open(config).await?);
+        let Config { instance, strategy, zk_sessions, .. } = &app.config;
+        let operators_address = operators.as_ref().map(|listener| listener.address);
+        info!(address = %main.address, ?operators_address, instance, strategy = strategy.name, zk_sessions, "ready");
+        Ok(Self { main, operators, app })
+    }
+
+    /// Where it listens; with the real port when port 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.main.address
+    }
+
+    /// Where it listens for operators, if it has a listener for them.
+    pub fn operators_address(&self) -> Option<SocketAddr> {
+        self.operators.as_ref().map(|listener| listener.address)
+    }
+
+    /// Serves until `shutdown` resolves. Then stops accepting, refuses at once every request that waits for a lock or a
+    /// connection, finishes what has begun, which takes no longer than the HTTP timeout and a second, closes the ZooKeeper
+    /// sessions, which frees every lock, and disconnects.
+    ///
+    /// A commit that the database does not answer may take longer. Its lock must outlive it, so then nothing is closed:
+    /// the purchase goes on for as long as the process does, and the sessions after it until ZooKeeper expires them.
+    ///
+    /// # Cancel safety
+    /// Dropped, connections are cut; purchases that have begun go on to their end.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let Self { main, operators, app } = self;
+        let mut background = JoinSet::new();
+        let upkeep = Arc::clone(&app);
+        background.spawn(async move { upkeep.upkeep().await });
+
+        let connections_max = app.config.connections_max;
+        let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
+        let mut of_main = Connections::new(router(Arc::clone(&app), audience));
+        let mut of_operators = Connections::new(Router::new());
+        let for_operators = async {
+            let Some(listener) = operators else { return pending().await };
+            of_operators.router = router(Arc::clone(&app), Audience::Operators);
+            accept_all(listener.socket, Places::new(connections_max), &mut of_operators).await;
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
+            () = for_operators => {}
+        }
+        // The listeners are gone by now, so new clients are turned away by the system.
+        info!("shutting down: requests that wait are refused, what has begun is finished");
+        app.stop_waiting();
+        let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
+        let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
+        if timeout_at(deadline, finished).await.is_err() {
+            warn!("some connections were still busy and are cut");
+        }
+        if timeout_at(deadline, app.drained()).await.is_err() {
+            warn!(
+                "some purchases are still under way, so the ZooKeeper sessions are left to expire: closing them would \
+                 free locks under commits that may be in flight"
+            );
+            return;
+        }
+        if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
+            warn!("some ZooKeeper sessions could not be closed, the server will expire them");
+        }
+        app.store.close();
+        info!("stopped");
+    }
+}
+
+impl Listener {
+    fn bind(address: SocketAddr, setting: &'static str) -> Result<Self, SetupError> {
+        let bound = listen(address).and_then(|socket| Ok(Self { address: socket.local_addr()?, socket }));
+        bound.map_err(|source| SetupError::Listen { address, setting, source })
+    }
+}
+
+/// The open connections of one listener.
+struct Connections {
+    router: Router,
+    tasks: JoinSet<()>,
+    graceful: GracefulShutdown,
+}
+
+impl Connections {
+    fn new(router: Router) -> Self {
+        Self { router, tasks: JoinSet::new(), graceful: GracefulShutdown::new() }
+    }
+
+    fn serve(&mut self, stream: TcpStream, place: Place, permit: OwnedSemaphorePermit) {
+        // Answers are small and wanted at once. A socket that refuses the option still works.
+        stream.set_nodelay(true).ok();
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(READ_WITHIN));
+        let service = Extension(place).layer(self.router.clone());
+        let head_within = if place == Place::Aside { HEAD_WITHIN_ASIDE } else { HEAD_WITHIN };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(head_within)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service));
+        let connection = self.graceful.watch(connection);
+        self.tasks.spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, "a connection ended badly");
+            }
+            drop(permit);
+        });
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Answers what is being asked, and closes.
+    async fn finish(self) {
+        self.graceful.shutdown().await;
+    }
+}
+
+/// Listens, with room for a crowd.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of before to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts connections for ever. Without a place new ones wait.
+async fn accept_all(listener: TcpListener, places: Places, connections: &mut Connections) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (place, permit) = places.take().await;
+                connections.serve(stream, place, permit);
+            }
+            Err(error) if is_the_clients(&error) => debug!(%error, "a client left before it was accepted"),
+            Err(error) => {
+                warn!(%error, "cannot accept connections, trying again");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_the_clients(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Takes all the file descriptors that the system allows: every client, session and database connection needs one.
+fn raise_open_files_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised =
+        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        warn!(%error, "cannot raise the limit of open files, many connections may fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    /// As many as come at the same instant in the classic demo, or as the system lets wait.
+    fn crowd() -> usize {
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok();
+        allowed.and_then(|allowed| allowed.trim().parse().ok()).unwrap_or(128).min(1500)
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_connected_before_anyone_is_accepted() {
+        raise_open_files_limit();
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connected = Vec::new();
+        for number in 0..crowd() {
+            // A handshake that is dropped would be repeated after a second, and dropped again.
+            let stream = timeout(Duration::from_secs(30), TcpStream::connect(address)).await;
+            let stream = stream.unwrap_or_else(|_| panic!("connection {number} has no place in the queue"));
+            connected.push(stream.unwrap());
+        }
+        for _ in &connected {
+            listener.accept().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn both_versions_of_ip_are_listened_to() {
+        for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
+            assert_eq!(listen(address).unwrap().local_addr().unwrap().ip(), address.ip());
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The domain of a flash sale: what is sold, what a buyer asks for, and what may be sold. Nothing here does input or
+//! output, but for the business time, which passes.
+
+mod business_time;
+mod decision;
+mod goods;
+mod purchase;
+
+pub use self::business_time::{BusinessTime, InvalidBusinessTime};
+pub use self::decision::{Level, Order, OrderLine, Token, remaining_after};
+pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity, Stock};
+pub use self::purchase::{Cart, IdempotencyKey, InvalidCart, InvalidKey, Line, LockOrder, Purchase};

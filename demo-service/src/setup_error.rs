@@ -1,0 +1,154 @@
+//! Why the service cannot start.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zk_recipes::Error::{InvalidTls, TlsRefused};
+
+/// The service could not start. Each text is one line that names the thing and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The listening socket could not be opened.
+    #[error("cannot listen on {address}: {source}; choose another address with {setting}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The setting that names it.
+        setting: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The database URL is not one of Postgres.
+    #[error(
+        "the database url is not valid: {0}; give postgres://USER@HOST:PORT/DATABASE as --database-url (DATABASE_URL)"
+    )]
+    DatabaseUrl(String),
+    /// The database did not answer, or refused.
+    #[error("cannot use the database at {place}: {source}; check --database-url (DATABASE_URL)")]
+    Database {
+        /// Host, port and database, never the password.
+        place: String,
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+    /// The database speaks no TLS, or did not prove who it is, where that was asked for.
+    #[error(
+        "cannot use the database at {place} over TLS: {source}; check that its certificate is for this host, and that \
+         sslrootcert in --database-url (DATABASE_URL) is a PEM file of the authority that issued it"
+    )]
+    DatabaseTls {
+        /// Host, port and database, never the password.
+        place: String,
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+    /// The database did not finish connecting or migrating in time.
+    #[error(
+        "the database at {place} was not ready within {within:?}; check --database-url (DATABASE_URL) \
+         and whether another migration is stuck"
+    )]
+    DatabaseTimeout {
+        /// Host, port and database.
+        place: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// The database was migrated by a later version of the service.
+    #[error(
+        "the database has migration {version}, which this build does not know; start a newer \
+         demo-service or point --database-url (DATABASE_URL) at another database"
+    )]
+    SchemaNewer {
+        /// The first migration that is not known here.
+        version: i64,
+    },
+    /// A migration in the database has other contents than the one embedded here.
+    #[error(
+        "migration {version} was applied to the database with other contents; point --database-url \
+         (DATABASE_URL) at a database that this build migrated"
+    )]
+    SchemaDiffers {
+        /// The migration that differs.
+        version: i64,
+    },
+    /// The database lacks a migration, and the role may not make up for it.
+    #[error(
+        "the database at {place} lacks migration {version}, or keeps it from the role {role}, which may not create \
+         tables; run demo-service --migrate-only with the owner's url as --database-url (DATABASE_URL) first"
+    )]
+    SchemaOlder {
+        /// Host, port and database.
+        place: String,
+        /// Who asked.
+        role: String,
+        /// The first migration that is missing.
+        version: i64,
+    },
+    /// The role of the service could not be made, given its rights, or given its password.
+    #[error(
+        "cannot prepare the role seckill_service: {0}; run --migrate-only as a role that owns the tables and may create \
+         roles, or create the role by hand and leave SERVICE_PASSWORD out"
+    )]
+    ServiceRole(#[source] sqlx::Error),
+    /// A migration failed.
+    #[error("cannot migrate the database at {place}: {source}; the role needs the right to create tables")]
+    Migrate {
+        /// Host, port and database.
+        place: String,
+        /// What the migrator said.
+        source: sqlx::migrate::MigrateError,
+    },
+    /// No session with ZooKeeper could be opened. The source names the servers.
+    #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {0}")]
+    ZooKeeper(#[source] zk_recipes::Error),
+    /// A file for TLS with ZooKeeper cannot be read.
+    #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
+    ZooKeeperFile {
+        /// Which setting names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No server of ZooKeeper proves who it is, or accepts how the service does.
+    #[error(
+        "cannot open an encrypted ZooKeeper session, check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
+         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {source}",
+        authority = .authority.display()
+    )]
+    ZooKeeperTls {
+        /// The file with the certificate of the authority.
+        authority: PathBuf,
+        /// What is wrong, and with which server.
+        source: zk_recipes::Error,
+    },
+    /// ZooKeeper answers, but no lock can be taken there.
+    #[error(
+        "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
+         (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {0}"
+    )]
+    LockRefused(#[source] zk_recipes::Error),
+    /// The log filter could not be parsed.
+    #[error("the log filter is not valid: {0}; give RUST_LOG as, for instance, info,demo_service=debug")]
+    LogFilter(#[source] tracing_subscriber::filter::ParseError),
+    /// The ready line could not be written to standard output.
+    #[error("cannot write to standard output: {0}; leave it open or redirect it")]
+    Stdout(#[source] std::io::Error),
+    /// The signal handlers could not be installed.
+    #[error("cannot listen for signals: {0}; run on a system that has SIGINT and SIGTERM")]
+    Signals(#[source] std::io::Error),
+}
+
+impl SetupError {
+    /// What it means that the sessions could not be opened. `authority` is the file of `--zookeeper-ca`.
+    pub fn of_sessions(source: zk_recipes::Error, authority: Option<&Path>) -> Self {
+        match authority {
+            Some(authority) if matches!(source, TlsRefused { .. } | InvalidTls { .. }) => {
+                Self::ZooKeeperTls { authority: authority.to_owned(), source }
+            }
+            _ => Self::ZooKeeper(source),
+        }
+    }
+}

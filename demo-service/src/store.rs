@@ -1,0 +1,198 @@
+//! Every SQL statement of the service, checked against the schema at compile time.
+//!
+//! Strategies compose the statements; no statement decides anything. Everything that waits for the database is bounded on
+//! our side, and a connection that leaves a question unanswered is closed.
+
+mod connections;
+mod keys;
+mod sales;
+pub mod schema;
+mod service_role;
+mod shared_reads;
+mod transaction;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::time::timeout;
+
+use self::connections::Connections;
+pub use self::keys::Remembered;
+pub use self::service_role::SERVICE_ROLE;
+use self::shared_reads::SharedReads;
+pub use self::transaction::{Isolation, NewOrder, Transaction, TransactionId, WrittenOrder};
+use crate::failure::Failure;
+use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
+
+/// The time for one question about a transaction. The caller asks again.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+
+/// How much later than we the server gives up a statement.
+const BEYOND: Duration = Duration::from_secs(1);
+
+/// How often the server looks whether the client of a running statement is still there. It ends the statement of a
+/// connection that was closed, which may wait for a row lock otherwise.
+const CLIENT_CHECK: Duration = Duration::from_millis(500);
+
+/// The stock and the orders, in Postgres.
+#[derive(Clone)]
+pub struct Store {
+    connections: Connections,
+    /// One connection for questions that must be answered while every other one waits for a lock or a commit.
+    aside: Connections,
+    looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
+    within: Duration,
+}
+
+/// The answer of the database to a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It accepts writes.
+    Writable,
+    /// It is a standby, or was made read-only: nothing can be sold.
+    ReadOnly,
+}
+
+impl Store {
+    /// A store with at most `connections_max` connections, opened as they are needed, and one more for questions about
+    /// them. `within` bounds each wait for a connection and each statement. Nothing is connected yet.
+    pub fn open(options: PgConnectOptions, connections_max: u32, within: Duration) -> Self {
+        // Our deadlines come first, so that a failure has one name.
+        let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
+        let options = options.application_name("demo-service").options([
+            ("statement_timeout", beyond_ms),
+            ("lock_timeout", beyond_ms),
+            // Ends, on the server, the transaction of an instance that froze in the middle of a purchase.
+            ("idle_in_transaction_session_timeout", within_ms),
+            ("client_connection_check_interval", CLIENT_CHECK.as_millis()),
+        ]);
+        Self {
+            connections: Connections::new(options.clone(), connections_max, within),
+            aside: Connections::new(options, 1, within),
+            looks: Arc::default(),
+            within,
+        }
+    }
+
+    /// Connections in use, and idle ones.
+    pub fn pool_counts(&self) -> (u32, u32) {
+        self.connections.counts()
+    }
+
+    /// Asks the database for a sign of life, and whether it accepts writes.
+    ///
+    /// # Errors
+    /// No connection in time, or no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn check(&self) -> Result<Health, Failure> {
+        let mut connection = self.aside.get().await?;
+        // A standby says so, too.
+        let read_only = sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
+        let read_only = read_only.fetch_one(connection.ask()).await;
+        Ok(if connection.heard(read_only)? { Health::ReadOnly } else { Health::Writable })
+    }
+
+    /// One SKU as it stands, or `None` if there is no such SKU.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
+        let mut connection = self.connections.get().await?;
+        let goods = goods(connection.ask(), goods_no).await;
+        connection.heard(goods)
+    }
+
+    /// As [`goods`](Self::goods), by a statement that is shared with everybody who asks for the same SKU at the same time.
+    /// The answer has everything that was committed before the call.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`], for all who share the statement.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn look(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
+        let store = self.clone();
+        self.looks.read(goods_no, async move { store.goods(goods_no).await }).await
+    }
+
+    /// An order, or `None` if there is none with that number.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
+        let mut connection = self.connections.get().await?;
+        let order = order(connection.ask(), order_id).await;
+        connection.heard(order)
+    }
+
+    /// Whether a transaction is over, committed or not. Answers within a second.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn is_over(&self, transaction: &TransactionId) -> Result<bool, Failure> {
+        let ask = async {
+            let mut connection = self.aside.get().await?;
+            let over = sqlx::query_scalar!(
+                r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
+                transaction.as_str()
+            );
+            let over = over.fetch_one(connection.ask()).await;
+            connection.heard(over)
+        };
+        timeout(ASK_WITHIN, ask).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+    }
+
+    /// Bounds what no purchase bounds.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        timeout(self.within, work).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+    }
+
+    /// Closes every idle connection at once, and the others when they are given back.
+    pub fn close(&self) {
+        self.connections.close();
+        self.aside.close();
+    }
+}
+
+async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
+    let row = sqlx::query!(
+        "select sale, stock_initial, on_hand, guard, strategy from goods where goods_no = $1",
+        goods_no.get()
+    );
+    let row = row.fetch_optional(connection).await?;
+    Ok(row.map(|row| {
+        let guard = row.guard.zip(row.strategy).map(|(family, strategy)| Guard { family, strategy });
+        Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard }
+    }))
+}
+
+async fn order(connection: &mut PgConnection, order_id: i64) -> Result<Option<Order>, sqlx::Error> {
+    let order = sqlx::query!("select strategy, instance from orders where order_id = $1", order_id);
+    let Some(order) = order.fetch_optional(&mut *connection).await? else { return Ok(None) };
+    // Orders are never changed, so both reads see the same one.
+    let lines = sqlx::query!(
+        "select goods_no, sale, quantity, remaining, token, token_handover
+         from order_lines where order_id = $1 order by goods_no",
+        order_id
+    );
+    let lines = lines.fetch_all(connection).await?.into_iter().map(|line| OrderLine {
+        goods_no: line.goods_no,
+        sale: line.sale,
+        quantity: line.quantity,
+        remaining: line.remaining,
+        token: line.token.zip(line.token_handover).map(|(number, handover)| Token { number, handover }),
+    });
+    Ok(Some(Order { order_id, strategy: order.strategy, instance: order.instance, lines: lines.collect() }))
+}

@@ -1,0 +1,221 @@
+//! Connections to Postgres.
+//!
+//! A network may fail silently: packets vanish, and nobody is told. So a connection is used again only if every question
+//! on it was answered. It is closed at once if a question is given up, whether the client hung up or a time was over; the
+//! server then rolls back. An idle connection is pinged before it is used, within a bound. After one ping without an
+//! answer all connections of before are closed unasked, as the same network has most likely failed them too.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use parking_lot::Mutex;
+use sqlx::Connection as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+
+/// A connection that was silent for longer is pinged before it is used. Pinging always would add a round trip to every
+/// purchase. Never pinging would fail one purchase for each connection that a restarted server dropped.
+const PING_AFTER: Duration = Duration::from_secs(1);
+
+/// The time for the answer to a ping.
+const PING_WITHIN: Duration = Duration::from_secs(1);
+
+/// The longest time to connect. A handshake that takes longer is most likely lost.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// A pool of connections.
+#[derive(Clone)]
+pub(super) struct Connections {
+    pool: Pool<Server>,
+    doubts: Arc<Mutex<Doubts>>,
+}
+
+/// One connection, which goes back to the pool when it is dropped, or is closed if a question on it was not answered.
+pub(super) struct Connection {
+    link: Option<Object<Server>>,
+    is_settled: bool,
+    doubts: Arc<Mutex<Doubts>>,
+}
+
+/// What makes and checks the connections of the pool.
+struct Server {
+    options: PgConnectOptions,
+    doubts: Arc<Mutex<Doubts>>,
+}
+
+/// An open connection.
+struct Link {
+    connection: PgConnection,
+    /// When the last answer came.
+    heard: Instant,
+}
+
+/// Since when the network is not to be trusted.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Some question was given up then: connections that have not answered since are pinged.
+    given_up: Option<Instant>,
+    /// Some ping was not answered then: connections that have not answered since are closed.
+    silent: Option<Instant>,
+}
+
+/// What to do with an idle connection before it is used.
+#[derive(Debug, PartialEq, Eq)]
+enum Check {
+    Use,
+    Ping,
+    Close,
+}
+
+impl Doubts {
+    fn check(&self, heard: Instant, now: Instant) -> Check {
+        let is_after = |doubt: Option<Instant>| doubt.is_some_and(|doubt| heard <= doubt);
+        if is_after(self.silent) {
+            Check::Close
+        } else if is_after(self.given_up) || now.duration_since(heard) >= PING_AFTER {
+            Check::Ping
+        } else {
+            Check::Use
+        }
+    }
+}
+
+impl Manager for Server {
+    type Type = Link;
+    type Error = sqlx::Error;
+
+    async fn create(&self) -> Result<Link, sqlx::Error> {
+        let connection = PgConnection::connect_with(&self.options).await?;
+        Ok(Link { connection, heard: Instant::now() })
+    }
+
+    async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<sqlx::Error> {
+        let check = self.doubts.lock().check(link.heard, Instant::now());
+        match check {
+            Check::Use => Ok(()),
+            Check::Close => Err(RecycleError::message("another connection was silent")),
+            Check::Ping => match timeout(PING_WITHIN, link.connection.ping()).await {
+                Ok(answer) => {
+                    answer?;
+                    link.heard = Instant::now();
+                    Ok(())
+                }
+                Err(_) => {
+                    self.doubts.lock().silent = Some(Instant::now());
+                    Err(RecycleError::message("no answer to a ping"))
+                }
+            },
+        }
+    }
+}
+
+impl Connections {
+    /// A pool of at most `max` connections, each of which is waited for at most `within`. Nothing is connected yet.
+    pub(super) fn new(options: PgConnectOptions, max: u32, within: Duration) -> Self {
+        let doubts = Arc::default();
+        let pool = Pool::builder(Server { options, doubts: Arc::clone(&doubts) })
+            .runtime(Runtime::Tokio1)
+            .max_size(max as usize)
+            .wait_timeout(Some(within))
+            .create_timeout(Some(CONNECT_WITHIN.min(within)))
+            .build()
+            .expect("BUG: a pool with timeouts has a runtime");
+        Self { pool, doubts }
+    }
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    /// None was free in time, or none could be made.
+    pub(super) async fn get(&self) -> Result<Connection, Failure> {
+        let link = self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => Failure::of_database(error),
+            PoolError::Closed => Failure::of_database(sqlx::Error::PoolClosed),
+            other => Failure::database_unavailable().caused_by(other),
+        })?;
+        Ok(Connection { link: Some(link), is_settled: true, doubts: Arc::clone(&self.doubts) })
+    }
+
+    /// Connections in use, and idle ones.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        let status = self.pool.status();
+        let count = |connections: usize| u32::try_from(connections).unwrap_or(u32::MAX);
+        (count(status.size.saturating_sub(status.available)), count(status.available))
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+impl Connection {
+    /// The connection, for a question. Until its answer is [`heard`](Self::heard) a drop closes the connection.
+    pub(super) fn ask(&mut self) -> &mut PgConnection {
+        self.is_settled = false;
+        &mut self.link_mut().connection
+    }
+
+    /// Notes the answer to the question, and names its failure.
+    pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
+        self.settle(&answer);
+        answer.map_err(Failure::of_database)
+    }
+
+    /// Notes the answer to the question. The connection may be used again unless the answer is that it failed.
+    pub(super) fn settle<T>(&mut self, answer: &Result<T, sqlx::Error>) {
+        if is_usable_after(answer) {
+            self.link_mut().heard = Instant::now();
+            self.is_settled = true;
+        }
+    }
+
+    fn link_mut(&mut self) -> &mut Link {
+        self.link.as_mut().expect("BUG: only the drop takes the link")
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.doubts.lock().given_up = Some(Instant::now());
+            // Dropped outside of the pool, it closes the socket.
+            drop(self.link.take().map(Object::take));
+        }
+    }
+}
+
+/// Whether the server may be asked something else after this answer. A server that shuts down or ends the connection says
+/// so in words, too (classes 08 and 57P).
+fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(sqlx::Error::Database(refusal)) => {
+            !refusal.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_used_pinged_or_closed_by_its_last_answer() {
+        let now = Instant::now();
+        let at = |ms: u64| now + Duration::from_millis(ms);
+        let none = Doubts::default();
+        assert_eq!(none.check(at(0), at(999)), Check::Use);
+        assert_eq!(none.check(at(0), at(1000)), Check::Ping);
+        let given_up = Doubts { given_up: Some(at(500)), silent: None };
+        assert_eq!(given_up.check(at(499), at(501)), Check::Ping);
+        assert_eq!(given_up.check(at(501), at(502)), Check::Use);
+        let silent = Doubts { given_up: Some(at(400)), silent: Some(at(500)) };
+        assert_eq!(silent.check(at(450), at(501)), Check::Close);
+        assert_eq!(silent.check(at(501), at(502)), Check::Use);
+    }
+}

@@ -1,0 +1,75 @@
+//! Idempotency keys. A key is written with its order, so it says what was sold and nothing else: a refusal leaves no key.
+
+use std::time::Duration;
+
+use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
+
+use super::Store;
+use crate::failure::Failure;
+use crate::sale::{Cart, IdempotencyKey, LockOrder, Order};
+
+/// The most keys that one statement deletes.
+const FORGET_MAX: i64 = 1000;
+
+/// What was bought under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remembered {
+    /// Another cart.
+    OtherCart,
+    /// The same cart, by this order.
+    Order(Order),
+}
+
+/// A cart as it is stored with its key: by SKU number, as the same lines in another order are the same cart.
+pub(super) fn cart_json(cart: &Cart) -> Json<Vec<(i64, i64)>> {
+    let lines = cart.in_order(LockOrder::Canonical);
+    Json(lines.iter().map(|line| (line.goods_no.get(), line.quantity.get())).collect())
+}
+
+impl Store {
+    /// What was bought under a key, or `None` if nothing was.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn recall(&self, key: &IdempotencyKey, cart: &Cart) -> Result<Option<Remembered>, Failure> {
+        let mut connection = self.connections.get().await?;
+        let row = sqlx::query!(
+            r#"select cart = $2 as "is_same!", order_id from idempotency_keys where key = $1"#,
+            key.as_str(),
+            cart_json(cart) as _,
+        );
+        let row = row.fetch_optional(connection.ask()).await;
+        let Some(row) = connection.heard(row)? else { return Ok(None) };
+        if !row.is_same {
+            return Ok(Some(Remembered::OtherCart));
+        }
+        let order = super::order(connection.ask(), row.order_id).await;
+        Ok(connection.heard(order)?.map(Remembered::Order))
+    }
+
+    /// Deletes some of the keys that are older than `lifetime`, and returns whether there may be more of them.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Dropped, some keys may have been deleted.
+    pub async fn forget_keys(&self, lifetime: Duration) -> Result<bool, Failure> {
+        // The service bounds the lifetime, so it fits.
+        let microseconds = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
+        let mut connection = self.connections.get().await?;
+        let deleted = sqlx::query!(
+            "delete from idempotency_keys where key in (
+                 select key from idempotency_keys where created_at < clock_timestamp() - $1::interval
+                 order by created_at limit $2)",
+            PgInterval { months: 0, days: 0, microseconds },
+            FORGET_MAX,
+        );
+        let deleted = deleted.execute(connection.ask()).await;
+        Ok(connection.heard(deleted)?.rows_affected() >= FORGET_MAX.unsigned_abs())
+    }
+}

@@ -1,0 +1,173 @@
+//! The statements that start a sale, end the one before it, and give a sale its guard.
+
+use sqlx::postgres::PgConnection;
+use tokio::time::timeout;
+
+use super::{Isolation, Store};
+use crate::failure::{self, Failure};
+use crate::sale::{Goods, GoodsNo, Guard, NewStock};
+
+/// The number of the sale of a new SKU before its first sale.
+const NO_SALE: i64 = 0;
+
+impl Store {
+    /// Starts the next sale of a SKU, and creates the SKU if it is new. The ledger gets a row for the sale, and the row of
+    /// the sale before it gets what was left. Orders are never deleted. Returns `None` if the units that remain are asked
+    /// for and there is no such SKU.
+    ///
+    /// The fence begins anew at zero. That is safe: a holder that read the sale before cannot write to this one. It is
+    /// also needed: the tokens of a ZooKeeper ensemble that was set up anew begin anew.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`], and [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if the commit was not answered.
+    ///
+    /// # Cancel safety
+    /// Dropped, the sale may have started or not.
+    pub async fn start_sale(
+        &self,
+        goods_no: GoodsNo,
+        stock: NewStock,
+        family: &str,
+        strategy: &str,
+    ) -> Result<Option<Goods>, Failure> {
+        let guard = Guard { family: family.to_owned(), strategy: strategy.to_owned() };
+        let start = async {
+            let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
+            match start(transaction.connection(), goods_no, stock, guard).await {
+                Ok(Some(goods)) => Ok(Some((transaction, goods))),
+                other => {
+                    transaction.roll_back().await;
+                    other.map(|_| None).map_err(Failure::of_database)
+                }
+            }
+        };
+        let Some((transaction, goods)) = self.in_time(start).await? else { return Ok(None) };
+        let committed = timeout(self.within, transaction.commit(None)).await;
+        committed
+            .unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))
+            .map_err(|failure| name_the_sale(failure, goods_no))?;
+        Ok(Some(goods))
+    }
+
+    /// Gives sales their guard, all of them or none: none if one of them has a guard already, or is over.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Dropped, the sales may have been claimed or not.
+    pub async fn claim(&self, sales: &[(GoodsNo, i64)], family: &str, strategy: &str) -> Result<(), Failure> {
+        // Every transaction that locks several rows locks them in the order of the SKUs.
+        let mut sales = sales.to_vec();
+        sales.sort_unstable();
+        let claim = async {
+            let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
+            for (goods_no, sale) in sales {
+                match claim(transaction.connection(), goods_no, sale, family, strategy).await {
+                    Ok(true) => {}
+                    not_claimed => {
+                        transaction.roll_back().await;
+                        return not_claimed.map(drop).map_err(Failure::of_database);
+                    }
+                }
+            }
+            // A claim sells nothing: if its commit is not answered, the purchase fails and the next one looks again.
+            transaction.commit(None).await.map_err(|failure| Failure::database_unavailable().caused_by(failure))
+        };
+        self.in_time(claim).await
+    }
+}
+
+fn name_the_sale(failure: Failure, goods_no: GoodsNo) -> Failure {
+    if !failure.is(&failure::OUTCOME_UNKNOWN) {
+        return failure;
+    }
+    let detail = format!(
+        "the commit was sent and its answer was not seen: GET /goods/{goods_no} shows whether the sale has started; \
+         starting another one is harmless"
+    );
+    Failure::new(&failure::OUTCOME_UNKNOWN, detail).caused_by(failure)
+}
+
+async fn claim(
+    connection: &mut PgConnection,
+    goods_no: GoodsNo,
+    sale: i64,
+    family: &str,
+    strategy: &str,
+) -> Result<bool, sqlx::Error> {
+    let claimed = sqlx::query!(
+        "update goods set guard = $3, strategy = $4 where goods_no = $1 and sale = $2 and guard is null",
+        goods_no.get(),
+        sale,
+        family,
+        strategy,
+    );
+    Ok(claimed.execute(connection).await?.rows_affected() == 1)
+}
+
+async fn start(
+    connection: &mut PgConnection,
+    goods_no: GoodsNo,
+    stock: NewStock,
+    guard: Guard,
+) -> Result<Option<Goods>, sqlx::Error> {
+    let before = lock(&mut *connection, goods_no).await?;
+    let is_first = before.sale == NO_SALE;
+    let units = match stock {
+        NewStock::Units(stock) => stock.get(),
+        NewStock::Remaining if is_first => return Ok(None),
+        NewStock::Remaining => before.on_hand,
+    };
+    if !is_first {
+        note_end(&mut *connection, &before).await?;
+    }
+    // The time is taken here, under the lock, so that the sales of a SKU have the order of their times.
+    let row = sqlx::query!(
+        "with started as (
+             update goods set sale = sale + 1, stock_initial = $2, on_hand = $2, version = version + 1,
+                 fence = 0, fence_handover = 0, guard = $3, strategy = $4
+             where goods_no = $1
+             returning goods_no, sale, stock_initial
+         )
+         insert into sales (goods_no, sale, stock_initial, started_at)
+         select goods_no, sale, stock_initial, clock_timestamp() from started
+         returning sale",
+        goods_no.get(),
+        units,
+        guard.family,
+        guard.strategy,
+    );
+    let row = row.fetch_one(connection).await?;
+    Ok(Some(Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard: Some(guard) }))
+}
+
+/// Locks a SKU, created if it is new, until the end of the transaction. Another start of its sale waits here. Purchases
+/// that have written to the SKU are over by then, and later ones find that their sale is over, so what is left and what
+/// was ordered stay as they are.
+async fn lock(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Goods, sqlx::Error> {
+    // If two create the SKU at once, the second one waits for the first. The update changes nothing.
+    let row = sqlx::query!(
+        "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, $2, 0, 0)
+         on conflict (goods_no) do update set sale = goods.sale
+         returning sale, stock_initial, on_hand",
+        goods_no.get(),
+        NO_SALE,
+    );
+    let row = row.fetch_one(connection).await?;
+    Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard: None })
+}
+
+/// Notes what was left of a sale. A sale that the ledger does not know gets its row now: an earlier version started it, or
+/// somebody did by hand.
+async fn note_end(connection: &mut PgConnection, ended: &Goods) -> Result<(), sqlx::Error> {
+    let noted = sqlx::query!(
+        "insert into sales (goods_no, sale, stock_initial, on_hand_final) values ($1, $2, $3, $4)
+         on conflict (goods_no, sale) do update set on_hand_final = excluded.on_hand_final",
+        ended.goods_no.get(),
+        ended.sale,
+        ended.stock_initial,
+        ended.on_hand,
+    );
+    noted.execute(connection).await.map(drop)
+}

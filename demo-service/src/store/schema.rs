@@ -1,0 +1,202 @@
+//! Getting the database ready: reached, and with exactly the schema that this build knows.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
+
+use super::service_role;
+use crate::secrets::Secret;
+use crate::setup_error::SetupError;
+
+/// Where the migrator notes what it has applied.
+const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+
+/// Parses a database URL.
+///
+/// # Errors
+/// [`SetupError::DatabaseUrl`] when it is not one.
+pub fn options(url: &str) -> Result<PgConnectOptions, SetupError> {
+    // The driver parses any scheme, and would then look for Postgres at a server of another kind.
+    if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(SetupError::DatabaseUrl("it does not begin with postgres://".to_owned()));
+    }
+    url.parse().map_err(|error: sqlx::Error| SetupError::DatabaseUrl(error.to_string()))
+}
+
+/// Connects once and makes sure that the schema is the one of this build, within that time: a role that may create tables
+/// migrates, and one that may not only looks. Instances that start together take turns.
+///
+/// # Errors
+/// A [`SetupError`] that names the database, without its password, or the migration that does not fit.
+///
+/// # Cancel safety
+/// Dropped, a migration that had begun is rolled back.
+pub async fn prepare(options: &PgConnectOptions, within: Duration) -> Result<(), SetupError> {
+    connected(options, within, async |connection| {
+        if may_create_tables(connection).await.map_err(|source| unusable(options, source))? {
+            migrate(connection, options).await
+        } else {
+            verify(connection, options).await
+        }
+    })
+    .await
+}
+
+/// Connects once, migrates, and makes the role [`SERVICE_ROLE`](super::SERVICE_ROLE), which may log in with `password` if one is given; within
+/// that time. It may be repeated, with another password too.
+///
+/// # Errors
+/// A [`SetupError`] that names the database, without its password, and what is refused.
+///
+/// # Cancel safety
+/// Dropped, a migration that had begun is rolled back, and the role may have its rights and password or not.
+pub async fn migrate_only(
+    options: &PgConnectOptions,
+    password: Option<&Secret>,
+    within: Duration,
+) -> Result<(), SetupError> {
+    connected(options, within, async |connection| {
+        migrate(connection, options).await?;
+        service_role::grant(connection, password).await
+    })
+    .await
+}
+
+async fn connected(
+    options: &PgConnectOptions,
+    within: Duration,
+    work: impl AsyncFnOnce(&mut PgConnection) -> Result<(), SetupError>,
+) -> Result<(), SetupError> {
+    // The migrator makes its own table if there is none, and the server has a notice for every time that there is one.
+    let quiet = options.clone().options([("client_min_messages", "warning")]).disable_statement_logging();
+    let done = tokio::time::timeout(within, async {
+        let mut connection: PgConnection = quiet.connect().await.map_err(|source| unusable(options, source))?;
+        work(&mut connection).await?;
+        connection.close().await.map_err(|source| unusable(options, source))
+    });
+    done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { place: place(options), within }))
+}
+
+async fn may_create_tables(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // There is no current schema for who may not even use one.
+    sqlx::query_scalar!(r#"select coalesce(has_schema_privilege(current_schema(), 'create'), false) as "may!""#)
+        .fetch_one(connection)
+        .await
+}
+
+async fn migrate(connection: &mut PgConnection, options: &PgConnectOptions) -> Result<(), SetupError> {
+    MIGRATIONS.run(connection).await.map_err(|error| refusal(error, place(options)))
+}
+
+/// Compares what was applied with what is embedded, once nobody else migrates.
+async fn verify(connection: &mut PgConnection, options: &PgConnectOptions) -> Result<(), SetupError> {
+    let applied = async {
+        connection.lock().await?;
+        let applied = connection.list_applied_migrations(MIGRATIONS_TABLE).await?;
+        connection.unlock().await?;
+        Ok(applied)
+    };
+    let applied = match applied.await {
+        Err(MigrateError::Execute(error)) if is_no_table(&error) => Vec::new(),
+        applied => applied.map_err(|error| refusal(error, place(options)))?,
+    };
+    let applied: BTreeMap<_, _> = applied.iter().map(|one| (one.version, &one.checksum)).collect();
+    compare(&applied).map_err(|mismatch| mismatch.into_error(place(options), options.get_username()))
+}
+
+/// How the migrations of a database differ from those that are embedded here.
+#[derive(Debug, PartialEq, Eq)]
+enum Mismatch {
+    Unknown(i64),
+    Changed(i64),
+    Missing(i64),
+}
+
+fn compare(applied: &BTreeMap<i64, &Cow<'static, [u8]>>) -> Result<(), Mismatch> {
+    if let Some(version) = applied.keys().find(|version| !MIGRATIONS.version_exists(**version)) {
+        return Err(Mismatch::Unknown(*version));
+    }
+    MIGRATIONS.iter().try_for_each(|embedded| match applied.get(&embedded.version) {
+        None => Err(Mismatch::Missing(embedded.version)),
+        Some(checksum) if **checksum != embedded.checksum => Err(Mismatch::Changed(embedded.version)),
+        Some(_) => Ok(()),
+    })
+}
+
+impl Mismatch {
+    fn into_error(self, place: String, role: &str) -> SetupError {
+        match self {
+            Self::Unknown(version) => SetupError::SchemaNewer { version },
+            Self::Changed(version) => SetupError::SchemaDiffers { version },
+            Self::Missing(version) => SetupError::SchemaOlder { place, role: role.to_owned(), version },
+        }
+    }
+}
+
+/// Whether this is because nobody has ever migrated the database, where the role may not even see that.
+fn is_no_table(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    matches!(code.as_deref(), Some("42P01" | "42501"))
+}
+
+fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
+    let place = place(options);
+    let is_tls = match &source {
+        sqlx::Error::Tls(_) => true,
+        // The handshake failed, or a certificate was not found: nothing else is read from a file to reach a port.
+        sqlx::Error::Io(error) => {
+            error.kind() == ErrorKind::InvalidData || (error.kind() == ErrorKind::NotFound && !is_local(options))
+        }
+        _ => false,
+    };
+    if is_tls { SetupError::DatabaseTls { place, source } } else { SetupError::Database { place, source } }
+}
+
+/// Whether the server is reached by a socket in the file system.
+fn is_local(options: &PgConnectOptions) -> bool {
+    options.get_socket().is_some() || options.get_host().starts_with('/')
+}
+
+fn refusal(error: MigrateError, place: String) -> SetupError {
+    match error {
+        MigrateError::VersionMissing(version) => SetupError::SchemaNewer { version },
+        MigrateError::VersionMismatch(version) => SetupError::SchemaDiffers { version },
+        source => SetupError::Migrate { place, source },
+    }
+}
+
+fn place(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or_else(|| options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("{}/{database}", socket.display()),
+        None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_fits_when_it_has_every_embedded_migration_as_it_is_and_no_other() {
+        let all: BTreeMap<_, _> = MIGRATIONS.iter().map(|one| (one.version, &one.checksum)).collect();
+        assert_eq!(compare(&all), Ok(()));
+        assert_eq!(compare(&BTreeMap::new()), Err(Mismatch::Missing(1)));
+        let other = Cow::Borrowed(&b"other"[..]);
+        for (version, expected) in [(2, Mismatch::Changed(2)), (9001, Mismatch::Unknown(9001))] {
+            let mut applied = all.clone();
+            applied.insert(version, &other);
+            assert_eq!(compare(&applied), Err(expected));
+        }
+        let mut applied = all.clone();
+        applied.remove(&2);
+        assert_eq!(compare(&applied), Err(Mismatch::Missing(2)));
+    }
+}

@@ -1,0 +1,29 @@
+-- The role that the service runs as, with what its statements need and no more. It may be run any number of times.
+
+-- Roles belong to the whole server: another database of it may have made this one, at this very moment even, and whoever
+-- owns this schema may not be allowed to make any.
+do $$
+begin
+    create role seckill_service nologin;
+exception
+    when duplicate_object or unique_violation or insufficient_privilege then null;
+end
+$$;
+
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'seckill_service') then
+        return;
+    end if;
+    execute format('grant usage on schema %I to seckill_service', current_schema());
+    grant select (version, success, checksum) on _sqlx_migrations to seckill_service;
+    grant select,
+        insert (goods_no, sale, stock_initial, on_hand),
+        update (sale, stock_initial, on_hand, version, fence, fence_handover, guard, strategy)
+        on goods to seckill_service;
+    grant select, insert, update (on_hand_final) on sales to seckill_service;
+    grant select, insert (strategy, instance) on orders to seckill_service;
+    grant select, insert on order_lines to seckill_service;
+    grant select, insert (key, cart, goods_no, sale, order_id), delete on idempotency_keys to seckill_service;
+end
+$$;

@@ -1,0 +1,166 @@
+//! Which strategy serves a purchase. A sale has one guard, the family of strategies that may write it, and nothing of
+//! another family comes near it. Pure: what is known of the sales comes in, a strategy or a refusal goes out.
+
+use super::registry::Entry;
+use crate::failure::{self, Failure};
+use crate::sale::Goods;
+
+/// How a purchase is served.
+#[derive(Debug, Clone, Copy)]
+pub enum Admission {
+    /// By this strategy.
+    Serve(&'static Entry),
+    /// By this strategy, once it has become the guard of the sales that have none.
+    Claim(&'static Entry),
+}
+
+/// What a service has to offer.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The strategies that it offers, in the order of the registry.
+    pub strategies: Vec<&'static Entry>,
+    /// The strategy that claims sales without a guard.
+    pub default: &'static Entry,
+}
+
+impl Offer {
+    /// The strategy of that name.
+    ///
+    /// # Errors
+    /// [`UNKNOWN_STRATEGY`](failure::UNKNOWN_STRATEGY).
+    pub fn find(&self, name: &str) -> Result<&'static Entry, Failure> {
+        self.strategies.iter().find(|entry| entry.name == name).copied().ok_or_else(|| {
+            let names: Vec<_> = self.strategies.iter().map(|entry| entry.name).collect();
+            let detail = format!("no strategy {name:?} is offered; choose one of {}", names.join(", "));
+            Failure::new(&failure::UNKNOWN_STRATEGY, detail)
+        })
+    }
+
+    /// Which strategy serves a purchase of these goods, of which the buyer may have named one.
+    ///
+    /// # Errors
+    /// [`GUARD_MISMATCH`](failure::GUARD_MISMATCH) if the named strategy is of another family than the guard of a sale, if
+    /// the sales have guards of several families, or if a control would have to claim a sale;
+    /// [`ONE_AT_A_TIME`](failure::ONE_AT_A_TIME) if the goods are several and the strategy sells one SKU at a time;
+    /// [`UNKNOWN_STRATEGY`](failure::UNKNOWN_STRATEGY) if the strategy of the sale is not offered here.
+    pub fn admit(&self, named: Option<&'static Entry>, goods: &[Goods]) -> Result<Admission, Failure> {
+        let guarded = goods.iter().filter_map(|goods| Some((goods.goods_no, goods.guard.as_ref()?)));
+        let first = guarded.clone().next();
+        let family = match (named, first) {
+            (Some(entry), _) => entry.family,
+            (None, Some((_, guard))) => &guard.family,
+            (None, None) => self.default.family,
+        };
+        if let Some((goods_no, guard)) = guarded.clone().find(|(_, guard)| guard.family != family) {
+            let (guard, by) = (&guard.family, named.map_or(family, |entry| entry.name));
+            let detail = format!(
+                "SKU {goods_no} is guarded by {guard}, and {by} is of another family: name none, or one of GET \
+                 /strategies with that family; nothing was locked or written"
+            );
+            return Err(Failure::new(&failure::GUARD_MISMATCH, detail));
+        }
+        let own = match (named, first) {
+            (Some(entry), _) => entry,
+            (None, Some((_, guard))) => self.find(&guard.strategy)?,
+            (None, None) => self.default,
+        };
+        let entry = if goods.len() > 1 { self.for_cart(own, named.is_some())? } else { own };
+        match goods.iter().find(|goods| goods.guard.is_none()) {
+            None => Ok(Admission::Serve(entry)),
+            Some(_) if entry.may_claim() => Ok(Admission::Claim(entry)),
+            Some(Goods { goods_no, .. }) => {
+                let name = entry.name;
+                let detail = format!(
+                    "SKU {goods_no} has no guard, and {name} may oversell: PUT /admin/goods/{goods_no} with that strategy \
+                     first; nothing was locked or written"
+                );
+                Err(Failure::new(&failure::GUARD_MISMATCH, detail))
+            }
+        }
+    }
+
+    /// The strategy for a cart of several SKUs: the one that was named, or the sale's own, or another of its family.
+    fn for_cart(&self, entry: &'static Entry, is_named: bool) -> Result<&'static Entry, Failure> {
+        if entry.carts {
+            return Ok(entry);
+        }
+        let mut others = self.strategies.iter().filter(|other| other.carts && other.family == entry.family);
+        others.next().filter(|_| !is_named).copied().ok_or_else(|| {
+            let name = entry.name;
+            let detail = format!("{name} sells one SKU at a time; GET /strategies tells which strategies sell carts");
+            Failure::new(&failure::ONE_AT_A_TIME, detail)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::{self, STRATEGIES};
+    use super::*;
+    use crate::sale::Guard;
+
+    fn offer() -> Offer {
+        Offer { strategies: STRATEGIES.iter().collect(), default: entry("zk-mutex") }
+    }
+
+    fn entry(name: &str) -> &'static Entry {
+        registry::find(name).unwrap()
+    }
+
+    fn guarded(goods_no: i64, strategy: &str) -> Goods {
+        let guard = Guard { family: entry(strategy).family.to_owned(), strategy: strategy.to_owned() };
+        Goods { guard: Some(guard), ..unguarded(goods_no) }
+    }
+
+    fn unguarded(goods_no: i64) -> Goods {
+        Goods { goods_no: goods_no.try_into().unwrap(), sale: 1, stock_initial: 5, on_hand: 5, guard: None }
+    }
+
+    fn admitted(named: Option<&str>, goods: &[Goods]) -> Result<String, &'static str> {
+        match offer().admit(named.map(entry), goods) {
+            Ok(Admission::Serve(entry)) => Ok(entry.name.to_owned()),
+            Ok(Admission::Claim(entry)) => Ok(format!("claim {}", entry.name)),
+            Err(failure) => Err(failure.kind().slug()),
+        }
+    }
+
+    #[test]
+    fn a_sale_is_served_by_its_own_strategy_or_another_of_its_family() {
+        let sale = [guarded(1, "zk-handoff")];
+        assert_eq!(admitted(None, &sale).as_deref(), Ok("zk-handoff"));
+        assert_eq!(admitted(Some("zk-cohort"), &sale).as_deref(), Ok("zk-cohort"));
+        assert_eq!(admitted(Some("pg-conditional"), &sale), Err("guard-mismatch"));
+        assert_eq!(admitted(Some("zk-mutex-fenced"), &sale), Err("guard-mismatch"));
+        assert_eq!(admitted(Some("unguarded"), &[guarded(1, "unguarded")]).as_deref(), Ok("unguarded"));
+    }
+
+    #[test]
+    fn a_sale_without_a_guard_is_claimed_but_never_by_a_control() {
+        let sale = [unguarded(1)];
+        assert_eq!(admitted(None, &sale).as_deref(), Ok("claim zk-mutex"));
+        assert_eq!(admitted(Some("pg-advisory"), &sale).as_deref(), Ok("claim pg-advisory"));
+        for control in ["unguarded", "local-mutex", "zk-mutex-early-release"] {
+            assert_eq!(admitted(Some(control), &sale), Err("guard-mismatch"), "{control}");
+        }
+    }
+
+    #[test]
+    fn a_cart_has_one_family_and_a_strategy_that_sells_carts() {
+        let queue = [guarded(1, "zk-handoff"), guarded(2, "zk-mutex")];
+        assert_eq!(admitted(None, &queue).as_deref(), Ok("zk-multi"));
+        assert_eq!(admitted(Some("zk-multi"), &queue).as_deref(), Ok("zk-multi"));
+        assert_eq!(admitted(Some("zk-mutex"), &queue), Err("one-at-a-time"));
+        assert_eq!(admitted(None, &[guarded(1, "zk-naive"), guarded(2, "zk-naive")]), Err("one-at-a-time"));
+        assert_eq!(admitted(None, &[guarded(1, "zk-mutex"), guarded(2, "pg-row-lock")]), Err("guard-mismatch"));
+        let half = [unguarded(1), guarded(2, "pg-row-lock")];
+        assert_eq!(admitted(None, &half).as_deref(), Ok("claim pg-row-lock"));
+        assert_eq!(admitted(Some("zk-multi"), &half), Err("guard-mismatch"));
+    }
+
+    #[test]
+    fn a_strategy_that_is_not_offered_serves_nobody() {
+        let offer = Offer { strategies: vec![entry("zk-mutex")], default: entry("zk-mutex") };
+        let refused = offer.admit(None, &[guarded(1, "zk-cohort")]).unwrap_err();
+        assert!(refused.is(&failure::UNKNOWN_STRATEGY) && refused.detail().contains("zk-mutex"), "{refused}");
+    }
+}

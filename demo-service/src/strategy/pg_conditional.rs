@@ -1,0 +1,41 @@
+//! `pg-conditional`: no lock but the row's own. One update takes the units if enough are left at that instant.
+//!
+//! The read decides nothing for good. It names the sale, so that a late purchase cannot sell out of the next sale, and it
+//! spares a buyer who comes too late the business time. The business time passes before the update, where the transaction
+//! holds no row lock yet, so it runs side by side and not one by one. A real service must do its business first and take the
+//! stock last for this to be a fair picture of it.
+
+use super::section::Section;
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::telemetry::clock::Moment;
+
+/// The strategy.
+pub(super) struct PgConditional {
+    context: Context,
+}
+
+impl PgConditional {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn sell(&self, call: &Call) -> Decision {
+        let mut section = Section::begin_to_wait(&self.context, call).await?;
+        let asked = Moment::now();
+        let sold = section.take().await;
+        if sold.is_ok() {
+            section.enter(asked);
+        }
+        section.end(sold).await
+    }
+}
+
+impl Strategy for PgConditional {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+}

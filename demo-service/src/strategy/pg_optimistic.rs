@@ -1,0 +1,67 @@
+//! `pg-optimistic` and `pg-serializable`: no lock. A purchase that was overtaken between its read and its write fails, and
+//! is tried again. At isolation level read committed the version of the row tells; at serializable the database does.
+
+use std::time::Duration;
+
+use super::section::Section;
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::failure::{self, Failure};
+use crate::store::Isolation;
+
+/// The longest pause before the second attempt. It doubles with each attempt, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// The strategy, at either isolation level.
+pub(super) struct PgOptimistic {
+    context: Context,
+    isolation: Isolation,
+}
+
+impl PgOptimistic {
+    pub(super) fn new(context: Context, isolation: Isolation) -> Self {
+        Self { context, isolation }
+    }
+
+    /// Tries until nobody comes between. The pauses have random lengths, so that those who met do not meet again.
+    async fn sell(&self, call: &Call) -> Decision {
+        let mut pause_max = PAUSE_MIN;
+        for _ in 1..self.context.attempts_max {
+            match self.attempt(call).await {
+                Err(failure) if failure.is(&failure::OVERTAKEN) => {}
+                decision => return decision,
+            }
+            self.context.metrics.count_retry();
+            call.wait(tokio::time::sleep(rand::random_range(Duration::ZERO..=pause_max))).await?;
+            pause_max = (pause_max * 2).min(PAUSE_MAX);
+        }
+        self.attempt(call)
+            .await
+            .map_err(|failure| if failure.is(&failure::OVERTAKEN) { self.given_up() } else { failure })
+    }
+
+    async fn attempt(&self, call: &Call) -> Decision {
+        let mut section = Section::begin(&self.context, call, self.isolation).await?;
+        let sold = match section.read().await {
+            Ok(levels) => section.overwrite_unchanged(&levels).await,
+            Err(failure) => Err(failure),
+        };
+        section.end(sold).await
+    }
+
+    fn given_up(&self) -> Failure {
+        let detail =
+            format!("other buyers came first in each of {} attempts; nothing was written", self.context.attempts_max);
+        Failure::new(&failure::OVERTAKEN, detail)
+    }
+}
+
+impl Strategy for PgOptimistic {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+}

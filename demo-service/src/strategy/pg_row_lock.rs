@@ -1,0 +1,46 @@
+//! `pg-row-lock`: the read locks the row (`select … for no key update`) until the commit.
+
+use super::section::Section;
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::failure::Failure;
+use crate::telemetry::clock::Moment;
+
+/// The strategy.
+pub(super) struct PgRowLock {
+    context: Context,
+}
+
+impl PgRowLock {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn sell(&self, call: &Call) -> Decision {
+        let asked = Moment::now();
+        let locked = async {
+            let mut section = Section::begin_to_wait(&self.context, call).await?;
+            let levels = section.read_for_update().await;
+            Ok::<_, Failure>((section, levels))
+        };
+        let (mut section, levels) = self.context.metrics.waiting(locked).await?;
+        let sold = match levels {
+            Ok(levels) => {
+                section.enter(asked);
+                // Nobody writes the row under its lock. Other strategies of the family check the version.
+                section.overwrite_unchanged(&levels).await
+            }
+            Err(failure) => Err(failure),
+        };
+        section.end(sold).await
+    }
+}
+
+impl Strategy for PgRowLock {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+}

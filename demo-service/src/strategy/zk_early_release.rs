@@ -1,0 +1,53 @@
+//! `zk-mutex-early-release`: a control, and the mistake of many tutorials. The lock is released before the commit, so the
+//! next buyer reads the stock from before it.
+
+use super::section::Section;
+use super::zk_hold::{Held, Locks};
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::store::Isolation;
+
+/// The strategy.
+pub(super) struct ZkEarlyRelease {
+    locks: Locks,
+}
+
+impl ZkEarlyRelease {
+    pub(super) fn new(locks: Locks) -> Self {
+        Self { locks }
+    }
+
+    async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
+        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
+        let (tokens, _visit) = (held.tokens().to_vec(), held.visit(call));
+        let mut section = section.with_tokens(&tokens);
+        let written = held.guard(
+            call,
+            Box::pin(async {
+                let sold = section.overwrite().await?;
+                section.write_order(sold).await
+            }),
+        );
+        let written = written.await;
+        held.release().await;
+        match written {
+            Ok(written) => section.commit(written).await,
+            Err(failure) => section.end(Err(failure)).await,
+        }
+    }
+}
+
+impl Strategy for ZkEarlyRelease {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move {
+            let held = match self.locks.acquire(call).await {
+                Ok(held) => held,
+                Err(failure) => return Err(failure).into(),
+            };
+            call.in_time(self.context(), Box::pin(self.sell(call, held))).await.into()
+        })
+    }
+
+    fn context(&self) -> &Context {
+        self.locks.context()
+    }
+}

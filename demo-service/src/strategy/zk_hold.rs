@@ -1,0 +1,241 @@
+//! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released behind the answer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
+use tracing::field::display;
+use tracing::{Span, warn};
+use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Session};
+
+use super::section::{settle, visit};
+use super::{Call, Context, Decided, Decision};
+use crate::failure::{self, Failure};
+use crate::sale::{GoodsNo, Line, Token};
+use crate::sessions::SessionPool;
+use crate::telemetry::clock::Moment;
+use crate::telemetry::history::Visit;
+
+/// The folder of all locks of the service.
+const ROOT: &str = "/seckill";
+
+/// The time for the confirmation of a release. Without it the release goes on in the background.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Most locks that are kept for their next use. Each costs the server a watch.
+const KEPT_MAX: usize = 1024;
+
+/// Acquires a lock that guards nothing and releases it, which shows that the chroot exists and may be written to. If
+/// another instance is just doing the same, that shows it as well.
+///
+/// # Errors
+/// Whatever the recipe says.
+///
+/// # Cancel safety
+/// Dropped, the lock is released in the background.
+pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
+    let Some(session) = sessions.pick() else { return Ok(()) };
+    match zk_recipes::Mutex::new(&session, &format!("{ROOT}/probe"))?.try_acquire().await? {
+        Some(held) => held.release().await,
+        None => Ok(()),
+    }
+}
+
+/// Makes the lock of a SKU at a path. A semaphore takes the number of its permits.
+pub(super) type MakeLock = fn(&Session, &str, u32) -> Result<AnyLock, zk_recipes::Error>;
+
+/// The locks of one strategy.
+pub(super) struct Locks {
+    context: Context,
+    /// The folder of the locks: strategies that exclude each other share it.
+    folder: &'static str,
+    make: MakeLock,
+    /// Whether all buyers of a SKU use one session: those of a lock that is handed over within a session.
+    is_by_goods: bool,
+    /// Locks for their next use, by session and SKU: a [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer one
+    /// request to acquire and one to release.
+    kept: Mutex<HashMap<(i64, GoodsNo), (Session, AnyLock)>>,
+}
+
+/// The locks of one purchase, held.
+pub(super) struct Held<'a> {
+    guard: MultiGuard,
+    tokens: Vec<(GoodsNo, Token)>,
+    /// When the first of them was asked for.
+    asked: Moment,
+    granted: Instant,
+    /// Whether a loss was counted. A release tells of the same loss again.
+    is_loss_counted: AtomicBool,
+    context: &'a Context,
+}
+
+impl Locks {
+    pub(super) fn new(context: Context, folder: &'static str, make: MakeLock) -> Self {
+        Self { context, folder, make, is_by_goods: false, kept: Mutex::default() }
+    }
+
+    /// The same, with one session for all buyers of a SKU.
+    pub(super) fn by_goods(self) -> Self {
+        Self { is_by_goods: true, ..self }
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Waits for the locks of a cart, all or none, until `--lock-wait` after the call began.
+    ///
+    /// # Errors
+    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT), [`CLIENT_GONE`](failure::CLIENT_GONE), and
+    /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE): without a session nothing is sold.
+    pub(super) async fn acquire(&self, call: &Call) -> Result<Held<'_>, Failure> {
+        let lines = call.purchase.cart.in_order(self.context.lock_order);
+        let session = self.session(lines[0].goods_no)?;
+        let locks: Result<Vec<_>, _> = lines.iter().map(|line| self.lock(&session, line.goods_no)).collect();
+        self.acquire_all(&session, &lines, locks, call).await
+    }
+
+    /// As [`acquire`](Self::acquire), of locks that the caller has made, one for each line.
+    pub(super) async fn acquire_all(
+        &self,
+        session: &Session,
+        lines: &[Line],
+        locks: Result<Vec<AnyLock>, zk_recipes::Error>,
+        call: &Call,
+    ) -> Result<Held<'_>, Failure> {
+        let context = &self.context;
+        let wait = context.lock_wait_left(call);
+        let asked = Moment::now();
+        // Boxed, as the recipes' future is large, and every wrapper around it would take as much of the stack again.
+        let acquire = Box::pin(async {
+            Span::current().record("session", display(format_args!("{:#x}", session.id())));
+            let held = locks.and_then(MultiLock::new)?.acquire_within(wait).await?;
+            Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
+        });
+        let acquired = context.metrics.waiting(call.wait(acquire)).await?;
+        let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
+        record_tokens(&Span::current(), &guard);
+        let tokens = guard.guards().iter().map(|guard| token(guard.token()));
+        let tokens = lines.iter().map(|line| line.goods_no).zip(tokens).collect();
+        let (granted, is_loss_counted) = (Instant::now(), AtomicBool::new(false));
+        Ok(Held { guard, tokens, asked, granted, is_loss_counted, context })
+    }
+
+    /// The session for the locks of a SKU.
+    pub(super) fn session(&self, goods_no: GoodsNo) -> Result<Session, Failure> {
+        let sessions = &self.context.sessions;
+        let session = if self.is_by_goods { sessions.pick_for(goods_no) } else { sessions.pick() };
+        session
+            .ok_or_else(|| Failure::new(&failure::LOCK_SERVICE_UNAVAILABLE, failure::LOCK_SERVICE_UNAVAILABLE.meaning))
+    }
+
+    /// The path of the lock of a SKU: the node of a naive lock, the parent of the others' queues.
+    pub(super) fn path(&self, goods_no: GoodsNo) -> String {
+        format!("{ROOT}/{}/{goods_no}", self.folder)
+    }
+
+    /// The lock of a SKU, kept or made.
+    fn lock(&self, session: &Session, goods_no: GoodsNo) -> Result<AnyLock, zk_recipes::Error> {
+        let mut kept = self.kept.lock();
+        if let Some((_, lock)) = kept.get(&(session.id(), goods_no)) {
+            return Ok(lock.clone());
+        }
+        let lock = (self.make)(session, &self.path(goods_no), self.context.permits)?;
+        if kept.len() >= KEPT_MAX {
+            kept.retain(|_, (session, _)| !session.is_ended());
+        }
+        if kept.len() < KEPT_MAX {
+            kept.insert((session.id(), goods_no), (session.clone(), lock.clone()));
+        }
+        Ok(lock)
+    }
+}
+
+impl<'a> Held<'a> {
+    /// The fencing tokens, one for each SKU.
+    pub(super) fn tokens(&self) -> &[(GoodsNo, Token)] {
+        &self.tokens
+    }
+
+    /// Runs the purchase under the locks, in the time for the database. A lost hold stops it wherever it stands. Before the
+    /// commit that rolls back; once the commit is on its way nothing calls it back, and the outcome is unknown.
+    pub(super) async fn run(&self, call: &Call, purchase: impl Future<Output = Decision>) -> Decision {
+        let _visit = self.visit(call);
+        self.guard(call, purchase).await
+    }
+
+    /// As [`run`](Self::run), of any part, without a note in the history.
+    pub(super) async fn guard<T>(
+        &self,
+        call: &Call,
+        part: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let run = self.guard.run(call.in_time(self.context, part)).await;
+        run.unwrap_or_else(|reason| Err(self.lost(call, reason)))
+    }
+
+    /// Notes in the history that the critical section begins.
+    pub(super) fn visit(&self, call: &Call) -> Visit {
+        visit(self.context, call.purchase.cart.lines(), &self.tokens, self.asked)
+    }
+
+    /// The failure that a lost hold means at this point of the purchase.
+    fn lost(&self, call: &Call, reason: zk_recipes::Error) -> Failure {
+        self.count_lost(&reason);
+        let detail = "the hold on the lock was lost before the commit, which stopped the purchase; nothing was written";
+        call.stopped(Failure::new(&failure::HOLD_LOST, detail).caused_by(reason))
+    }
+
+    /// Answers with the decision, and releases the locks behind the answer. The outcome is certain by then. If it is not,
+    /// the locks are kept until the commit is over, also those that were lost: a hold is lost by our clock before it is lost
+    /// by the server's, so its node may yet keep the next holder out.
+    pub(super) fn release_behind(self, call: &'a Call, decision: Decision) -> Decided<'a> {
+        let behind = async move {
+            if call.committing.lock().is_some() {
+                settle(self.context, call).await;
+            }
+            self.release().await;
+        };
+        Decided { decision, behind: Some(Box::pin(behind)) }
+    }
+
+    /// Releases the locks. A failure changes nothing about an order that is committed.
+    pub(super) async fn release(self) {
+        self.context.metrics.record_hold(self.granted.elapsed());
+        match timeout(RELEASE_WITHIN, self.guard.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                if !self.is_loss_counted.into_inner() {
+                    self.context.metrics.count_lost(&error);
+                }
+                // The span has the token.
+                warn!(%error, "a lock was not released cleanly");
+            }
+            Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
+        }
+    }
+
+    fn count_lost(&self, reason: &zk_recipes::Error) {
+        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
+            self.context.metrics.count_lost(reason);
+        }
+    }
+}
+
+fn token(token: FencingToken) -> Token {
+    // Hand-overs are counted from the grant, and never come near the end of either type.
+    Token { number: token.get(), handover: i64::try_from(token.handover()).unwrap_or(i64::MAX) }
+}
+
+fn record_tokens(span: &Span, held: &MultiGuard) {
+    let tokens = || held.guards().iter().map(|guard| guard.token().to_string()).collect::<Vec<_>>().join(" ");
+    if !span.is_disabled() {
+        span.record("token", tokens());
+    }
+}
+
+fn unavailable(error: zk_recipes::Error) -> Failure {
+    Failure::new(&failure::LOCK_SERVICE_UNAVAILABLE, failure::LOCK_SERVICE_UNAVAILABLE.meaning).caused_by(error)
+}

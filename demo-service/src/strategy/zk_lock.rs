@@ -1,0 +1,82 @@
+//! `zk-mutex`, `zk-multi`, `zk-handoff`, `zk-cohort`, `zk-naive`, `zk-semaphore-mutex` and `zk-rwlock`: a lock in ZooKeeper
+//! around read, decide and overwrite. Only the lock keeps two purchases apart, so it is as right as the session lives.
+
+use zk_recipes::{AnyLock, RwLock};
+
+use super::section::Section;
+use super::zk_hold::Locks;
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::failure::Failure;
+use crate::sale::{Goods, GoodsNo, Line, Quantity, Token};
+use crate::store::Isolation;
+
+/// The strategy, for any exclusive lock.
+pub(super) struct ZkLock {
+    locks: Locks,
+}
+
+impl ZkLock {
+    pub(super) fn new(locks: Locks) -> Self {
+        Self { locks }
+    }
+
+    async fn sell(&self, call: &Call, tokens: &[(GoodsNo, Token)]) -> Decision {
+        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
+        let mut section = section.with_tokens(tokens);
+        let sold = section.overwrite().await;
+        section.end(sold).await
+    }
+}
+
+impl Strategy for ZkLock {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move {
+            let held = match self.locks.acquire(call).await {
+                Ok(held) => held,
+                Err(failure) => return Err(failure).into(),
+            };
+            let decision = held.run(call, Box::pin(self.sell(call, held.tokens()))).await;
+            held.release_behind(call, decision)
+        })
+    }
+
+    fn context(&self) -> &Context {
+        self.locks.context()
+    }
+}
+
+/// `zk-rwlock`: buyers take the write lock, and a look takes the read lock.
+pub(super) struct ZkReadWriteLock {
+    write: ZkLock,
+}
+
+impl ZkReadWriteLock {
+    pub(super) fn new(write: Locks) -> Self {
+        Self { write: ZkLock::new(write) }
+    }
+
+    async fn look_locked(&self, goods_no: GoodsNo, call: &Call) -> Result<Option<Goods>, Failure> {
+        let locks = &self.write.locks;
+        let session = locks.session(goods_no)?;
+        let lock = RwLock::new(&session, &locks.path(goods_no)).map(|lock| vec![AnyLock::from(lock.read())]);
+        let line = Line { goods_no, quantity: Quantity::ONE };
+        let held = locks.acquire_all(&session, &[line], lock, call).await?;
+        let looked = held.guard(call, self.context().store.look(goods_no)).await;
+        held.release().await;
+        looked
+    }
+}
+
+impl Strategy for ZkReadWriteLock {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        self.write.purchase(call)
+    }
+
+    fn look<'a>(&'a self, goods_no: GoodsNo, call: &'a Call) -> Boxed<'a, Result<Option<Goods>, Failure>> {
+        Box::pin(self.look_locked(goods_no, call))
+    }
+
+    fn context(&self) -> &Context {
+        self.write.context()
+    }
+}

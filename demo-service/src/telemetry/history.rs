@@ -1,0 +1,239 @@
+//! Who was in which critical section when, for an auditor who checks that no two overlapped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::clock::Moment;
+use crate::sale::{GoodsNo, Token};
+
+/// The last critical sections of one instance. The memory is bounded: new ones take the place of the oldest.
+#[derive(Debug)]
+pub struct History {
+    capacity: usize,
+    records: Mutex<Records>,
+}
+
+#[derive(Debug, Default)]
+struct Records {
+    kept: VecDeque<Record>,
+    /// The number of the first that is kept.
+    first: u64,
+}
+
+/// One critical section, as far as one SKU is concerned: a purchase has one record for each SKU of its cart. The times are
+/// in nanoseconds of the clock that the answer names; `asked_ns` <= `entered_ns` <= `left_ns` always.
+///
+/// Where something keeps sections of the strategy apart (`permits` in the list of strategies is not null), a section is
+/// within its hold: `entered_ns` was taken when the lock, or the statement that waits for the database's own, had been
+/// answered, and `left_ns` before the release, the commit or the rollback that lets the next one in was asked for. So of
+/// the records with one clock, one strategy and one SKU no more than `permits` overlap, unless somebody outlived the hold
+/// unnoticed, for instance in a pause that was longer than the session lives: who did is inside until it is noticed, which
+/// a fence makes harmless but not untrue.
+///
+/// Within a lock of ZooKeeper or of the process the section goes from before the first read until the commit was answered,
+/// or given up, after which the lock is kept until the commit is over; `zk-mutex-early-release` gives its lock back before
+/// the commit, and stays inside until after it. `pg-row-lock` and `pg-advisory` are inside from after the read,
+/// `pg-conditional` from after the update, all three until before the commit. Where a statement of theirs fails, the
+/// database may end the hold before the service hears of it: they were then inside until before that statement.
+///
+/// There is no record of who did not get inside, of whoever only looked, and of `pg-optimistic` and `pg-serializable`,
+/// whose sections nothing keeps apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = CriticalSection)]
+pub struct Record {
+    /// The number of the record in this instance, from 0.
+    pub seq: u64,
+    /// The strategy.
+    pub strategy: &'static str,
+    /// The SKU.
+    pub goods_no: i64,
+    /// The fencing token of the hold, where there was one.
+    #[schema(required)]
+    pub token: Option<i64>,
+    /// Its second part: hand-overs within a process since the grant.
+    #[schema(required)]
+    pub token_handover: Option<i64>,
+    /// When it began to ask to be let in: right before the acquire of the lock was called, or the statement sent that waits;
+    /// of a cart, the first of them. Where nothing is waited for, about `entered_ns`. Who asked first need not be first in
+    /// the queue: the request was still to be sent.
+    pub asked_ns: u64,
+    /// When it had been let in, by every lock of a cart.
+    pub entered_ns: u64,
+    /// When it was about to leave.
+    pub left_ns: u64,
+}
+
+/// A part of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = HistoryPage)]
+pub struct Page {
+    /// The number of the record that comes after those of this page.
+    pub next: u64,
+    /// How many records were made in all.
+    pub recorded_total: u64,
+    /// How many of them made room for newer ones.
+    pub dropped_total: u64,
+    /// In the order in which they were made, each when its section was over.
+    pub records: Vec<Record>,
+}
+
+/// A purchase in a critical section, which it leaves when this is dropped.
+#[derive(Debug)]
+pub struct Visit {
+    history: Arc<History>,
+    strategy: &'static str,
+    places: Vec<(GoodsNo, Option<Token>)>,
+    asked: Moment,
+    entered: Moment,
+    /// When it was last seen inside; `None` if it is inside until it is dropped.
+    left: Option<Moment>,
+}
+
+impl History {
+    /// A history of the last `capacity` sections.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, records: Mutex::default() }
+    }
+
+    /// Notes that a purchase that asked at `asked` enters the sections of these SKUs now.
+    pub fn enter(
+        self: Arc<Self>,
+        strategy: &'static str,
+        places: Vec<(GoodsNo, Option<Token>)>,
+        asked: Moment,
+    ) -> Visit {
+        let entered = Moment::now().max(asked);
+        Visit { history: self, strategy, places, asked, entered, left: None }
+    }
+
+    /// At most `limit` records from number `from` on, or from the oldest that is kept.
+    pub fn page(&self, from: u64, limit: usize) -> Page {
+        let records = self.records.lock();
+        let recorded_total = records.first + records.kept.len() as u64;
+        let skipped = from.saturating_sub(records.first);
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(records.kept.len());
+        let page: Vec<Record> = records.kept.iter().skip(skipped).take(limit).cloned().collect();
+        let next = page.last().map_or(from.min(recorded_total).max(records.first), |last| last.seq + 1);
+        Page { next, recorded_total, dropped_total: records.first, records: page }
+    }
+
+    /// How many records have made room for newer ones.
+    pub fn dropped_total(&self) -> u64 {
+        self.records.lock().first
+    }
+
+    fn record(&self, visit: &Visit) {
+        let left = visit.left.unwrap_or_else(Moment::now).max(visit.entered);
+        let mut records = self.records.lock();
+        for (goods_no, token) in &visit.places {
+            let seq = records.first + records.kept.len() as u64;
+            records.kept.push_back(Record {
+                seq,
+                strategy: visit.strategy,
+                goods_no: goods_no.get(),
+                token: token.map(|token| token.number),
+                token_handover: token.map(|token| token.handover),
+                asked_ns: visit.asked.ns(),
+                entered_ns: visit.entered.ns(),
+                left_ns: left.ns(),
+            });
+        }
+        while records.kept.len() > self.capacity {
+            records.kept.pop_front();
+            records.first += 1;
+        }
+    }
+}
+
+impl Visit {
+    /// Notes that the section goes on until now at least. The next statement may end it, at a time that only the database
+    /// knows: so the section counts as left now, unless it is seen inside again.
+    pub fn seen_inside(&mut self) {
+        self.left = Some(Moment::now());
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.history.record(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goods(number: i64) -> GoodsNo {
+        GoodsNo::try_from(number).unwrap()
+    }
+
+    fn history(capacity: usize) -> Arc<History> {
+        Arc::new(History::new(capacity))
+    }
+
+    fn visit(history: &Arc<History>, number: i64) {
+        let places = vec![(goods(number), Some(Token { number: 7, handover: 1 }))];
+        drop(Arc::clone(history).enter("zk-mutex", places, Moment::now()));
+    }
+
+    #[test]
+    fn a_section_is_recorded_when_it_is_left() {
+        let history = history(10);
+        let asked = Moment::now();
+        let visit = Arc::clone(&history).enter("zk-multi", vec![(goods(1), None), (goods(2), None)], asked);
+        let inside = Moment::now();
+        assert_eq!(history.page(0, 10).recorded_total, 0);
+        drop(visit);
+        let page = history.page(0, 10);
+        assert_eq!(page.records.iter().map(|record| record.goods_no).collect::<Vec<_>>(), [1, 2]);
+        for record in &page.records {
+            assert_eq!(record.asked_ns, asked.ns());
+            assert!(record.asked_ns <= record.entered_ns && record.entered_ns <= inside.ns(), "{record:?}");
+            assert!(inside.ns() <= record.left_ns, "{record:?}");
+        }
+    }
+
+    #[test]
+    fn a_section_that_a_statement_may_end_was_left_before_it() {
+        let history = history(10);
+        let mut visit = Arc::clone(&history).enter("pg-row-lock", vec![(goods(1), None)], Moment::now());
+        visit.seen_inside();
+        let between = Moment::now();
+        visit.seen_inside();
+        let sent = Moment::now();
+        drop(visit);
+        let records = history.page(0, 10).records;
+        assert!((between.ns()..=sent.ns()).contains(&records[0].left_ns), "{records:?}");
+    }
+
+    #[test]
+    fn the_oldest_make_room_and_are_counted() {
+        let history = history(3);
+        (1..=5).for_each(|number| visit(&history, number));
+        let page = history.page(0, 10);
+        assert_eq!((page.recorded_total, page.dropped_total, page.next), (5, 2, 5));
+        assert_eq!(page.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [2, 3, 4]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_a_gap() {
+        let history = history(10);
+        (1..=5).for_each(|number| visit(&history, number));
+        let (mut from, mut seen) = (0, Vec::new());
+        loop {
+            let page = history.page(from, 2);
+            if page.records.is_empty() {
+                break;
+            }
+            seen.extend(page.records.iter().map(|record| record.goods_no));
+            from = page.next;
+        }
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        assert_eq!(history.page(5, 2).next, 5);
+        assert_eq!(history.page(u64::MAX, 2).next, 5, "a number from another life of the instance");
+    }
+}

@@ -1,0 +1,266 @@
+//! Idempotency keys: a key is remembered with the order that was sold under it, and with nothing else.
+
+use demo_service::strategy::registry::STRATEGIES;
+use futures_util::future::join_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
+use serde_json::json;
+use testbed::StopSignal;
+
+use crate::commits::{Gate, slow_down_commits};
+use crate::lab::{Answer, Lab, Shop, cart, wait_until};
+use crate::program::Program;
+
+/// Waits that no buyer outlasts, and room for purchases that meet.
+const LOAD: [&str; 10] = [
+    "--lock-wait",
+    "50s",
+    "--db-timeout",
+    "55s",
+    "--http-timeout",
+    "60s",
+    "--zk-sessions",
+    "4",
+    "--db-connections",
+    "12",
+];
+
+impl Shop {
+    /// How many purchases of a strategy ended like that.
+    async fn outcomes(&self, strategy: &str, outcome: &str) -> Option<f64> {
+        self.metric(&format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}}"#)).await
+    }
+}
+
+#[tokio::test]
+async fn the_same_key_replays_the_order_and_sells_once_by_every_strategy() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
+        let key = format!("sold-{goods_no}");
+        let first = instance.order(goods_no, 4, entry.name, &key).await;
+        first.assert_created();
+        assert_eq!(first.header("idempotent-replayed"), None);
+        // The order stays as it was, whatever is left by now, and whichever strategy the second request names.
+        instance.order(goods_no, 4, entry.name, &key).await.assert_replay_of(&first);
+        instance.order(goods_no, 4, "zk-mutex", &key).await.assert_replay_of(&first);
+        // A structured string is the text between its quotes.
+        instance.order(goods_no, 4, "", &format!("\"{key}\"")).await.assert_replay_of(&first);
+        instance.put_on_sale(goods_no, 9, "pg-advisory").await.assert_ok();
+        instance.order(goods_no, 4, entry.name, &key).await.assert_replay_of(&first);
+        let ordered = (lab.units_ordered(goods_no, 1).await, lab.units_ordered(goods_no, 2).await);
+        assert_eq!(ordered, (4, 0), "{}", entry.name);
+    }
+}
+
+#[tokio::test]
+async fn a_replay_is_counted_as_repeated() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
+    for _ in 0..3 {
+        instance.order(1, 1, "pg-conditional", "key").await.assert_created();
+    }
+    assert_eq!(instance.outcomes("pg-conditional", "sold").await, Some(1.0));
+    assert_eq!(instance.outcomes("pg-conditional", "repeated").await, Some(2.0));
+}
+
+#[tokio::test]
+async fn a_refusal_writes_neither_a_key_nor_an_order() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let rows = async || (lab.keys().await, lab.orders().await);
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instance.put_on_sale(goods_no, 0, entry.name).await.assert_ok();
+    }
+    for number in 0..50 {
+        let entry = &STRATEGIES[number % STRATEGIES.len()];
+        let goods_no = i64::try_from(number % STRATEGIES.len()).unwrap() + 1;
+        instance.order(goods_no, 1, entry.name, &format!("key-{number}")).await.assert_problem(409, "sold-out");
+    }
+    assert_eq!(rows().await, (0, 0));
+    instance.order(1, 1, "hope", "key").await.assert_problem(404, "unknown-strategy");
+    instance.order(999, 1, "zk-mutex", "key").await.assert_problem(404, "unknown-goods");
+    instance.order(1, 1, "zk-mutex", "key").await.assert_problem(422, "guard-mismatch");
+    instance.post("/orders", Some("key"), &cart(&[(1, 1), (2, 1)])).await.assert_problem(422, "guard-mismatch");
+    assert_eq!(rows().await, (0, 0));
+}
+
+#[tokio::test]
+async fn the_key_of_a_refusal_buys_after_a_restock_by_every_strategy() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        let key = format!("key-{goods_no}");
+        instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
+        instance.order(goods_no, 2, entry.name, &key).await.assert_problem(409, "sold-out");
+        // The refusal has used up nothing: even another cart may be bought under the key.
+        instance.put_on_sale(goods_no, 3, entry.name).await.assert_ok();
+        let bought = instance.order(goods_no, 3, entry.name, &key).await;
+        bought.assert_created();
+        assert_eq!(bought.header("idempotent-replayed"), None, "{bought:?}");
+        assert_eq!(bought.body["lines"][0]["sale"], 2);
+        let ordered = (lab.units_ordered(goods_no, 1).await, lab.units_ordered(goods_no, 2).await);
+        assert_eq!(ordered, (0, 3), "{}", entry.name);
+    }
+}
+
+/// Asserts that one of the answers is of a purchase, and that the others are its replays.
+#[track_caller]
+fn assert_one_purchase(answers: &[Answer]) {
+    let first = answers.iter().find(|answer| answer.header("idempotent-replayed").is_none());
+    let first = first.unwrap_or_else(|| panic!("all are replays: {answers:?}"));
+    first.assert_created();
+    for answer in answers.iter().filter(|answer| !std::ptr::eq(*answer, first)) {
+        answer.assert_replay_of(first);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_purchases_under_one_key_at_the_same_time_are_one_order_by_every_strategy() {
+    let lab = Lab::new().await;
+    let instances = join_all((0..2).map(|_| lab.start(&LOAD))).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instances[0].put_on_sale(goods_no, 100, entry.name).await.assert_ok();
+        for turn in 0..5 {
+            let key = format!("{}-{turn}", entry.name);
+            let buyers = instances.iter().map(|instance| instance.order(goods_no, 2, entry.name, &key));
+            assert_one_purchase(&join_all(buyers).await);
+        }
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 10, "{}", entry.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
+    let lab = Lab::new().await;
+    let arguments = [&LOAD[..], &["--hold", "5ms"]].concat();
+    let instances = join_all((0..3).map(|_| lab.start(&arguments))).await;
+    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+        instances[0].put_on_sale(goods_no, 1, entry.name).await.assert_ok();
+        let buyers = (0..12).map(|buyer| instances[buyer % 3].order(goods_no, 1, entry.name, entry.name));
+        assert_one_purchase(&join_all(buyers).await);
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{}", entry.name);
+    }
+}
+
+/// Goal: a purchase whose twin takes the last unit is not told that the SKU is sold out. Method: the twin commits while the
+/// second purchase waits for it.
+#[tokio::test]
+async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let strategies = ["zk-mutex", "zk-mutex-fenced", "pg-conditional", "pg-row-lock", "pg-optimistic", "pg-advisory"];
+    for (goods_no, strategy) in (1..).zip(strategies) {
+        instance.put_on_sale(goods_no, 1, strategy).await.assert_ok();
+        let gate = Gate::close(&lab).await;
+        let buy = || {
+            let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders?strategy={strategy}"));
+            let request = request.header("idempotency-key", strategy).json(&json!({ "quantity": 1 })).send();
+            tokio::spawn(async move { Answer::of(request.await.unwrap()).await })
+        };
+        let twin = buy();
+        lab.wait_for_statement("active", "commit").await;
+        let second = buy();
+        if strategy.starts_with("zk-") {
+            lab.wait_for_queue(strategy, goods_no, 2).await;
+        } else {
+            wait_until(async || lab.lock_waits().await == 2).await;
+        }
+        gate.open().await;
+        let twin = twin.await.unwrap();
+        twin.assert_created();
+        second.await.unwrap().assert_replay_of(&twin);
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 1, "{strategy}");
+        assert_eq!(instance.outcomes(strategy, "sold_out").await, Some(0.0), "{strategy}");
+    }
+}
+
+/// Goal: a crash between the commit and the answer costs neither the sale nor the answer. Method: the process is killed
+/// while the database commits, and another instance is asked under the same key.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_that_a_killed_instance_did_not_give_is_given_by_another_one() {
+    let lab = Lab::new().await;
+    let killed = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
+    killed.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    slow_down_commits(&lab, 1.0).await;
+    let request = killed.request(Method::POST, "/goods/1/orders?strategy=zk-mutex");
+    let request = request.header("idempotency-key", "key").json(&json!({ "quantity": 2 })).send();
+    let unanswered = tokio::spawn(request);
+    lab.wait_for_statement("active", "commit").await;
+    kill(Pid::from_raw(killed.process.pid()), Signal::SIGKILL).unwrap();
+    assert!(unanswered.await.unwrap().is_err(), "nobody was answered");
+    wait_until(async || lab.units_ordered(1, 1).await == 2).await;
+
+    let staying = lab.start(&[]).await;
+    let answer = staying.order(1, 2, "zk-mutex", "key").await;
+    answer.assert_created();
+    assert_eq!(answer.header("idempotent-replayed"), Some("true"), "{answer:?}");
+    assert_eq!(lab.units_ordered(1, 1).await, 2, "it was sold once");
+}
+
+#[tokio::test]
+async fn a_key_that_was_used_for_another_cart_is_refused() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for goods_no in [1, 2] {
+        instance.put_on_sale(goods_no, 5, "zk-mutex").await.assert_ok();
+    }
+    instance.order(1, 1, "zk-mutex", "key").await.assert_created();
+    let refused = [
+        instance.order(1, 2, "zk-mutex", "key").await,
+        instance.order(2, 1, "zk-mutex", "key").await,
+        instance.post("/orders", Some("key"), &cart(&[(1, 1), (2, 1)])).await,
+    ];
+    for answer in refused {
+        answer.assert_problem(422, "idempotency-key-reused");
+        assert_eq!(answer.header("idempotent-replayed"), Some("true"), "{answer:?}");
+    }
+    assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (1, 0));
+    // A cart is the same whatever the order of its lines, and a purchase of one SKU is a cart of one line.
+    let first = instance.post("/orders", Some("cart"), &cart(&[(2, 1), (1, 1)])).await;
+    first.assert_created();
+    instance.post("/orders", Some("cart"), &cart(&[(1, 1), (2, 1)])).await.assert_replay_of(&first);
+    let first = instance.order(1, 1, "zk-mutex", "one").await;
+    first.assert_created();
+    instance.post("/orders", Some("one"), &cart(&[(1, 1)])).await.assert_replay_of(&first);
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_is_deleted_and_buys_again() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--key-lifetime", "1s"]).await;
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    let first = instance.order(1, 1, "zk-mutex", "key").await;
+    first.assert_created();
+    wait_until(async || lab.keys().await == 0).await;
+    let second = instance.order(1, 1, "zk-mutex", "key").await;
+    second.assert_created();
+    assert_ne!(second.body["order_id"], first.body["order_id"]);
+    instance.get(first.header("location").unwrap()).await.assert_ok();
+    assert_eq!(lab.units_ordered(1, 1).await, 2);
+}
+
+#[tokio::test]
+async fn only_keys_that_have_expired_are_deleted_however_many_they_are() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    let first = instance.order(1, 1, "zk-mutex", "key").await;
+    first.assert_created();
+    // More than one statement deletes.
+    let sql = "with header as (
+                   insert into orders (strategy, instance) select '', '' from generate_series(1, 2500) returning order_id
+               )
+               insert into idempotency_keys (key, cart, goods_no, sale, order_id, created_at)
+               select 'old-' || order_id, '[]'::jsonb, 1, 1, order_id, now() - interval '25 hours' from header";
+    sqlx::query(sql).execute(&mut lab.connect().await).await.unwrap();
+    assert_eq!(lab.keys().await, 2501);
+    // An instance sweeps when it starts. The lifetime is a day by default.
+    let other = lab.start(&[]).await;
+    wait_until(async || lab.keys().await == 1).await;
+    other.order(1, 1, "zk-mutex", "key").await.assert_replay_of(&first);
+}

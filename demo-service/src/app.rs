@@ -53,8 +53,8 @@ pub struct App {
     /// The strategies that requests may name.
     pub offer: Offer,
     strategies: HashMap<&'static str, Box<dyn Strategy>>,
-    /// The sales as they were last seen. A sale that was restarted elsewhere is noticed by the strategy, which reads the
-    /// guard together with the stock.
+    /// The sales as they were last seen. A restart at another instance is noticed by the next purchase: its strategy reads
+    /// the guard and the number of the sale together with the stock.
     sales: RwLock<HashMap<GoodsNo, Goods>>,
     /// SKUs that were seen sold out, for `--remember-sold-out`.
     sold_out: RwLock<HashSet<GoodsNo>>,
@@ -163,8 +163,8 @@ impl App {
         let (app, call) = (Arc::clone(self), Call::new(purchase, client));
         let (answer, answered) = oneshot::channel();
         let goods_no = call.purchase.cart.numbers();
-        // A task begins outside of every span; this one belongs into the request's. Where only warnings are logged, they must
-        // name their purchase too, hence the level.
+        // A spawned task has no span, so this one joins it to the request. Its level is `warn`: warnings must name their
+        // purchase at every log level.
         let span = warn_span!("purchase", strategy = Empty, ?goods_no, token = Empty, order_id = Empty);
         let serve = async move { app.serve(&call, named, slot, answer).await };
         let task = self.purchases.spawn(serve.instrument(span));
@@ -186,8 +186,8 @@ impl App {
         let (entry, result, behind) = self.decide(call, named).await;
         let result = result.map_err(|failure| self.explain(failure));
         self.record(entry, &result, call);
-        // A lock that is kept for an unknown outcome is work. A release is not: a client that asks again at once must not
-        // be refused for its own last visit.
+        // A purchase keeps its slot while its commit is unknown. A release needs none, so the client's next request finds the
+        // slot free.
         let slot = if result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
             Some(slot)
         } else {
@@ -214,7 +214,10 @@ impl App {
         }
         match self.recall(call).await {
             Ok(None) => {}
-            Ok(Some(answer)) => return (before, Ok(answer), None),
+            Ok(Some(answer)) => {
+                let entry = registry::find(&answer.order.strategy).unwrap_or(before);
+                return (entry, Ok(answer), None);
+            }
             Err(failure) => return (before, Err(failure), None),
         }
         for _ in 0..ADMISSIONS_MAX {
@@ -223,7 +226,7 @@ impl App {
                 Err(failure) => return (before, Err(failure), None),
             };
             Span::current().record("strategy", entry.name);
-            if self.is_known_sold_out(&call.purchase.cart).await {
+            if self.is_known_sold_out(call).await {
                 let decision = Err(Failure::sold_out(call.purchase.cart.lines()[0].goods_no));
                 return (entry, self.replay(call, decision).await, None);
             }
@@ -235,6 +238,9 @@ impl App {
                     behind.await;
                 }
                 continue;
+            }
+            if let Ok(order) = &decision {
+                self.forget_if_restarted(&call.purchase.cart, order);
             }
             return (entry, self.replay(call, decision).await, behind);
         }
@@ -257,7 +263,7 @@ impl App {
                 Admission::Claim(entry) => {
                     let unclaimed = sales.iter().filter(|goods| goods.guard.is_none());
                     let unclaimed: Vec<_> = unclaimed.map(|goods| (goods.goods_no, goods.sale)).collect();
-                    call.wait(self.store.claim(&unclaimed, entry.family, entry.name)).await??;
+                    call.wait(self.in_time(call, self.store.claim(&unclaimed, entry.family, entry.name))).await??;
                 }
             }
         }
@@ -283,12 +289,30 @@ impl App {
 
     fn remember(&self, sales: &[Goods]) {
         let mut known = self.sales.write();
-        known.extend(sales.iter().map(|goods| (goods.goods_no, goods.clone())));
+        for goods in sales {
+            // A look that began before a restart may end after it.
+            if known.get(&goods.goods_no).is_none_or(|known| known.sale <= goods.sale) {
+                known.insert(goods.goods_no, goods.clone());
+            }
+        }
     }
 
     fn forget(&self, cart: &Cart) {
         let mut known = self.sales.write();
         cart.lines().iter().for_each(|line| drop(known.remove(&line.goods_no)));
+    }
+
+    /// Forgets what is known of a cart if its order was sold in another sale: a new sale of the same family may have another
+    /// strategy of its own.
+    fn forget_if_restarted(&self, cart: &Cart, order: &Order) {
+        let is_restarted = order.lines.iter().any(|line| {
+            let goods_no = GoodsNo::try_from(line.goods_no).ok();
+            let known = self.sales.read();
+            goods_no.and_then(|goods_no| known.get(&goods_no)).is_some_and(|known| known.sale != line.sale)
+        });
+        if is_restarted {
+            self.forget(cart);
+        }
     }
 
     /// The order that was made under the key of a purchase, if it has one.
@@ -325,14 +349,15 @@ impl App {
         }
     }
 
-    /// Whether memory and a shared look say that the first SKU of a cart is sold out. The look makes it certain: units may
-    /// have come back. A crowd shares one look, and pays neither a lock nor a transaction each.
-    async fn is_known_sold_out(&self, cart: &Cart) -> bool {
-        let line = cart.lines()[0];
+    /// Returns whether the first SKU of a purchase is sold out. Memory alone is not enough, as units may have come back, so
+    /// it looks at the stock. Concurrent buyers share the look.
+    async fn is_known_sold_out(&self, call: &Call) -> bool {
+        let line = call.purchase.cart.lines()[0];
         if !self.sold_out.read().contains(&line.goods_no) {
             return false;
         }
-        match self.store.look(line.goods_no).await {
+        let look = call.wait(self.in_time(call, self.store.look(line.goods_no)));
+        match look.await.flatten() {
             Ok(Some(goods)) if goods.on_hand < line.quantity.get() => true,
             Ok(Some(_)) => {
                 self.sold_out.write().remove(&line.goods_no);
@@ -361,8 +386,12 @@ impl App {
                         // A look claims nothing, and needs no guard.
                         return Ok(sales.remove(0));
                     }
-                    let (Admission::Serve(entry) | Admission::Claim(entry)) = self.offer.admit(named, &sales)?;
-                    entry
+                    match self.offer.admit(named, &sales) {
+                        Ok(Admission::Serve(entry) | Admission::Claim(entry)) => entry,
+                        // The strategy of the sale is not offered here, and nobody asks for another.
+                        Err(_) if named.is_none() => return Ok(sales.remove(0)),
+                        Err(failure) => return Err(failure),
+                    }
                 }
             };
             let goods = self.strategy(entry).look(goods_no, &call).await?;
@@ -459,7 +488,7 @@ impl App {
         self.purchases.wait().await;
     }
 
-    /// Waits end in the same way if the client hangs up or the service stops.
+    /// A stop ends waits with `CLIENT_GONE`, too. This names it `SHUTTING_DOWN`.
     fn explain(&self, failure: Failure) -> Failure {
         if failure.is(&failure::CLIENT_GONE) && self.closing.is_cancelled() { shutting_down() } else { failure }
     }

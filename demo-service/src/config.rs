@@ -101,21 +101,21 @@ pub struct Config {
     /// Most attempts of a deduction that others overtake (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
-    /// Most database connections; a purchase that waits for a lock of Postgres has one. One more is kept aside for probes and
-    /// for questions about the others
+    /// Most database connections; a purchase that waits for a lock of Postgres has one. Two more serve probes and the question
+    /// whether a commit is over
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
     /// Most requests worked on at once; more are refused. Keep it below --connections-max, above which clients wait unheard
     /// instead
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Most open client connections. Some more serve probes only, and then more wait
+    /// Most open client connections of each address. 32 more serve probes only; further ones wait
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
     /// How long an idempotency key is remembered, from its order on
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
-    /// Refuse buyers of a SKU that this instance has seen sold out after a look that they share, without a lock
+    /// Refuse buyers whose first SKU this instance has seen sold out after a look that they share, without a lock
     #[arg(long, env)]
     pub remember_sold_out: bool,
     /// Critical sections whose record is kept for GET /admin/history; the oldest make room
@@ -140,7 +140,7 @@ pub struct Config {
 
 const AFTER_HELP: &str = "\
 Environment:
-  ADMIN_TOKEN       bearer token that PUT /admin/goods/{goods_no} asks for; unset or empty, there is no administration
+  ADMIN_TOKEN       bearer token that /admin asks for; unset or empty, there is no administration
   SERVICE_PASSWORD  password that --migrate-only lets the role seckill_service log in with; unset or empty, the role is
                     left as it is, and a new one may not log in
   ZOOKEEPER_AUTH    user:password that the service proves itself with to ZooKeeper, where nobody else may then use its
@@ -221,6 +221,13 @@ impl Config {
                 "--lock-wait ({:?}) and --hold ({}) together must be less than --db-timeout ({:?}): a purchase that waits so \
                  long for its lock has to do its business after that",
                 self.lock_wait, self.hold, self.db_timeout
+            ));
+        }
+        if self.key_lifetime <= 2 * self.http_timeout {
+            return Err(format!(
+                "--key-lifetime ({:?}) must be more than twice --http-timeout ({:?}): a buyer who was told to ask again under \
+                 the same key must find it",
+                self.key_lifetime, self.http_timeout
             ));
         }
         Ok(())
@@ -346,6 +353,7 @@ mod tests {
             (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
             (&["--zk-session-timeout", "11m"], "from 1s to 10m"),
             (&["--key-lifetime", "0s"], "from 1s to 365days"),
+            (&["--key-lifetime", "40s"], "--key-lifetime (40s) must be more than twice --http-timeout (20s)"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),
             (&["--lock-wait", "0s"], "from 1ms to 1day"),
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),

@@ -39,8 +39,11 @@ const CLIENT_CHECK: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct Store {
     connections: Connections,
-    /// One connection for questions that must be answered while every other one waits for a lock or a commit.
-    aside: Connections,
+    /// One connection for probes, which must be answered while every other one waits for a lock or a commit.
+    probes: Connections,
+    /// One connection for the question whether a commit is over. A crowd of probes must not keep it waiting: its silence
+    /// releases a lock.
+    settling: Connections,
     looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
     within: Duration,
 }
@@ -55,8 +58,8 @@ pub enum Health {
 }
 
 impl Store {
-    /// A store with at most `connections_max` connections, opened as they are needed, and one more for questions about
-    /// them. `within` bounds each wait for a connection and each statement. Nothing is connected yet.
+    /// A store with at most `connections_max` connections, opened as they are needed, and two more: for probes, and for the
+    /// question whether a commit is over. `within` bounds each wait for a connection and each statement. Nothing is connected yet.
     pub fn open(options: PgConnectOptions, connections_max: u32, within: Duration) -> Self {
         // Our deadlines come first, so that a failure has one name.
         let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
@@ -69,7 +72,8 @@ impl Store {
         ]);
         Self {
             connections: Connections::new(options.clone(), connections_max, within),
-            aside: Connections::new(options, 1, within),
+            probes: Connections::new(options.clone(), 1, within),
+            settling: Connections::new(options, 1, within),
             looks: Arc::default(),
             within,
         }
@@ -88,7 +92,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn check(&self) -> Result<Health, Failure> {
-        let mut connection = self.aside.get().await?;
+        let mut connection = self.probes.get().await?;
         // A standby says so, too.
         let read_only = sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
         let read_only = read_only.fetch_one(connection.ask()).await;
@@ -143,7 +147,7 @@ impl Store {
     /// Nothing is lost.
     pub async fn is_over(&self, transaction: &TransactionId) -> Result<bool, Failure> {
         let ask = async {
-            let mut connection = self.aside.get().await?;
+            let mut connection = self.settling.get().await?;
             let over = sqlx::query_scalar!(
                 r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
                 transaction.as_str()
@@ -162,7 +166,8 @@ impl Store {
     /// Closes every idle connection at once, and the others when they are given back.
     pub fn close(&self) {
         self.connections.close();
-        self.aside.close();
+        self.probes.close();
+        self.settling.close();
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
 const CONNECTIONS_SPARE: u32 = 64;
 /// Connections that an instance keeps to Postgres for its buyers.
 const DB_CONNECTIONS: u32 = 20;
-/// Connections that an instance keeps to Postgres beside those: one for questions while all others are busy.
-const DB_CONNECTIONS_ASIDE: u32 = 1;
+/// Connections that an instance keeps to Postgres beside those: for probes, and for the question whether a commit is over.
+const DB_CONNECTIONS_ASIDE: u32 = 2;
 /// Connections to Postgres beside those of the instances: the audit's, and a user's own.
 const DB_CONNECTIONS_SPARE: u32 = 40;
 

@@ -33,10 +33,12 @@ use crate::setup_error::SetupError;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// The same on a place that is kept for probes, which ask at once.
-const HEAD_WITHIN_ASIDE: Duration = Duration::from_secs(1);
+const HEAD_WITHIN_ASIDE: Duration = Duration::from_secs(3);
 
-/// How long a client may leave bytes of its answer unread. A connection whose client does not read is closed: it would keep
-/// its place from others, and a slot as long as its answer is written.
+/// The whole time of a connection on such a place, which serves one request.
+const ASIDE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a client may leave bytes of its answer unread. Then its connection is closed, as it keeps a place from others.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
@@ -182,12 +184,19 @@ impl Connections {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(head_within)
+            .keep_alive(place == Place::Main)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service));
         let connection = self.graceful.watch(connection);
         self.tasks.spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "a connection ended badly");
+            let ended = async {
+                if let Err(error) = connection.await {
+                    debug!(%error, "a connection ended badly");
+                }
+            };
+            match place {
+                Place::Main => ended.await,
+                Place::Aside => timeout(ASIDE_WITHIN, ended).await.unwrap_or_else(|_| debug!("a probe took too long")),
             }
             drop(permit);
         });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::Runtime;
-use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, QueueMode, RecycleError, RecycleResult};
 use parking_lot::Mutex;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -120,6 +120,8 @@ impl Connections {
         let pool = Pool::builder(Server { options, doubts: Arc::clone(&doubts) })
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
+            // The last one used needs no ping.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(within))
             .create_timeout(Some(CONNECT_WITHIN.min(within)))
             .build()
@@ -188,21 +190,39 @@ impl Drop for Connection {
     }
 }
 
-/// Whether the server may be asked something else after this answer. A server that shuts down or ends the connection says
-/// so in words, too (classes 08 and 57P).
+/// Whether the server may be asked something else after this answer.
 fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
     match answer {
         Ok(_) => true,
-        Err(sqlx::Error::Database(refusal)) => {
-            !refusal.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
-        }
+        Err(sqlx::Error::Database(refusal)) => !refusal.code().is_some_and(|code| ends_connection(&code)),
         Err(_) => false,
     }
+}
+
+/// Whether this SQLSTATE leaves a connection that nobody else can use: the server ends the connection (classes 08 and 57P,
+/// 25P03, 25P04), or a transaction is open that has failed (25P02).
+fn ends_connection(sqlstate: &str) -> bool {
+    ["08", "57P", "25P"].iter().any(|class| sqlstate.starts_with(class))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_the_server_ends_or_keeps_in_a_failed_transaction_is_not_used_again() {
+        for (sqlstate, ends) in [
+            ("57P01", true),
+            ("08006", true),
+            ("25P02", true),
+            ("25P03", true),
+            ("57014", false),
+            ("23505", false),
+            ("40001", false),
+        ] {
+            assert_eq!(ends_connection(sqlstate), ends, "{sqlstate}");
+        }
+    }
 
     #[test]
     fn a_connection_is_used_pinged_or_closed_by_its_last_answer() {

@@ -61,15 +61,18 @@ impl Store {
     pub async fn forget_keys(&self, lifetime: Duration) -> Result<bool, Failure> {
         // The service bounds the lifetime, so it fits.
         let microseconds = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
-        let mut connection = self.connections.get().await?;
-        let deleted = sqlx::query!(
-            "delete from idempotency_keys where key in (
+        let forget = async {
+            let mut connection = self.connections.get().await?;
+            let deleted = sqlx::query!(
+                "delete from idempotency_keys where key in (
                  select key from idempotency_keys where created_at < clock_timestamp() - $1::interval
                  order by created_at limit $2)",
-            PgInterval { months: 0, days: 0, microseconds },
-            FORGET_MAX,
-        );
-        let deleted = deleted.execute(connection.ask()).await;
-        Ok(connection.heard(deleted)?.rows_affected() >= FORGET_MAX.unsigned_abs())
+                PgInterval { months: 0, days: 0, microseconds },
+                FORGET_MAX,
+            );
+            let deleted = deleted.execute(connection.ask()).await;
+            Ok(connection.heard(deleted)?.rows_affected() >= FORGET_MAX.unsigned_abs())
+        };
+        self.in_time(forget).await
     }
 }

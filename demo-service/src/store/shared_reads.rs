@@ -1,8 +1,6 @@
-//! Reads that whoever wants the same thing at the same time shares.
-//!
-//! One read of a key is under way at a time. Whoever comes meanwhile gathers for the next, and only that: a read that had
-//! begun before may be older than what its reader knows. So a reader sees everything that was committed before it came, as if
-//! it had read by itself, and however many readers there are, one statement is at work for them.
+//! Shared reads. One read of a key runs at a time. Readers that come meanwhile share the next one, not the current one, which
+//! may be older than what they know. So each reader sees everything that was committed before it came, and one statement at a
+//! time works for all of them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::yield_now;
 
-/// What is being read of each key. A key that was read once keeps its few words here for good.
+/// What is being read of each key.
 pub(super) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
 
 struct Readers<V> {
@@ -54,7 +52,14 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
             if let Some(readers) = reads.0.lock().get_mut(&key) {
                 readers.next = None;
             }
-            read.await
+            let value = read.await;
+            // A key that nobody reads any more is forgotten: anybody may ask for any number.
+            let mut keys = reads.0.lock();
+            if keys.get(&key).is_some_and(|readers| readers.next.is_none() && Arc::strong_count(&readers.turn) == 2) {
+                keys.remove(&key);
+            }
+            drop(keys);
+            value
         };
         let next = in_turn.boxed().shared();
         readers.next = next.downgrade();

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::Store;
 use super::connections::Connection;
 use super::keys::cart_json;
-use crate::failure::Failure;
+use crate::failure::{Failure, OUTCOME_UNKNOWN};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity, Token};
 
 /// The time for the answer to a rollback. The connection is closed otherwise, which rolls back too.
@@ -85,9 +85,7 @@ impl Store {
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };
-        if begun.is_err() {
-            connection.settle(&begun);
-        }
+        // If it fails, a transaction may be open all the same, so the connection is closed.
         begun.map_err(Failure::of_database)?;
         Ok(Transaction { connection })
     }
@@ -302,13 +300,17 @@ impl Transaction {
     /// Dropped, the transaction may have been committed or not.
     pub async fn commit(mut self, order_id: Option<i64>) -> Result<(), Failure> {
         let committed = self.connection().execute("commit").await;
-        self.connection.settle(&committed);
-        committed.map(drop).map_err(|error| Failure::of_commit(error, order_id))
+        let committed = committed.map(drop).map_err(|error| Failure::of_commit(error, order_id));
+        // A refusal in words ends the transaction, too.
+        if !matches!(&committed, Err(failure) if failure.is(&OUTCOME_UNKNOWN)) {
+            self.connection.settle(&Ok(()));
+        }
+        committed
     }
 
     /// Rolls back, and keeps the connection if the database answers soon.
     pub async fn roll_back(mut self) {
-        if let Ok(answer) = timeout(ROLLBACK_WITHIN, self.connection().execute("rollback")).await {
+        if let Ok(answer @ Ok(_)) = timeout(ROLLBACK_WITHIN, self.connection().execute("rollback")).await {
             self.connection.settle(&answer);
         }
     }

@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde_json::json;
 use testbed::StopSignal;
 
-use crate::commits::{Gate, slow_down_commits};
-use crate::lab::{Answer, Lab, Shop, cart, wait_until};
+use crate::commits::Gate;
+use crate::lab::{Answer, Lab, SHORT_LIVED_KEYS, Shop, cart, wait_until};
 use crate::program::Program;
 
 /// Waits that no buyer outlasts, and room for purchases that meet.
@@ -151,7 +151,7 @@ async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
 #[tokio::test]
 async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
     let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     let strategies = ["zk-mutex", "zk-mutex-fenced", "pg-conditional", "pg-row-lock", "pg-optimistic", "pg-advisory"];
     for (goods_no, strategy) in (1..).zip(strategies) {
@@ -186,13 +186,15 @@ async fn the_answer_that_a_killed_instance_did_not_give_is_given_by_another_one(
     let lab = Lab::new().await;
     let killed = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
     killed.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
-    slow_down_commits(&lab, 1.0).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
     let request = killed.request(Method::POST, "/goods/1/orders?strategy=zk-mutex");
     let request = request.header("idempotency-key", "key").json(&json!({ "quantity": 2 })).send();
     let unanswered = tokio::spawn(request);
     lab.wait_for_statement("active", "commit").await;
     kill(Pid::from_raw(killed.process.pid()), Signal::SIGKILL).unwrap();
     assert!(unanswered.await.unwrap().is_err(), "nobody was answered");
+    gate.open().await;
     wait_until(async || lab.units_ordered(1, 1).await == 2).await;
 
     let staying = lab.start(&[]).await;
@@ -232,7 +234,7 @@ async fn a_key_that_was_used_for_another_cart_is_refused() {
 #[tokio::test]
 async fn a_key_that_has_expired_is_deleted_and_buys_again() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--key-lifetime", "1s"]).await;
+    let instance = lab.start(&SHORT_LIVED_KEYS).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let first = instance.order(1, 1, "zk-mutex", "key").await;
     first.assert_created();

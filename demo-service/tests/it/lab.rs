@@ -22,6 +22,10 @@ pub(crate) const TOKEN: &str = "the token of these tests";
 /// The migrations of the service, for tests that stop at an earlier one.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
+/// Keys that a test can wait for the end of, and times that go with them.
+pub(crate) const SHORT_LIVED_KEYS: [&str; 8] =
+    ["--lock-wait", "1s", "--db-timeout", "2s", "--http-timeout", "2500ms", "--key-lifetime", "5100ms"];
+
 /// A condition that has not come true by then never will.
 const CONDITION_WITHIN: Duration = Duration::from_secs(30);
 

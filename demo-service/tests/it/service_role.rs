@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig};
 
-use crate::lab::{Lab, cart, wait_until};
+use crate::lab::{Lab, SHORT_LIVED_KEYS, cart, wait_until};
 
 const PASSWORD: &str = "it's a \"secret\"";
 const WITHIN: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ async fn the_role_of_the_service_claims_sales_and_sweeps_keys() {
     let owner = postgres.url("postgres");
     assert_migrates(&owner, Some(PASSWORD));
     let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
-    let instance = lab.start(&["--key-lifetime", "1s"]).await;
+    let instance = lab.start(&SHORT_LIVED_KEYS).await;
     lab.put_on_sale_unguarded(1, 5).await;
     instance.order(1, 1, "pg-conditional", "a-key").await.assert_created();
     assert_eq!(instance.get("/goods/1").await.body["guard"], "pg-row");

@@ -106,13 +106,13 @@ impl Crowd {
 }
 
 /// Waits until no connection of the pool is in use, and until the server has no other connections than those of the pool
-/// and the one aside.
+/// and the two aside.
 async fn wait_for_pool(lab: &Lab, instance: &Instance) {
     wait_until(async || {
         let in_use = instance.metric(r#"postgres_connections{state="in_use"}"#).await;
         let idle = instance.metric(r#"postgres_connections{state="idle"}"#).await.unwrap();
         let open: i32 = lab.service_connections().await.try_into().unwrap();
-        in_use == Some(0.0) && f64::from(open) <= idle + 1.0
+        in_use == Some(0.0) && f64::from(open) <= idle + 2.0
     })
     .await;
 }

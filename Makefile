@@ -30,11 +30,21 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 	cargo build --release --locked
 	./target/release/loadgen up $(ARGS)
 
-test: deps-test ## run every test, also after one that fails
+TEST := cargo test --locked --workspace --no-fail-fast
+
+# The unit tests compute, the others mostly wait for servers: side by side they take the time of the longer ones.
+test: deps-test ## run every test, also after one that fails; ARGS chooses: ARGS='--test it -- keys'
+ifneq ($(strip $(ARGS)),)
+	$(TEST) $(ARGS)
+else
+	$(TEST) --all-targets --no-run
 	@failed=0; set -x; \
-	cargo test --locked --workspace --all-targets --no-fail-fast $(ARGS) || failed=1; \
-	cargo test --locked --workspace --doc --no-fail-fast || failed=1; \
+	$(TEST) --lib >target/unit-tests.log 2>&1 & units=$$!; \
+	$(TEST) --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --doc || failed=1; \
+	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed
+endif
 
 # Make passes STRESS_SECONDS and STRESS_SEED on in the environment.
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
@@ -43,7 +53,7 @@ stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECO
 check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked -p bench --bench instructions -- -D warnings
+	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo deny check bans licenses sources
 
@@ -60,7 +70,7 @@ ifeq ($(strip $(ARGS)),)
 endif
 
 bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks that make test leaves out: instructions
-	cargo test --locked -p bench --bench instructions
+	cargo test --locked --workspace --bench instructions
 
 # Make passes BASE on in the environment, where a quote in it does no harm.
 bench-compare: ## compare the benchmarks of the work tree with those of a revision: BASE=main
@@ -82,11 +92,11 @@ bench-chart: ## copy the chart and the tables of the last make bench-peers to do
 
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \
-		{ set -x; cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION); }
+		{ set -x; cargo install --debug --locked cargo-deny --version $(CARGO_DENY_VERSION); }
 
 gungraun-runner:
 	@[ "$$(gungraun-runner --version 2>/dev/null)" = 'gungraun-runner $(GUNGRAUN_VERSION)' ] || \
-		{ set -x; cargo install --locked gungraun-runner --version $(GUNGRAUN_VERSION); }
+		{ set -x; cargo install --debug --locked gungraun-runner --version $(GUNGRAUN_VERSION); }
 
 sqlx-cli:
 	@cargo sqlx --version >/dev/null 2>&1 || \

@@ -12,7 +12,8 @@ use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion
 use demo_service::app::App;
 use demo_service::config::Config;
 use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
-use demo_service::strategy::registry::{Entry, STRATEGIES};
+use demo_service::strategy::entry::Entry;
+use demo_service::strategy::registry::STRATEGIES;
 use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::Runtime;
 
@@ -87,7 +88,7 @@ impl Shop {
 }
 
 async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Failure> {
-    let slot = app.try_slot().ok_or("the service is at its limit")?;
+    let slot = app.try_slot(tokio::time::Instant::now()).ok_or("the service is at its limit")?;
     match app.purchase(purchase, Some(entry), slot).await {
         Ok(_) => Ok(()),
         Err(failure) => Err(format!("{}: nothing was sold: {failure}", entry.name).into()),

@@ -2,20 +2,21 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fmt, fs};
+use std::{env, fs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use subtle::ConstantTimeEq;
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use crate::sale::{BusinessTime, LockOrder};
-use crate::secrets::{SERVICE_PASSWORD, Secret, ZooKeeperUser};
+use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
 use crate::setup_error::SetupError;
-use crate::strategy::registry::{self, Entry, STRATEGIES};
+use crate::strategy::entry::Entry;
+use crate::strategy::registry::{self, STRATEGIES};
 use crate::telemetry::LogFormat;
 
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
@@ -33,9 +34,6 @@ const SESSION_TIMEOUT_MAX: Duration = Duration::from_mins(10);
 const KEY_LIFETIME_MIN: Duration = Duration::from_secs(1);
 const KEY_LIFETIME_MAX: Duration = Duration::from_hours(365 * 24);
 
-/// The environment variable with the token of the administrator.
-pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
-
 /// The stock service of a flash sale: one deduction, guarded in as many ways as there are strategies.
 #[derive(Clone, Parser)]
 #[command(name = "demo-service", version, max_term_width = 100, after_help = AFTER_HELP)]
@@ -48,7 +46,8 @@ pub struct Config {
     pub operators_listen: Option<SocketAddr>,
     /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start by a user who may create tables, and
     /// looked at by any other. With ?sslmode=verify-full&sslrootcert=PATH the server must have a certificate of that
-    /// authority for that host
+    /// authority for that host. Without a password in the URL, the service uses PGPASSWORD, or else the password file
+    /// of Postgres (PGPASSFILE or ~/.pgpass), which only its owner may read
     #[arg(long, env, hide_env_values = true, value_name = "URL")]
     pub database_url: String,
     /// Migrate the database as its owner, make the role seckill_service, which may do what the service needs and no more,
@@ -105,13 +104,23 @@ pub struct Config {
     /// whether a commit is over
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
-    /// Most requests worked on at once; more are refused. Keep it below --connections-max, above which clients wait unheard
-    /// instead
+    /// Most requests of buyers worked on at once; more are refused. Keep it below --connections-max, above which clients wait
+    /// unheard instead
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Most open client connections of each address. 32 more serve probes only; further ones wait
+    /// Most open client connections of each address; fewer if the limit of open files is low. 32 more serve probes only;
+    /// further ones wait
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// Purchases that one client may ask for in a second, on average and at once; more are refused with 429. A client is an
+    /// IPv4 address or a /64 network of IPv6. Behind a proxy all buyers have its address: leave this out and let the proxy
+    /// limit them [default: unlimited]
+    #[arg(long, env, value_name = "N")]
+    pub rate_per_client: Option<NonZeroU32>,
+    /// Purchases that may be asked for under one Idempotency-Key in a second, on average and at once; more are refused with
+    /// 429 [default: unlimited]
+    #[arg(long, env, value_name = "N")]
+    pub rate_per_key: Option<NonZeroU32>,
     /// How long an idempotency key is remembered, from its order on
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
@@ -127,9 +136,18 @@ pub struct Config {
     /// Format of the log, which goes to standard error
     #[arg(long, env, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// File with the token of the administrator, instead of ADMIN_TOKEN
+    #[arg(long, env, value_name = "PATH")]
+    pub admin_token_file: Option<PathBuf>,
+    /// File with the password of the role seckill_service, instead of SERVICE_PASSWORD
+    #[arg(long, env, value_name = "PATH")]
+    pub service_password_file: Option<PathBuf>,
+    /// File with user:password for ZooKeeper, instead of ZOOKEEPER_AUTH
+    #[arg(long, env, value_name = "PATH")]
+    pub zookeeper_auth_file: Option<PathBuf>,
     /// Token of the administrator; without one there is no administration.
     #[arg(skip)]
-    pub admin_token: Option<AdminToken>,
+    pub admin_token: Option<Secret>,
     /// Password that the role of the service gets when the database is migrated.
     #[arg(skip)]
     pub service_password: Option<Secret>,
@@ -147,17 +165,21 @@ Environment:
                     locks; unset or empty, they are open to anyone. Sent as it is: encrypt the connection
   RUST_LOG          what is logged, for instance info,demo_service=debug
 
+A file can hold the secret instead of ADMIN_TOKEN, SERVICE_PASSWORD or ZOOKEEPER_AUTH: see --admin-token-file,
+--service-password-file and --zookeeper-auth-file. A newline at the end of the file is not a part of the secret.
+
 Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the service cannot start, 64 for a wrong
 command line; 130 or 143 when it was told to stop a second time, and did so at once.";
 
 impl Config {
-    /// Parses a command line, its first word being the program, and takes the secrets from the environment.
+    /// Parses a command line, its first word being the program, and takes the secrets from the environment or from
+    /// their files.
     ///
     /// # Errors
     /// A wrong command line, or a request for help or the version: [`clap::Error::print`] it either way.
     pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let config = Self { admin_token: AdminToken::from_env(), ..Self::try_parse_from(words)? };
-        let config = config.with_secrets().and_then(|config| config.check().map(|()| config));
+        let config = Self::try_parse_from(words)?.with_secrets();
+        let config = config.and_then(|config| config.check().map(|()| config));
         config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
     }
 
@@ -171,8 +193,19 @@ impl Config {
     }
 
     fn with_secrets(self) -> Result<Self, String> {
-        let service_password = Secret::from_env(SERVICE_PASSWORD)?;
-        Ok(Self { service_password, zookeeper_user: ZooKeeperUser::from_env()?, ..self })
+        let secret = |variable: &str, file: Option<&Path>| Secret::read(variable, env::var_os(variable), file);
+        let zookeeper_user = secret(ZOOKEEPER_AUTH, self.zookeeper_auth_file.as_deref())?;
+        Ok(Self {
+            admin_token: secret(ADMIN_TOKEN, self.admin_token_file.as_deref())?,
+            service_password: secret(SERVICE_PASSWORD, self.service_password_file.as_deref())?,
+            zookeeper_user: zookeeper_user.map(|user| ZooKeeperUser::parse(user.expose())).transpose()?,
+            ..self
+        })
+    }
+
+    /// Whether a purchase can be refused because others of its client or under its key came just before.
+    pub fn limits_rates(&self) -> bool {
+        self.rate_per_client.is_some() || self.rate_per_key.is_some()
     }
 
     /// How the ZooKeeper sessions are opened. A service with a user of ZooKeeper keeps its locks to that user; otherwise they
@@ -236,32 +269,6 @@ impl Config {
 
 fn read(setting: &'static str, path: &Path) -> Result<String, SetupError> {
     fs::read_to_string(path).map_err(|source| SetupError::ZooKeeperFile { setting, path: path.to_owned(), source })
-}
-
-/// The administrator's bearer token. Compared in constant time and never shown.
-#[derive(Clone)]
-pub struct AdminToken(String);
-
-impl AdminToken {
-    /// A token, or `None` when `secret` is empty: an empty variable means that there is no administration.
-    pub fn new(secret: String) -> Option<Self> {
-        (!secret.is_empty()).then_some(Self(secret))
-    }
-
-    fn from_env() -> Option<Self> {
-        std::env::var(ADMIN_TOKEN).ok().and_then(Self::new)
-    }
-
-    /// Whether `candidate` is the token. The time taken tells the length of the token at most.
-    pub fn matches(&self, candidate: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(candidate).into()
-    }
-}
-
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken(hidden)")
-    }
 }
 
 fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
@@ -355,6 +362,8 @@ mod tests {
             (&["--key-lifetime", "0s"], "from 1s to 365days"),
             (&["--key-lifetime", "40s"], "--key-lifetime (40s) must be more than twice --http-timeout (20s)"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),
+            (&["--rate-per-client", "0"], "--rate-per-client"),
+            (&["--rate-per-key", "1.5"], "--rate-per-key"),
             (&["--lock-wait", "0s"], "from 1ms to 1day"),
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),
             (&["--listen", "8080"], "8080"),
@@ -366,16 +375,5 @@ mod tests {
             assert!(error.to_string().contains(expected), "{arguments:?}: {error}");
             assert!(error.use_stderr(), "{arguments:?}");
         }
-    }
-
-    #[test]
-    fn a_token_is_matched_whole_and_never_shown() {
-        assert!(AdminToken::new(String::new()).is_none());
-        let token = AdminToken::new("sesame".to_owned()).unwrap();
-        assert!(token.matches(b"sesame"));
-        for wrong in ["", "sesam", "sesame ", "Sesame", "sesamesesame"] {
-            assert!(!token.matches(wrong.as_bytes()), "{wrong:?}");
-        }
-        assert!(!format!("{token:?}").contains("sesame"));
     }
 }

@@ -84,10 +84,8 @@ kinds! {
     UNKNOWN_ORDER NOT_FOUND "unknown-order" [] Debug "unknown order", "there is no such order";
     UNKNOWN_STRATEGY NOT_FOUND "unknown-strategy" ["unknown_strategy"] Debug "unknown strategy",
         "this instance offers no such strategy";
-    METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method-not-allowed" [] Debug "method not allowed",
-        "the resource has no such method";
     BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" [] Debug "body not received in time",
-        "the body did not arrive whole within 5 seconds; nothing was written";
+        "the body did not arrive whole within 5 seconds, or within a shorter `--http-timeout`; nothing was written";
     SOLD_OUT CONFLICT "sold-out" ["sold_out"] Debug "sold out", "the stock is too low for the whole purchase";
     OVERSIZED_BODY PAYLOAD_TOO_LARGE "invalid-body" [] Debug "invalid body", "the body is larger than 4 KiB";
     MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "invalid-body" [] Debug "invalid body",
@@ -104,6 +102,8 @@ kinds! {
         "the strategy sells one SKU at a time";
     GUARD_MISMATCH UNPROCESSABLE_ENTITY "guard-mismatch" ["guard_mismatch"] Debug "guarded by another family",
         "strategies of another family guard this sale; nothing was locked or written";
+    RATE_LIMITED TOO_MANY_REQUESTS "rate-limited" [] Debug "too many purchases",
+        "the client, or the idempotency key, asks for more purchases a second than it may; nothing was written", retryable;
     INTERNAL INTERNAL_SERVER_ERROR "internal" ["failed"] Error "internal error", "a defect of the service";
     SALE_RESTARTED SERVICE_UNAVAILABLE "sale-restarted" ["sale_restarted"] Debug "the sale was restarted",
         "a new sale began meanwhile; nothing was written", retryable;
@@ -149,6 +149,11 @@ impl Failure {
     /// A failure of that kind. Clients read the detail: it names no host and no table.
     pub fn new(kind: &'static Kind, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, detail: detail.into(), cause: None, order_id: None }
+    }
+
+    /// A failure of that kind, in the words of the table.
+    pub fn of(kind: &'static Kind) -> Self {
+        Self::new(kind, kind.meaning)
     }
 
     /// A parameter or a member is out of bounds.

@@ -1,8 +1,10 @@
 //! HTTP: listeners, limits, routes, problem documents and the OpenAPI document.
 
+mod open_files;
 pub mod openapi;
 pub mod places;
 pub mod problem;
+mod rates;
 pub mod request_id;
 pub mod router;
 pub mod routes;

@@ -1,50 +1,72 @@
-//! What is taken from the environment only, as command lines are seen by everybody on a machine, and never shown.
+//! Secrets. Each is in an environment variable or in a file. None is an argument, because everybody on a machine sees
+//! command lines. None is ever shown.
 
-use std::env::{self, VarError};
-use std::fmt;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
 
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+
+/// The environment variable with the token of the administrator.
+pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
 /// The environment variable with the password that the role of the service gets.
 pub const SERVICE_PASSWORD: &str = "SERVICE_PASSWORD";
-/// The environment variable with what the service proves itself with to ZooKeeper.
+/// The environment variable with the user and password of the service in ZooKeeper.
 pub const ZOOKEEPER_AUTH: &str = "ZOOKEEPER_AUTH";
 
-/// A password. It is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+/// A password or token. `Debug` hides it, and its memory is overwritten when it is dropped.
+#[derive(Debug, Clone)]
+pub struct Secret(SecretString);
 
 impl Secret {
     /// A secret, or `None` when `text` is empty: an empty variable is one that is not set.
     pub fn new(text: String) -> Option<Self> {
-        (!text.is_empty()).then_some(Self(text))
+        (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Takes a secret from an environment variable.
+    /// Returns the secret in `value`, which is that of the environment variable `variable`, or in `file`; `None` if both are
+    /// absent. The option for the file is the name of the variable with `-file` at its end.
     ///
     /// # Errors
-    /// What is wrong with the variable, without its value.
-    pub fn from_env(variable: &str) -> Result<Option<Self>, String> {
-        match env::var(variable) {
-            Ok(text) => Ok(Self::new(text)),
-            Err(VarError::NotPresent) => Ok(None),
+    /// What is wrong with the variable or the file, and the remedy, without the secret.
+    pub fn read(variable: &str, value: Option<OsString>, file: Option<&Path>) -> Result<Option<Self>, String> {
+        let option = format!("--{}-file ({variable}_FILE)", variable.to_lowercase().replace('_', "-"));
+        match (value.filter(|value| !value.is_empty()), file) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Err(format!("{variable} and {option} are both given; leave one of them out")),
             // Taken for a variable that is not set, it would leave open what it should close.
-            Err(VarError::NotUnicode(_)) => Err(format!("{variable} is not valid UTF-8")),
+            (Some(value), None) => value.into_string().map(Self::new).map_err(|_| {
+                format!("{variable} is not valid UTF-8 (its value is not shown); set it to text in UTF-8")
+            }),
+            (None, Some(file)) => Self::in_file(file, &option).map(Some),
         }
     }
 
-    /// The text itself, to be handed to whoever checks it.
+    fn in_file(file: &Path, option: &str) -> Result<Self, String> {
+        let place = format!("{} of {option}", file.display());
+        let text = fs::read_to_string(file).map(SecretString::from).map_err(|error| {
+            format!("cannot read {place}: {error}; give a file with text in UTF-8 that the service may read")
+        })?;
+        let line = text.expose_secret();
+        let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+        Self::new(line.to_owned())
+            .ok_or_else(|| format!("{place} is empty; write the secret into it, or leave {option} out"))
+    }
+
+    /// The text itself, for the code that sends or hashes it.
     pub fn expose(&self) -> &str {
-        &self.0
+        self.0.expose_secret()
+    }
+
+    /// Whether `candidate` is the secret. The time taken tells the length of the secret at most.
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.expose().as_bytes().ct_eq(candidate).into()
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
-    }
-}
-
-/// The user that the service is in ZooKeeper, and only who knows its password may use its locks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The user that the service is in ZooKeeper. Nobody without its password may use its locks.
+#[derive(Debug, Clone)]
 pub struct ZooKeeperUser {
     /// The name, which ACLs show.
     pub name: String,
@@ -53,14 +75,6 @@ pub struct ZooKeeperUser {
 }
 
 impl ZooKeeperUser {
-    /// Takes the user from [`ZOOKEEPER_AUTH`].
-    ///
-    /// # Errors
-    /// What is wrong with the variable, without its value.
-    pub fn from_env() -> Result<Option<Self>, String> {
-        Secret::from_env(ZOOKEEPER_AUTH)?.map(|text| Self::parse(text.expose())).transpose()
-    }
-
     /// Reads `user:password`. The password may have colons in it.
     ///
     /// # Errors
@@ -75,7 +89,84 @@ impl ZooKeeperUser {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
+
+    /// What is read from a file with this content.
+    fn in_file(content: &[u8]) -> Result<Option<Secret>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, content).unwrap();
+        Secret::read(ADMIN_TOKEN, None, Some(file.path()))
+    }
+
+    #[test]
+    fn a_secret_is_read_from_the_variable_or_from_the_file() {
+        assert!(Secret::read(ADMIN_TOKEN, None, None).unwrap().is_none());
+        let in_variable = Secret::read(ADMIN_TOKEN, Some("sesame\n".into()), None).unwrap().unwrap();
+        assert_eq!(in_variable.expose(), "sesame\n");
+        for (content, expected) in
+            [("sesame", "sesame"), ("sesame\n", "sesame"), ("sesame\r\n", "sesame"), (" sesame\n\n", " sesame\n")]
+        {
+            assert_eq!(in_file(content.as_bytes()).unwrap().unwrap().expose(), expected, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_variable_is_one_that_is_not_set() {
+        assert!(Secret::new(String::new()).is_none());
+        assert!(Secret::read(ADMIN_TOKEN, Some(OsString::new()), None).unwrap().is_none());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "sesame").unwrap();
+        let in_file = Secret::read(ADMIN_TOKEN, Some(OsString::new()), Some(file.path())).unwrap().unwrap();
+        assert_eq!(in_file.expose(), "sesame");
+    }
+
+    #[test]
+    fn a_variable_and_a_file_at_once_are_refused() {
+        let complaint = Secret::read(ADMIN_TOKEN, Some("sesame".into()), Some(Path::new("/token"))).unwrap_err();
+        let expected = "ADMIN_TOKEN and --admin-token-file (ADMIN_TOKEN_FILE) are both given; leave one of them out";
+        assert_eq!(complaint, expected);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let complaint = Secret::read(SERVICE_PASSWORD, None, Some(Path::new("/nowhere/password"))).unwrap_err();
+        let expected = "cannot read /nowhere/password of --service-password-file (SERVICE_PASSWORD_FILE): No such file";
+        assert!(complaint.starts_with(expected) && complaint.contains("that the service may read"), "{complaint}");
+    }
+
+    #[test]
+    fn a_file_without_a_secret_is_refused() {
+        for content in ["", "\n", "\r\n"] {
+            let complaint = in_file(content.as_bytes()).unwrap_err();
+            let expected = "of --admin-token-file (ADMIN_TOKEN_FILE) is empty; write the secret into it";
+            assert!(complaint.contains(expected), "{content:?}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_refused_and_not_shown() {
+        let wrong = b"sesame\xff".to_vec();
+        let in_variable = Secret::read(ZOOKEEPER_AUTH, Some(OsString::from_vec(wrong.clone())), None).unwrap_err();
+        assert!(in_variable.starts_with("ZOOKEEPER_AUTH is not valid UTF-8"), "{in_variable}");
+        let in_file = in_file(&wrong).unwrap_err();
+        for part in ["cannot read", "--admin-token-file (ADMIN_TOKEN_FILE)", "text in UTF-8"] {
+            assert!(in_file.contains(part), "{part} in {in_file}");
+        }
+        assert!(!in_variable.contains("sesame") && !in_file.contains("sesame"), "{in_variable}, {in_file}");
+    }
+
+    #[test]
+    fn a_secret_is_matched_whole_and_never_shown() {
+        let secret = Secret::new("sesame".to_owned()).unwrap();
+        assert!(secret.matches(b"sesame"));
+        for wrong in ["", "sesam", "sesame ", "Sesame", "sesamesesame"] {
+            assert!(!secret.matches(wrong.as_bytes()), "{wrong:?}");
+        }
+        let user = ZooKeeperUser::parse("shop:sesame").unwrap();
+        assert!(!format!("{secret:?} {user:?}").contains("sesame"));
+    }
 
     #[test]
     fn a_user_is_a_name_and_a_password() {
@@ -90,12 +181,5 @@ mod tests {
             assert!(complaint.contains("ZOOKEEPER_AUTH is not of the form user:password"), "{complaint}");
             assert!(!complaint.contains("sesame"), "{complaint}");
         }
-    }
-
-    #[test]
-    fn a_secret_is_never_shown_and_an_empty_one_is_none() {
-        let user = ZooKeeperUser::parse("shop:sesame").unwrap();
-        assert!(!format!("{user:?}").contains("sesame"));
-        assert_eq!(Secret::new(String::new()), None);
     }
 }

@@ -19,6 +19,19 @@ pub enum SetupError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The system allows too few open files.
+    #[error(
+        "the limit of {limit} open files is too low for --connections-max {asked} (CONNECTIONS_MAX): even the fewest client \
+         connections need {needed}; raise it with ulimit -n, LimitNOFILE of systemd or ulimits of a compose file"
+    )]
+    OpenFiles {
+        /// The limit of the system.
+        limit: u64,
+        /// The client connections asked for.
+        asked: u32,
+        /// The limit that a few client connections need.
+        needed: u64,
+    },
     /// The database URL is not one of Postgres.
     #[error(
         "the database url is not valid: {0}; give postgres://USER@HOST:PORT/DATABASE as --database-url (DATABASE_URL)"
@@ -42,6 +55,17 @@ pub enum SetupError {
         place: String,
         /// What the driver said.
         source: sqlx::Error,
+    },
+    /// The server of the database lacks settings that the service needs.
+    #[error(
+        "the server of the database at {place} is Postgres {version}; Postgres 14 or newer is needed; upgrade it or \
+         point --database-url (DATABASE_URL) at another one"
+    )]
+    DatabaseTooOld {
+        /// Host, port and database.
+        place: String,
+        /// Its major version.
+        version: u32,
     },
     /// The database did not finish connecting or migrating in time.
     #[error(

@@ -12,21 +12,20 @@ mod shared_reads;
 mod transaction;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use self::connections::Connections;
+use self::connections::{CONNECT_WITHIN, Connections, LastAnswer};
 pub use self::keys::Remembered;
 pub use self::service_role::SERVICE_ROLE;
 use self::shared_reads::SharedReads;
 pub use self::transaction::{Isolation, NewOrder, Transaction, TransactionId, WrittenOrder};
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
-
-/// The time for one question about a transaction. The caller asks again.
-const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// How much later than we the server gives up a statement.
 const BEYOND: Duration = Duration::from_secs(1);
@@ -35,15 +34,27 @@ const BEYOND: Duration = Duration::from_secs(1);
 /// connection that was closed, which may wait for a row lock otherwise.
 const CLIENT_CHECK: Duration = Duration::from_millis(500);
 
+/// When the server ends an idle session: its client may have vanished silently. A session of ours that is alive may be
+/// ended, too. That fails no purchase: an idle connection is pinged before it is used, and replaced if it was ended.
+const IDLE_SESSION: Duration = Duration::from_secs(600);
+
+/// The connections that purchases leave free while they wait for a lock of the database: one in this many, rounded up, unless
+/// there is only one. Otherwise the buyers of one SKU would take every connection, and everybody else would wait for them.
+const FREE_ONE_IN: u32 = 4;
+
 /// The stock and the orders, in Postgres.
 #[derive(Clone)]
 pub struct Store {
     connections: Connections,
     /// One connection for probes, which must be answered while every other one waits for a lock or a commit.
     probes: Connections,
-    /// One connection for the question whether a commit is over. A crowd of probes must not keep it waiting: its silence
-    /// releases a lock.
+    /// One connection for the question whether a commit is over. A crowd of probes must not keep it waiting: a lock is held
+    /// until the answer.
     settling: Connections,
+    /// The permits of purchases that wait for a lock of the database.
+    waiters: Arc<Semaphore>,
+    last_answer: LastAnswer,
+    checks: Arc<SharedReads<(), Result<Health, Failure>>>,
     looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
     within: Duration,
 }
@@ -70,13 +81,37 @@ impl Store {
             ("idle_in_transaction_session_timeout", within_ms),
             ("client_connection_check_interval", CLIENT_CHECK.as_millis()),
         ]);
+        let last_answer = Arc::new(Mutex::new(Instant::now()));
+        // The server never ends its session, because it may refuse another one. A slow connect is better than none.
+        let settling = Connections::new(options.clone(), 1, within, within, &last_answer);
+        let options = options.options([("idle_session_timeout", IDLE_SESSION.as_millis())]);
+        let pool = |max| Connections::new(options.clone(), max, within, CONNECT_WITHIN.min(within), &last_answer);
         Self {
-            connections: Connections::new(options.clone(), connections_max, within),
-            probes: Connections::new(options.clone(), 1, within),
-            settling: Connections::new(options, 1, within),
+            connections: pool(connections_max),
+            probes: pool(1),
+            settling,
+            waiters: Arc::new(Semaphore::new(waiters_max(connections_max))),
+            last_answer,
+            checks: Arc::default(),
             looks: Arc::default(),
             within,
         }
+    }
+
+    /// Opens the connection for the question whether a commit is over. Later the server may refuse new connections.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`]. The store tries again when it asks.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn connect_aside(&self) -> Result<(), Failure> {
+        self.settling.get().await.map(drop)
+    }
+
+    /// How long ago the database last answered anything, on any connection. A refusal in words is an answer.
+    pub fn silent_for(&self) -> Duration {
+        self.last_answer.lock().elapsed()
     }
 
     /// Connections in use, and idle ones.
@@ -84,7 +119,8 @@ impl Store {
         self.connections.counts()
     }
 
-    /// Asks the database for a sign of life, and whether it accepts writes.
+    /// Asks the database for a sign of life, and whether it accepts writes, by a statement that is shared with everybody who
+    /// asks at the same time. The answer is from after the call.
     ///
     /// # Errors
     /// No connection in time, or no answer.
@@ -92,11 +128,16 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn check(&self) -> Result<Health, Failure> {
-        let mut connection = self.probes.get().await?;
-        // A standby says so, too.
-        let read_only = sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
-        let read_only = read_only.fetch_one(connection.ask()).await;
-        Ok(if connection.heard(read_only)? { Health::ReadOnly } else { Health::Writable })
+        let probes = self.probes.clone();
+        let check = async move {
+            let mut connection = probes.get().await?;
+            // A standby says so, too.
+            let read_only =
+                sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
+            let read_only = read_only.fetch_one(connection.ask()).await;
+            Ok(if connection.heard(read_only)? { Health::ReadOnly } else { Health::Writable })
+        };
+        self.checks.read((), check).await
     }
 
     /// One SKU as it stands, or `None` if there is no such SKU.
@@ -138,7 +179,7 @@ impl Store {
         connection.heard(order)
     }
 
-    /// Whether a transaction is over, committed or not. Answers within a second.
+    /// Whether a transaction is over, committed or not. If the connection aside has no answer, one of the pool is asked.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -146,16 +187,10 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn is_over(&self, transaction: &TransactionId) -> Result<bool, Failure> {
-        let ask = async {
-            let mut connection = self.settling.get().await?;
-            let over = sqlx::query_scalar!(
-                r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
-                transaction.as_str()
-            );
-            let over = over.fetch_one(connection.ask()).await;
-            connection.heard(over)
-        };
-        timeout(ASK_WITHIN, ask).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+        match self.in_time(is_over(&self.settling, transaction)).await {
+            Ok(is_over) => Ok(is_over),
+            Err(_) => self.in_time(is_over(&self.connections, transaction)).await,
+        }
     }
 
     /// Bounds what no purchase bounds.
@@ -168,7 +203,28 @@ impl Store {
         self.connections.close();
         self.probes.close();
         self.settling.close();
+        self.waiters.close();
     }
+}
+
+/// How many purchases at a time may wait for a lock of the database.
+fn waiters_max(connections_max: u32) -> usize {
+    (connections_max - connections_max.div_ceil(FREE_ONE_IN)).max(1) as usize
+}
+
+async fn is_over(connections: &Connections, transaction: &TransactionId) -> Result<bool, Failure> {
+    let mut connection = connections.get().await?;
+    let over = sqlx::query_scalar!(
+        r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,
+        transaction.as_str()
+    );
+    let over = over.fetch_one(connection.ask()).await;
+    connection.heard(over.or_else(|error| if is_forgotten(&error) { Ok(true) } else { Err(error) }))
+}
+
+/// Whether this is because the number of the transaction lies in the future: the server has crashed and forgotten it.
+fn is_forgotten(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("22023"))
 }
 
 async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
@@ -200,4 +256,16 @@ async fn order(connection: &mut PgConnection, order_id: i64) -> Result<Option<Or
         token: line.token.zip(line.token_handover).map(|(number, handover)| Token { number, handover }),
     });
     Ok(Some(Order { order_id, strategy: order.strategy, instance: order.instance, lines: lines.collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purchases_that_wait_leave_a_quarter_of_the_connections_free_unless_there_is_only_one() {
+        for (connections, waiters) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (32, 24)] {
+            assert_eq!(waiters_max(connections), waiters, "of {connections}");
+        }
+    }
 }

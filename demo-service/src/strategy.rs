@@ -4,9 +4,11 @@
 //! [`admission`] lets only those of the sale's family near a sale.
 
 pub mod admission;
+pub mod entry;
 pub mod registry;
 
 mod section;
+mod settle;
 mod zk_hold;
 
 mod local_mutex;
@@ -55,7 +57,7 @@ pub trait Strategy: Send + Sync {
     /// # Cancel safety
     /// Nothing is lost.
     fn look<'a>(&'a self, goods_no: GoodsNo, call: &'a Call) -> Boxed<'a, Result<Option<Goods>, Failure>> {
-        Box::pin(call.in_time(self.context(), self.context().store.look(goods_no)))
+        Box::pin(call.in_time(self.context().store.look(goods_no)))
     }
 
     /// What the strategy works with.
@@ -87,18 +89,34 @@ pub struct Call {
     pub began: Instant,
     /// Cancelled when the client hangs up or the service shuts down. Waits end then; what was begun is finished.
     pub client: CancellationToken,
+    /// When the time for the database is over.
+    pub until: Instant,
+    /// The sales that the purchase was admitted to. It must not write to any other.
+    sales: Mutex<Vec<(GoodsNo, i64)>>,
     /// The order whose COMMIT was sent and not answered. It outlives the strategy's future, so a deadline or a lost lock
     /// that stops the future can tell whether the outcome is open.
     committing: Mutex<Option<WrittenOrder>>,
 }
 
 impl Call {
-    /// A call that begins now.
-    pub fn new(purchase: Purchase, client: CancellationToken) -> Self {
-        Self { purchase, began: Instant::now(), client, committing: Mutex::default() }
+    /// A call for a request that came at `began` and must be over `within` of that.
+    pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
+        let until = began + within;
+        Self { purchase, began, client, until, sales: Mutex::default(), committing: Mutex::default() }
     }
 
-    /// Waits for something as long as the client does.
+    /// Admits the purchase to these sales, and to no others.
+    pub fn admit(&self, sales: &[Goods]) {
+        *self.sales.lock() = sales.iter().map(|goods| (goods.goods_no, goods.sale)).collect();
+    }
+
+    /// The sale of a SKU that the purchase was admitted to.
+    fn sale_of(&self, goods_no: GoodsNo) -> i64 {
+        let sales = self.sales.lock();
+        sales.iter().find(|(of, _)| *of == goods_no).map(|(_, sale)| *sale).expect("BUG: a purchase was not admitted")
+    }
+
+    /// Waits for something as long as the client does. If the client has gone, the wait does not begin.
     ///
     /// # Errors
     /// [`CLIENT_GONE`](failure::CLIENT_GONE).
@@ -106,7 +124,6 @@ impl Call {
     /// # Cancel safety
     /// That of what is waited for.
     pub async fn wait<F: Future>(&self, waited: F) -> Result<F::Output, Failure> {
-        // Nothing is begun for a client that has gone.
         if self.client.is_cancelled() {
             return Err(Failure::client_gone());
         }
@@ -117,7 +134,7 @@ impl Call {
         }
     }
 
-    /// Runs a part of the call until `--db-timeout` after it began. The statements have bounds of their own, on the
+    /// Runs a part of the call until the time for the database is over. The statements have bounds of their own, on the
     /// server; this bound also holds if the server does not answer at all. Box a part with many statements: its future is
     /// large, and each wrapper around it would take as much of the stack again.
     ///
@@ -126,16 +143,18 @@ impl Call {
     /// [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is under way.
     ///
     /// # Cancel safety
-    /// That of the part.
-    pub async fn in_time<T>(
-        &self,
-        context: &Context,
-        part: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        match timeout_at(self.began + context.db_timeout, part).await {
+    /// Dropped, the part is dropped.
+    pub async fn in_time<T>(&self, part: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match timeout_at(self.until, part).await {
             Ok(result) => result,
             Err(_) => Err(self.stopped(Failure::database_unavailable())),
         }
+    }
+
+    /// Decides in time, with nothing left behind the answer.
+    fn decide<'a>(&'a self, decision: impl Future<Output = Decision> + Send + 'a) -> Boxed<'a, Decided<'a>> {
+        let decision: Boxed<'a, Decision> = Box::pin(decision);
+        Box::pin(async move { self.in_time(decision).await.into() })
     }
 
     /// What it means that the call was stopped for this reason: if a commit is under way, the outcome is unknown.

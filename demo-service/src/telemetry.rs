@@ -3,12 +3,11 @@
 pub mod clock;
 pub mod history;
 
-mod cpu;
 mod locks;
 mod metrics;
+mod process;
 mod seldom;
 
-pub use cpu::cpu_time;
 pub use locks::LockMetrics;
 pub use metrics::{Connections, Levels, Metrics, Outcomes};
 

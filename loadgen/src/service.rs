@@ -303,7 +303,10 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
     let body: String = response.text().await.unwrap_or_default().chars().take(BODY_SHOWN_CHARS).collect();
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "; is ADMIN_TOKEN that of the service?",
-        StatusCode::NOT_FOUND if url.contains("/admin/") => "; was the service started with an ADMIN_TOKEN?",
+        StatusCode::NOT_FOUND if url.contains("/admin/") => {
+            "; the service has no administration at this address: give it ADMIN_TOKEN, or name the address of its \
+             --operators-listen"
+        }
         _ => "",
     };
     let what = format!("answered {status} {}{remedy}", body.trim_end());

@@ -3,6 +3,9 @@
 
 pub mod answers;
 
+use std::collections::BTreeSet;
+
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use utoipa::openapi::header::Header;
 use utoipa::openapi::info::InfoBuilder;
@@ -27,8 +30,9 @@ const DESCRIPTION: &str = "\
 The stock of a flash sale. A sale has one guard, a family of strategies that exclude each other; a purchase is decided by the \
 strategy of its sale, or by another one of the family that it names.
 
-Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457) whose `type` says what happened. A 503 with \
-`Retry-After` promises that nothing was written, so the request may be sent again; after one without, look first.
+Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457) whose `type` says what happened. A 429, \
+or a 503 with `Retry-After`, promises that nothing was written, so the request may be sent again; after a 503 without, look \
+first. An unknown path is answered with 404, and a method that is not listed here with 405, both of the type `about:blank`.
 
 Every answer has an `x-request-id`: that of the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
 
@@ -51,9 +55,17 @@ pub fn base() -> OpenApi {
         .build()
 }
 
-/// Adds to a document what every answer has, the strategies that can be named, and how administrators prove who they are if
-/// there can be any.
-pub fn complete(mut document: OpenApi, config: &Config, is_administered: bool) -> OpenApi {
+/// Adds to the document of a listener what every answer has, the strategies that can be named, and how administrators prove
+/// who they are if it has administration. Removes links to operations that the listener does not have, their tags, and
+/// refusals for a rate if there is none.
+pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
+    let (mut ids, mut tags, mut is_administered) = (BTreeSet::new(), BTreeSet::new(), false);
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        ids.extend(operation.operation_id.clone());
+        tags.extend(operation.tags.clone().unwrap_or_default());
+        is_administered |= operation.security.is_some();
+    }
+    document.tags.get_or_insert_default().retain(|tag| tags.contains(&tag.name));
     for operation in document.paths.paths.values_mut().flat_map(operations) {
         for parameter in operation.parameters.iter_mut().flatten() {
             if let RefOr::T(parameter) = parameter
@@ -64,8 +76,13 @@ pub fn complete(mut document: OpenApi, config: &Config, is_administered: bool) -
                 parameter.schema = Some(schema.into());
             }
         }
-        for response in operation.responses.responses.values_mut() {
+        let responses = &mut operation.responses.responses;
+        if !config.limits_rates() {
+            responses.remove(StatusCode::TOO_MANY_REQUESTS.as_str());
+        }
+        for response in responses.values_mut() {
             if let RefOr::T(response) = response {
+                response.links.retain(|_, link| !matches!(link, RefOr::T(link) if !ids.contains(&link.operation_id)));
                 response.headers.insert("x-request-id".to_owned(), header("RequestId"));
             }
         }
@@ -75,10 +92,6 @@ pub fn complete(mut document: OpenApi, config: &Config, is_administered: bool) -
             HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The service's `ADMIN_TOKEN`."));
         let components = document.components.get_or_insert_default();
         components.add_security_scheme(ADMIN_SCHEME, SecurityScheme::Http(scheme.build()));
-        let goods = document.paths.paths.get_mut("/goods/{goods_no}").and_then(|path| path.get.as_mut());
-        if let Some(RefOr::T(shown)) = goods.and_then(|operation| operation.responses.responses.get_mut("200")) {
-            shown.links.insert("restart".to_owned(), answers::restart_link().into());
-        }
     }
     document
 }
@@ -138,7 +151,7 @@ fn components() -> Components {
         ),
         (
             "RetryAfter",
-            "Seconds after which to ask again. Its absence means that something may have been written.",
+            "Seconds after which to ask again. Its absence from a 503 means that something may have been written.",
             ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)),
         ),
         ("WwwAuthenticate", "The scheme.", text().enum_values(Some(["Bearer"]))),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections beyond `--connections-max` that serve probes only.
-const ASIDE: usize = 32;
+pub(super) const ASIDE: usize = 32;
 
 /// The kind of place that a connection has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,12 @@ use axum::http::header::{CACHE_CONTROL, CONNECTION, HOST};
 use axum::http::{HeaderValue, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use futures_util::FutureExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
@@ -22,6 +24,7 @@ use utoipa_axum::routes;
 use super::openapi;
 use super::places::Place;
 use super::problem;
+use super::rates::Rates;
 use super::request_id::{self, Identity, REQUEST_ID};
 use super::routes::contract::{self, Contract};
 use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
@@ -31,9 +34,13 @@ use crate::failure::{self, Failure};
 /// The largest body that is read. A full cart takes about a KiB.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
-/// The time for the whole of a body. It is received before the request takes a slot, so a slow client keeps none from a
-/// buyer.
+/// The time for the whole of a body, from the arrival of the request; a shorter `--http-timeout` bounds it, too. The body is
+/// received before the request takes a slot, so a slow client keeps none from a buyer.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Administrative requests that are worked on at once. They take no slots, as sales must be restarted while buyers have all of
+/// them. There are few administrators, and each of their requests takes a database connection or a page of a few MiB.
+const ADMINISTRATION_MAX: usize = 16;
 
 /// Who a listener is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,18 +55,21 @@ pub enum Audience {
 
 /// Makes the routes of one instance for an audience.
 pub fn router(app: Arc<App>, audience: Audience) -> Router {
-    let is_administered = app.config.admin_token.is_some();
     // Refused at the limit before anything waits for a lock or a connection. Probes and metrics stay answered.
-    let mut limited = limited(audience, is_administered);
-    // An operators' listener without administration has no such route, and no layer without a route is accepted.
-    if !limited.get_openapi().paths.paths.is_empty() {
-        limited = limited.route_layer(from_fn_with_state(Arc::clone(&app), take_slot));
-    }
-    let (routes, document) = limited.merge(unlimited(audience)).split_for_parts();
-    let contract = Contract(
-        openapi::to_json(&openapi::complete(document, &app.config, is_administered && audience != Audience::Buyers))
-            .into(),
-    );
+    let slots = |rates| from_fn_with_state(Slots { app: Arc::clone(&app), rates }, take_slot);
+    let (buying, looking) = (slots(Rates::of(&app.config).map(Arc::new)), slots(None));
+    let desk = Desk { app: Arc::clone(&app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) };
+    let administration = ServiceBuilder::new()
+        .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
+        .layer(from_fn_with_state(desk, take_place));
+    let enclosed = |group: Group, handlers: Handlers| match group {
+        Group::Buying => handlers.route_layer(buying.clone()),
+        Group::Looking => handlers.route_layer(looking.clone()),
+        Group::Administration => handlers.route_layer(administration.clone()),
+    };
+    let operations = operations(audience, app.config.admin_token.is_some(), enclosed);
+    let (routes, document) = operations.split_for_parts();
+    let contract = Contract(openapi::to_json(&openapi::complete(document, &app.config)).into());
     let within = app.config.http_timeout;
     let routes = if audience == Audience::Operators { routes } else { routes.merge(contract::page()) };
     enclose(routes.with_state(app), contract, within)
@@ -83,48 +93,87 @@ fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
     routes.layer(layers)
 }
 
-/// The operations that take a slot, and their part of the document.
-fn limited(audience: Audience, is_administered: bool) -> OpenApiRouter<Arc<App>> {
-    // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
-    let buy_one = routes!(goods_stock::buy_one)
-        .map(|routes| routes.head(goods_stock::refuse_method).fallback(goods_stock::refuse_method));
-    let mut operations = OpenApiRouter::with_openapi(openapi::base());
-    if audience != Audience::Operators {
-        operations = operations
-            .routes(buy_one)
-            .routes(routes!(goods::show))
-            .routes(routes!(orders::buy))
-            .routes(routes!(orders::buy_cart))
-            .routes(routes!(orders::show));
-    }
-    if audience != Audience::Buyers && is_administered {
-        operations = operations.routes(routes!(admin::start_sale)).routes(routes!(admin::history));
-    }
-    operations
+/// The handlers of one path.
+type Handlers = MethodRouter<Arc<App>>;
+
+/// Operations with limits of their own. All others are always answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// Purchases: they have slots and rates.
+    Buying,
+    /// Looks: they have slots.
+    Looking,
+    /// Administration: it has a token and places of its own.
+    Administration,
 }
 
-/// The operations that are always answered, and their part of the document.
-fn unlimited(audience: Audience) -> OpenApiRouter<Arc<App>> {
-    let mut operations = OpenApiRouter::default()
+/// The operations for an audience, and their document. `enclosed` puts the layers of a group around its handlers. A method that
+/// a path does not have is refused outside of these layers.
+fn operations(
+    audience: Audience,
+    is_administered: bool,
+    enclosed: impl Fn(Group, Handlers) -> Handlers,
+) -> OpenApiRouter<Arc<App>> {
+    let buying = |handlers| enclosed(Group::Buying, handlers);
+    let looking = |handlers| enclosed(Group::Looking, handlers);
+    let administration = |handlers| enclosed(Group::Administration, handlers);
+    let mut operations = OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(contract::show));
     if audience != Audience::Operators {
-        operations = operations.routes(routes!(strategies::list));
+        // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
+        let buy_one = routes!(goods_stock::buy_one)
+            .map(|one| buying(one).head(goods_stock::refuse_method).fallback(goods_stock::refuse_method));
+        operations = operations
+            .routes(buy_one)
+            .routes(routes!(orders::buy).map(buying))
+            .routes(routes!(orders::buy_cart).map(buying))
+            .routes(routes!(orders::show).map(looking))
+            .routes(routes!(goods::show).map(looking))
+            .routes(routes!(strategies::list));
     }
     if audience != Audience::Buyers {
         operations = operations.routes(routes!(metrics::render));
+        if is_administered {
+            operations = operations
+                .routes(routes!(admin::start_sale).map(administration))
+                .routes(routes!(admin::history).map(administration));
+        }
     }
     operations
 }
 
-/// Receives the whole body, then takes a slot.
-async fn take_slot(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
-    let mut request = receive(request).await?;
-    let Some(slot) = app.try_slot() else {
-        app.metrics.count_shed();
-        return Err(overloaded());
-    };
+/// When a request arrived. Its times count from then.
+#[derive(Debug, Clone, Copy)]
+struct Arrived(Instant);
+
+impl Arrived {
+    fn of(request: &Request) -> Instant {
+        let arrived = request.extensions().get::<Self>();
+        arrived.expect("BUG: the time of every arrival is noted").0
+    }
+}
+
+/// What the requests of buyers share.
+#[derive(Clone)]
+struct Slots {
+    app: Arc<App>,
+    rates: Option<Arc<Rates>>,
+}
+
+/// Checks the rates, receives the whole body, then takes a slot.
+async fn take_slot(
+    State(Slots { app, rates }): State<Slots>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    if let Some(rates) = rates {
+        rates.check(&request)?;
+    }
+    let arrived = Arrived::of(&request);
+    let mut request = receive(request, app.config.http_timeout).await?;
+    let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
     // A purchase takes it along, as it may outlive its request. A look has it until the answer.
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
@@ -132,18 +181,41 @@ async fn take_slot(State(app): State<Arc<App>>, request: Request, next: Next) ->
     Ok(response)
 }
 
+/// What the requests of administrators share.
+#[derive(Clone)]
+struct Desk {
+    app: Arc<App>,
+    places: Arc<Semaphore>,
+}
+
+/// Takes one of the places for administrators, then receives the whole body.
+async fn take_place(
+    State(Desk { app, places }): State<Desk>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let Ok(_place) = places.try_acquire() else { return Err(shed(&app)) };
+    let request = receive(request, app.config.http_timeout).await?;
+    Ok(next.run(request).await)
+}
+
 /// Receives the whole body of a request, within bounds.
-async fn receive(request: Request) -> Result<Request, Failure> {
+async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Failure> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
+    let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
     let (head, body) = request.into_parts();
-    let oversized = || Failure::new(&failure::OVERSIZED_BODY, failure::OVERSIZED_BODY.meaning);
+    let oversized = || Failure::of(&failure::OVERSIZED_BODY);
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(oversized());
     }
-    let received = timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    let received = received.map_err(|_| Failure::new(&failure::BODY_TIMEOUT, failure::BODY_TIMEOUT.meaning))?;
+    // The answer may be due at the same instant. The inner of two such timers is asked first, so the body is told to be late.
+    let received = timeout_at(arrived + within, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let received = received.map_err(|_| {
+        let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
+        Failure::new(&failure::BODY_TIMEOUT, detail)
+    })?;
     let bytes = received.map_err(|error| {
         if error.is::<LengthLimitError>() {
             oversized()
@@ -155,7 +227,12 @@ async fn receive(request: Request) -> Result<Request, Failure> {
 }
 
 fn overloaded() -> Failure {
-    Failure::new(&failure::OVERLOADED, failure::OVERLOADED.meaning)
+    Failure::of(&failure::OVERLOADED)
+}
+
+fn shed(app: &App) -> Failure {
+    app.metrics.count_shed();
+    overloaded()
 }
 
 /// Refuses a request whose host is not certain (RFC 9112, section 3.2).
@@ -178,10 +255,12 @@ async fn keep_for_probes(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Lets the code that answers know the id of the request, and waits for the answer.
-async fn answer_in_time(State(within): State<Duration>, request: Request, next: Next) -> Response {
+/// Lets the code that answers know the id and the arrival of the request, and waits for the answer.
+async fn answer_in_time(State(within): State<Duration>, mut request: Request, next: Next) -> Response {
+    let arrived = Instant::now();
+    request.extensions_mut().insert(Arrived(arrived));
     let identity = Identity::of(&request);
-    let answered = async { timeout(within, next.run(request)).await.unwrap_or_else(|_| late(within)) };
+    let answered = async { timeout_at(arrived + within, next.run(request)).await.unwrap_or_else(|_| late(within)) };
     identity.around(answered).await
 }
 
@@ -202,40 +281,111 @@ fn forbid_caching(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::ffi::OsString;
+    use std::future::pending;
 
     use axum::body::{Bytes, to_bytes};
     use axum::http::StatusCode;
     use axum::http::header::CONTENT_TYPE;
     use axum::routing::get;
+    use serde_json::Value;
     use tower::ServiceExt;
 
     use super::*;
+    use crate::config::Config;
+
+    /// Every kind of listener, with whether there is administration.
+    const LISTENERS: [(Audience, bool); 5] = [
+        (Audience::Everybody, true),
+        (Audience::Everybody, false),
+        (Audience::Buyers, true),
+        (Audience::Operators, true),
+        (Audience::Operators, false),
+    ];
+
+    /// Asks routes that answer within so long, and returns the status and the problem.
+    async fn refusal(routes: Router, within: Duration) -> (StatusCode, Value) {
+        let request = Request::get("/").header(HOST, "lab").body(Body::empty()).unwrap();
+        let response = enclose(routes, Contract(Bytes::new()), within).oneshot(request).await.unwrap();
+        assert_eq!(response.headers()[CONTENT_TYPE], problem::PROBLEM_JSON);
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 4096).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
 
     #[tokio::test]
     async fn a_panic_is_answered_with_a_problem_that_does_not_tell_why() {
         let routes = Router::new().route("/", get(|| async { panic!("a secret") as () }));
-        let request = Request::get("/").header(HOST, "lab").body(Body::empty()).unwrap();
-        let response = enclose(routes, Contract(Bytes::new()), Duration::from_secs(1)).oneshot(request).await.unwrap();
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(response.headers()[CONTENT_TYPE], problem::PROBLEM_JSON);
-        let body = to_bytes(response.into_body(), 4096).await.unwrap();
-        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(body["type"], "urn:seckill-lab:problem:internal");
-        assert!(!body.to_string().contains("secret"), "{body}");
+        let (status, problem) = refusal(routes, Duration::from_secs(30)).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(problem["type"], "urn:seckill-lab:problem:internal");
+        assert!(!problem.to_string().contains("secret"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_takes_too_long_is_answered_all_the_same() {
+        let routes = Router::new().route("/", get(pending::<()>));
+        let (status, problem) = refusal(routes, Duration::from_millis(10)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(problem["type"], "urn:seckill-lab:problem:request-timeout");
+        assert!(problem["detail"].as_str().unwrap().contains("within 10ms"), "{problem}");
+    }
+
+    /// The document of a listener of a service with these options.
+    fn document(audience: Audience, is_administered: bool, options: &[&str]) -> Value {
+        let words = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
+        let config = Config::parse_from_env(words.iter().chain(options).map(OsString::from)).unwrap();
+        let document = operations(audience, is_administered, |_, handlers| handlers).into_openapi();
+        serde_json::from_str(&openapi::to_json(&openapi::complete(document, &config))).unwrap()
+    }
+
+    fn operations_of(document: &Value) -> impl Iterator<Item = &Value> {
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values())
+    }
+
+    #[test]
+    fn links_lead_to_operations_of_the_same_document() {
+        for (audience, is_administered) in LISTENERS {
+            let document = document(audience, is_administered, &[]);
+            let ids: BTreeSet<_> = operations_of(&document).map(|one| one["operationId"].as_str().unwrap()).collect();
+            let answers = operations_of(&document).flat_map(|one| one["responses"].as_object().unwrap().values());
+            let links: BTreeSet<_> = answers
+                .filter_map(|answer| answer["links"].as_object())
+                .flat_map(|links| links.values().map(|link| link["operationId"].as_str().unwrap()))
+                .collect();
+            assert!(links.is_subset(&ids), "{audience:?}: {links:?}");
+            let leads_there = links.contains("startSale");
+            assert_eq!(leads_there, is_administered && audience == Audience::Everybody, "{audience:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_for_a_rate_is_documented_where_there_is_one() {
+        let limited = |options: &[&str]| {
+            let document = document(Audience::Everybody, true, options);
+            let limited = operations_of(&document).filter(|one| one["responses"]["429"].is_object());
+            limited.map(|one| one["operationId"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        };
+        let buying = BTreeSet::from(["buyOne", "placeOrder", "placeCart"].map(str::to_owned));
+        assert_eq!(limited(&["--rate-per-client", "1"]), buying);
+        assert_eq!(limited(&["--rate-per-key", "1"]), buying);
+        assert_eq!(limited(&[]), BTreeSet::new());
+    }
+
+    #[test]
+    fn only_what_every_connection_serves_is_documented_as_never_overloaded() {
+        let document = document(Audience::Everybody, true, &[]);
+        let never = operations_of(&document).filter(|one| !one["responses"].to_string().contains("overloaded"));
+        let never: BTreeSet<_> = never.map(|one| one["operationId"].as_str().unwrap()).collect();
+        assert_eq!(never, BTreeSet::from(["checkAlive", "checkReady", "showMetrics"]));
     }
 
     /// Goal: the document names every path that is routed, and no other. Method: the routes are read from what the
     /// router shows of itself for debugging, as it offers no list of them.
     #[test]
     fn the_paths_of_the_document_are_those_of_the_router() {
-        for (audience, is_administered) in [
-            (Audience::Everybody, true),
-            (Audience::Everybody, false),
-            (Audience::Buyers, true),
-            (Audience::Operators, true),
-            (Audience::Operators, false),
-        ] {
-            let operations = limited(audience, is_administered).merge(unlimited(audience));
+        for (audience, is_administered) in LISTENERS {
+            let operations = operations(audience, is_administered, |_, handlers| handlers);
             let documented: BTreeSet<_> = operations.get_openapi().paths.paths.keys().cloned().collect();
             let shown = format!("{:?}", operations.split_for_parts().0);
             // What comes after are the routes to where nothing is.

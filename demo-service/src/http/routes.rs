@@ -23,7 +23,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use crate::failure::Failure;
 use crate::sale::{GoodsNo, InvalidGoodsNo};
 use crate::strategy::admission::Offer;
-use crate::strategy::registry::Entry;
+use crate::strategy::entry::Entry;
 
 /// The `{goods_no}` of a path.
 #[derive(Debug, Clone, Copy)]

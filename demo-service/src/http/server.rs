@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::Layer;
 use tracing::{debug, info, warn};
 
+use super::open_files;
 use super::places::{Place, Places};
 use super::router::{Audience, router};
 use crate::app::App;
@@ -80,7 +82,7 @@ impl Server {
     /// # Cancel safety
     /// Dropped, whatever was opened is closed.
     pub async fn start(config: Config) -> Result<Self, SetupError> {
-        raise_open_files_limit();
+        let config = open_files::fit(config)?;
         // Bound first, as it is the quickest to fail.
         let main = Listener::bind(config.listen, "--listen (LISTEN)")?;
         let operators = config.operators_listen;
@@ -174,12 +176,12 @@ impl Connections {
         Self { router, tasks: JoinSet::new(), graceful: GracefulShutdown::new() }
     }
 
-    fn serve(&mut self, stream: TcpStream, place: Place, permit: OwnedSemaphorePermit) {
+    fn serve(&mut self, stream: TcpStream, peer: SocketAddr, place: Place, permit: OwnedSemaphorePermit) {
         // Answers are small and wanted at once. A socket that refuses the option still works.
         stream.set_nodelay(true).ok();
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(READ_WITHIN));
-        let service = Extension(place).layer(self.router.clone());
+        let service = (Extension(place), Extension(ConnectInfo(peer))).layer(self.router.clone());
         let head_within = if place == Place::Aside { HEAD_WITHIN_ASIDE } else { HEAD_WITHIN };
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -222,9 +224,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 async fn accept_all(listener: TcpListener, places: Places, connections: &mut Connections) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let (place, permit) = places.take().await;
-                connections.serve(stream, place, permit);
+                connections.serve(stream, peer, place, permit);
             }
             Err(error) if is_the_clients(&error) => debug!(%error, "a client left before it was accepted"),
             Err(error) => {
@@ -238,16 +240,6 @@ async fn accept_all(listener: TcpListener, places: Places, connections: &mut Con
 fn is_the_clients(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// Takes all the file descriptors that the system allows: every client, session and database connection needs one.
-fn raise_open_files_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let raised =
-        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
-    if let Err(error) = raised {
-        warn!(%error, "cannot raise the limit of open files, many connections may fail");
-    }
 }
 
 #[cfg(test)]
@@ -264,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_crowd_is_connected_before_anyone_is_accepted() {
-        raise_open_files_limit();
+        open_files::raise_limit();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let mut connected = Vec::new();

@@ -15,6 +15,11 @@ impl BusinessTime {
     /// No business time at all.
     pub const NONE: Self = Self { min: Duration::ZERO, max: Duration::ZERO };
 
+    /// Whether there is none.
+    pub fn is_none(self) -> bool {
+        self.max.is_zero()
+    }
+
     /// The longest that a deduction may take for its business.
     pub fn max(self) -> Duration {
         self.max
@@ -25,7 +30,7 @@ impl BusinessTime {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn pass(self) {
-        if self.max > Duration::ZERO {
+        if !self.is_none() {
             tokio::time::sleep(rand::random_range(self.min..=self.max)).await;
         }
     }

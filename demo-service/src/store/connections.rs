@@ -4,6 +4,8 @@
 //! on it was answered. It is closed at once if a question is given up, whether the client hung up or a time was over; the
 //! server then rolls back. An idle connection is pinged before it is used, within a bound. After one ping without an
 //! answer all connections of before are closed unasked, as the same network has most likely failed them too.
+//!
+//! The pools of a store share the time of the last answer: one answer on any connection shows that the database is there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +26,11 @@ const PING_AFTER: Duration = Duration::from_secs(1);
 /// The time for the answer to a ping.
 const PING_WITHIN: Duration = Duration::from_secs(1);
 
-/// The longest time to connect. A handshake that takes longer is most likely lost.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// The longest time to connect for a purchase. A handshake that takes longer is most likely lost.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// When the database last answered, on any connection. A refusal is an answer.
+pub(super) type LastAnswer = Arc<Mutex<Instant>>;
 
 /// A pool of connections.
 #[derive(Clone)]
@@ -45,6 +50,7 @@ pub(super) struct Connection {
 struct Server {
     options: PgConnectOptions,
     doubts: Arc<Mutex<Doubts>>,
+    last_answer: LastAnswer,
 }
 
 /// An open connection.
@@ -52,6 +58,17 @@ struct Link {
     connection: PgConnection,
     /// When the last answer came.
     heard: Instant,
+    last_answer: LastAnswer,
+}
+
+impl Link {
+    /// Notes an answer, if it is one.
+    fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
+        if is_from_server(answer) {
+            self.heard = Instant::now();
+            *self.last_answer.lock() = self.heard;
+        }
+    }
 }
 
 /// Since when the network is not to be trusted.
@@ -89,8 +106,11 @@ impl Manager for Server {
     type Error = sqlx::Error;
 
     async fn create(&self) -> Result<Link, sqlx::Error> {
-        let connection = PgConnection::connect_with(&self.options).await?;
-        Ok(Link { connection, heard: Instant::now() })
+        let connected = PgConnection::connect_with(&self.options).await;
+        if is_from_server(&connected) {
+            *self.last_answer.lock() = Instant::now();
+        }
+        Ok(Link { connection: connected?, heard: Instant::now(), last_answer: Arc::clone(&self.last_answer) })
     }
 
     async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<sqlx::Error> {
@@ -100,9 +120,8 @@ impl Manager for Server {
             Check::Close => Err(RecycleError::message("another connection was silent")),
             Check::Ping => match timeout(PING_WITHIN, link.connection.ping()).await {
                 Ok(answer) => {
-                    answer?;
-                    link.heard = Instant::now();
-                    Ok(())
+                    link.note(&answer);
+                    Ok(answer?)
                 }
                 Err(_) => {
                     self.doubts.lock().silent = Some(Instant::now());
@@ -114,16 +133,24 @@ impl Manager for Server {
 }
 
 impl Connections {
-    /// A pool of at most `max` connections, each of which is waited for at most `within`. Nothing is connected yet.
-    pub(super) fn new(options: PgConnectOptions, max: u32, within: Duration) -> Self {
+    /// A pool of at most `max` connections. A caller waits at most `within` for a free one, and at most `connect_within` for
+    /// a new one. Nothing is connected yet.
+    pub(super) fn new(
+        options: PgConnectOptions,
+        max: u32,
+        within: Duration,
+        connect_within: Duration,
+        last_answer: &LastAnswer,
+    ) -> Self {
         let doubts = Arc::default();
-        let pool = Pool::builder(Server { options, doubts: Arc::clone(&doubts) })
+        let server = Server { options, doubts: Arc::clone(&doubts), last_answer: Arc::clone(last_answer) };
+        let pool = Pool::builder(server)
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
             // The last one used needs no ping.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(within))
-            .create_timeout(Some(CONNECT_WITHIN.min(within)))
+            .create_timeout(Some(connect_within))
             .build()
             .expect("BUG: a pool with timeouts has a runtime");
         Self { pool, doubts }
@@ -169,10 +196,13 @@ impl Connection {
 
     /// Notes the answer to the question. The connection may be used again unless the answer is that it failed.
     pub(super) fn settle<T>(&mut self, answer: &Result<T, sqlx::Error>) {
-        if is_usable_after(answer) {
-            self.link_mut().heard = Instant::now();
-            self.is_settled = true;
-        }
+        self.note(answer);
+        self.is_settled |= is_usable_after(answer);
+    }
+
+    /// Notes the answer to a question within a transaction. A drop closes the connection still.
+    pub(super) fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
+        self.link_mut().note(answer);
     }
 
     fn link_mut(&mut self) -> &mut Link {
@@ -188,6 +218,11 @@ impl Drop for Connection {
             drop(self.link.take().map(Object::take));
         }
     }
+}
+
+/// Whether this is an answer of the server, be it a refusal.
+fn is_from_server<T>(answer: &Result<T, sqlx::Error>) -> bool {
+    matches!(answer, Ok(_) | Err(sqlx::Error::Database(_)))
 }
 
 /// Whether the server may be asked something else after this answer.

@@ -1,7 +1,7 @@
 //! The statements that start a sale, end the one before it, and give a sale its guard.
 
 use sqlx::postgres::PgConnection;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Isolation, Store};
 use crate::failure::{self, Failure};
@@ -33,11 +33,12 @@ impl Store {
         let guard = Guard { family: family.to_owned(), strategy: strategy.to_owned() };
         let start = async {
             let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
-            match start(transaction.connection(), goods_no, stock, guard).await {
+            let started = start(transaction.connection(), goods_no, stock, guard).await;
+            match transaction.heard(started) {
                 Ok(Some(goods)) => Ok(Some((transaction, goods))),
                 other => {
                     transaction.roll_back().await;
-                    other.map(|_| None).map_err(Failure::of_database)
+                    other.map(|_| None)
                 }
             }
         };
@@ -49,33 +50,52 @@ impl Store {
         Ok(Some(goods))
     }
 
-    /// Gives sales their guard, all of them or none: none if one of them has a guard already, or is over.
+    /// Gives sales their guard, all of them or none: none if one of them has a guard already, or is over. Takes until
+    /// `until` at most.
     ///
     /// # Errors
-    /// As [`Failure::of_database`].
+    /// As [`Failure::of_database`]. If the commit is not answered, the failure says that the sales may have their guard now.
     ///
     /// # Cancel safety
     /// Dropped, the sales may have been claimed or not.
-    pub async fn claim(&self, sales: &[(GoodsNo, i64)], family: &str, strategy: &str) -> Result<(), Failure> {
+    pub async fn claim(
+        &self,
+        sales: &[(GoodsNo, i64)],
+        family: &str,
+        strategy: &str,
+        until: Instant,
+    ) -> Result<(), Failure> {
         // Every transaction that locks several rows locks them in the order of the SKUs.
         let mut sales = sales.to_vec();
         sales.sort_unstable();
         let claim = async {
             let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
             for (goods_no, sale) in sales {
-                match claim(transaction.connection(), goods_no, sale, family, strategy).await {
+                let claimed = claim(transaction.connection(), goods_no, sale, family, strategy).await;
+                match transaction.heard(claimed) {
                     Ok(true) => {}
                     not_claimed => {
                         transaction.roll_back().await;
-                        return not_claimed.map(drop).map_err(Failure::of_database);
+                        return not_claimed.map(|_| None);
                     }
                 }
             }
-            // A claim sells nothing: if its commit is not answered, the purchase fails and the next one looks again.
-            transaction.commit(None).await.map_err(|failure| Failure::database_unavailable().caused_by(failure))
+            Ok(Some(transaction))
         };
-        self.in_time(claim).await
+        let claimed = timeout_at(until, claim).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))?;
+        let Some(transaction) = claimed else { return Ok(()) };
+        let committed = timeout_at(until, transaction.commit(None)).await;
+        committed.unwrap_or_else(|_| Err(Failure::outcome_unknown(None))).map_err(name_the_claim)
     }
+}
+
+/// A claim sells nothing, so the outcome of the purchase is known: the next one looks again who guards the sale.
+fn name_the_claim(failure: Failure) -> Failure {
+    if !failure.is(&failure::OUTCOME_UNKNOWN) {
+        return failure;
+    }
+    let detail = "the database did not answer in time; no unit was sold, and the sale may have its guard now";
+    Failure::new(&failure::DATABASE_UNAVAILABLE, detail).caused_by(failure)
 }
 
 fn name_the_sale(failure: Failure, goods_no: GoodsNo) -> Failure {

@@ -16,6 +16,10 @@ use crate::setup_error::SetupError;
 /// Where the migrator notes what it has applied.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
+/// The oldest Postgres that has every setting of our connections: `client_connection_check_interval` and
+/// `idle_session_timeout` are of this version.
+const POSTGRES_MIN: u32 = 14;
+
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 /// Parses a database URL.
@@ -78,10 +82,18 @@ async fn connected(
     let quiet = options.clone().options([("client_min_messages", "warning")]).disable_statement_logging();
     let done = tokio::time::timeout(within, async {
         let mut connection: PgConnection = quiet.connect().await.map_err(|source| unusable(options, source))?;
+        if let Some(version) = too_old(connection.server_version_num()) {
+            return Err(SetupError::DatabaseTooOld { place: place(options), version });
+        }
         work(&mut connection).await?;
         connection.close().await.map_err(|source| unusable(options, source))
     });
     done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { place: place(options), within }))
+}
+
+/// The major version of a server that is too old, from what it reports: 130014 is 13.14.
+fn too_old(server_version_num: Option<u32>) -> Option<u32> {
+    server_version_num.map(|version| version / 10_000).filter(|major| *major < POSTGRES_MIN)
 }
 
 async fn may_create_tables(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
@@ -183,6 +195,19 @@ fn place(options: &PgConnectOptions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_postgres_older_than_14_is_too_old() {
+        for (reported, refused) in [
+            (Some(90_624), Some(9)),
+            (Some(130_014), Some(13)),
+            (Some(140_000), None),
+            (Some(180_001), None),
+            (None, None),
+        ] {
+            assert_eq!(too_old(reported), refused, "{reported:?}");
+        }
+    }
 
     #[test]
     fn a_schema_fits_when_it_has_every_embedded_migration_as_it_is_and_no_other() {

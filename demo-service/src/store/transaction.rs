@@ -1,9 +1,11 @@
 //! The statements of one purchase.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Store;
@@ -61,10 +63,13 @@ impl TransactionId {
 /// One transaction. Dropped before it is over, its connection is closed, and the server rolls back.
 pub struct Transaction {
     connection: Connection,
+    /// The right to wait for a lock of the database. It ends after the connection is given back.
+    _waiter: Option<OwnedSemaphorePermit>,
 }
 
 impl Store {
-    /// Begins a transaction. `lock_wait` bounds how long each of its statements waits for a lock.
+    /// Begins a transaction. `lock_wait` bounds how long each of its statements waits for a lock. With it, the transaction
+    /// is one of those that may use only a part of the connections. The caller bounds the wait for that part.
     ///
     /// # Errors
     /// As [`Failure::of_database`], among it that no connection was free in time.
@@ -76,6 +81,13 @@ impl Store {
             Isolation::ReadCommitted => "begin isolation level read committed",
             Isolation::Serializable => "begin isolation level serializable",
         };
+        let waiter = match lock_wait {
+            None => None,
+            Some(_) => {
+                let waiter = Arc::clone(&self.waiters).acquire_owned().await;
+                Some(waiter.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?)
+            }
+        };
         let mut connection = self.connections.get().await?;
         let begun = match lock_wait {
             None => connection.ask().execute(begin).await,
@@ -85,13 +97,14 @@ impl Store {
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };
+        connection.note(&begun);
         // If it fails, a transaction may be open all the same, so the connection is closed.
         begun.map_err(Failure::of_database)?;
-        Ok(Transaction { connection })
+        Ok(Transaction { connection, _waiter: waiter })
     }
 
-    /// Reads what is left of a SKU and raises its fence to `token`. `None` if the fence is higher already, or there is no
-    /// such SKU.
+    /// Reads what is left of a SKU and raises its fence to `token`. `None` if the fence is higher already, or the SKU has
+    /// another sale or another guard by now.
     ///
     /// It is committed at once, so that the row is not locked while the reader makes up its mind, and not flushed to disk.
     /// That is enough: the log is flushed in order, so a crash that takes the fence takes everything that was written under
@@ -102,15 +115,23 @@ impl Store {
     ///
     /// # Cancel safety
     /// Dropped, the fence may have been raised or not.
-    pub async fn raise_fence(&self, goods_no: GoodsNo, token: Token) -> Result<Option<Level>, Failure> {
+    pub async fn raise_fence(
+        &self,
+        goods_no: GoodsNo,
+        sale: i64,
+        guard: &str,
+        token: Token,
+    ) -> Result<Option<Level>, Failure> {
         let mut connection = self.connections.get().await?;
         let level = sqlx::query_as!(
             Level,
             "with lazy as materialized (select set_config('synchronous_commit', 'off', true))
-             update goods set fence = $2, fence_handover = $3 from lazy
-             where goods_no = $1 and (fence, fence_handover) <= ($2, $3)
+             update goods set fence = $4, fence_handover = $5 from lazy
+             where goods_no = $1 and sale = $2 and guard = $3 and (fence, fence_handover) <= ($4, $5)
              returning sale, on_hand, version, guard",
             goods_no.get(),
+            sale,
+            guard,
             token.number,
             token.handover,
         );
@@ -123,6 +144,12 @@ impl Transaction {
     /// Where its statements go.
     pub(super) fn connection(&mut self) -> &mut PgConnection {
         self.connection.ask()
+    }
+
+    /// Notes the answer to a statement, and names its failure.
+    pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
+        self.connection.note(&answer);
+        answer.map_err(Failure::of_database)
     }
 
     /// Reads what is left of a SKU, or `None` if there is no such SKU. Takes no lock.
@@ -138,7 +165,8 @@ impl Transaction {
             "select sale, on_hand, version, guard from goods where goods_no = $1",
             goods_no.get()
         );
-        level.fetch_optional(self.connection()).await.map_err(Failure::of_database)
+        let level = level.fetch_optional(self.connection()).await;
+        self.heard(level)
     }
 
     /// As [`read`](Self::read), once nobody else has the row locked, and locks it until the end of the transaction.
@@ -151,7 +179,8 @@ impl Transaction {
             "select sale, on_hand, version, guard from goods where goods_no = $1 for no key update",
             goods_no.get()
         );
-        level.fetch_optional(self.connection()).await.map_err(Failure::of_database)
+        let level = level.fetch_optional(self.connection()).await;
+        self.heard(level)
     }
 
     /// Waits for the advisory lock of a SKU, and keeps it until the end of the transaction. Advisory locks belong to the
@@ -163,7 +192,8 @@ impl Transaction {
     pub async fn lock_advisory(&mut self, goods_no: GoodsNo) -> Result<(), Failure> {
         let lock =
             sqlx::query!("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8($1))", goods_no.get());
-        lock.execute(self.connection()).await.map(drop).map_err(Failure::of_database)
+        let locked = lock.execute(self.connection()).await;
+        self.heard(locked).map(drop)
     }
 
     /// Overwrites what is left, whatever it is by now, and returns whether the sale is still on and has this guard.
@@ -181,8 +211,8 @@ impl Transaction {
             guard,
             line.remaining,
         );
-        let written = written.execute(self.connection()).await.map_err(Failure::of_database)?;
-        Ok(written.rows_affected() == 1)
+        let written = written.execute(self.connection()).await;
+        Ok(self.heard(written)?.rows_affected() == 1)
     }
 
     /// As [`overwrite`](Self::overwrite), if the fence of the row is the token of the line still: no later holder has read
@@ -201,8 +231,8 @@ impl Transaction {
             line.token.map(|token| token.number),
             line.token.map(|token| token.handover),
         );
-        let written = written.execute(self.connection()).await.map_err(Failure::of_database)?;
-        Ok(written.rows_affected() == 1)
+        let written = written.execute(self.connection()).await;
+        Ok(self.heard(written)?.rows_affected() == 1)
     }
 
     /// As [`overwrite`](Self::overwrite), if the row has this version still, which it then leaves behind.
@@ -219,8 +249,8 @@ impl Transaction {
             line.remaining,
             version,
         );
-        let written = written.execute(self.connection()).await.map_err(Failure::of_database)?;
-        Ok(written.rows_affected() == 1)
+        let written = written.execute(self.connection()).await;
+        Ok(self.heard(written)?.rows_affected() == 1)
     }
 
     /// Takes the units if the sale is still on, has this guard, and has enough left at this instant. Returns what remains.
@@ -244,11 +274,12 @@ impl Transaction {
             guard,
             quantity.get(),
         );
-        remaining.fetch_optional(self.connection()).await.map_err(Failure::of_database)
+        let remaining = remaining.fetch_optional(self.connection()).await;
+        self.heard(remaining)
     }
 
-    /// Writes the order with all of its lines, and its key if it has one. `None` if the key has an order already. Waits for
-    /// a transaction that writes the same key to end.
+    /// Writes the order with all of its lines, and its key if it has one. `None` if the key has an order already: the caller
+    /// rolls back, as this order is written too. Waits for a transaction that writes the same key to end.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -264,8 +295,16 @@ impl Transaction {
                    insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
                    select header.order_id, line.* from header, unnest(
                        $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) as line
+               ), keyed as (
+                   insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+                   select $9::text, $10::jsonb, ($3::bigint[])[1], ($4::bigint[])[1], order_id from header
+                   where $9::text is not null
+                   on conflict do nothing
+                   returning order_id
                )
-               select order_id, pg_current_xact_id()::text as "transaction!" from header"#,
+               select order_id, pg_current_xact_id()::text as "transaction!",
+                   ($9::text is null or exists (select from keyed)) as "is_first!"
+               from header"#,
             order.strategy,
             order.instance,
             &column(lines, |line| line.goods_no),
@@ -274,21 +313,13 @@ impl Transaction {
             &column(lines, |line| line.remaining) as _,
             &column(lines, |line| line.token.map(|token| token.number)) as _,
             &column(lines, |line| line.token.map(|token| token.handover)) as _,
+            order.key.map(IdempotencyKey::as_str),
+            order.key.map(|_| cart_json(order.cart)) as _,
         );
-        let row = row.fetch_one(self.connection()).await.map_err(Failure::of_database)?;
+        let row = row.fetch_one(self.connection()).await;
+        let row = self.heard(row)?;
         let written = WrittenOrder { order_id: row.order_id, transaction: TransactionId(row.transaction) };
-        let Some(key) = order.key else { return Ok(Some(written)) };
-        let key = sqlx::query!(
-            "insert into idempotency_keys (key, cart, goods_no, sale, order_id) values ($1, $2, $3, $4, $5)
-             on conflict do nothing",
-            key.as_str(),
-            cart_json(order.cart) as _,
-            lines.first().map(|line| line.goods_no),
-            lines.first().map(|line| line.sale),
-            written.order_id,
-        );
-        let inserted = key.execute(self.connection()).await.map_err(Failure::of_database)?;
-        Ok((inserted.rows_affected() == 1).then_some(written))
+        Ok(row.is_first.then_some(written))
     }
 
     /// Commits. `order_id` is the order that it writes, for a failure that leaves the outcome open.
@@ -300,6 +331,7 @@ impl Transaction {
     /// Dropped, the transaction may have been committed or not.
     pub async fn commit(mut self, order_id: Option<i64>) -> Result<(), Failure> {
         let committed = self.connection().execute("commit").await;
+        self.connection.note(&committed);
         let committed = committed.map(drop).map_err(|error| Failure::of_commit(error, order_id));
         // A refusal in words ends the transaction, too.
         if !matches!(&committed, Err(failure) if failure.is(&OUTCOME_UNKNOWN)) {

@@ -1,7 +1,7 @@
 //! Which strategy serves a purchase. A sale has one guard, the family of strategies that may write it, and nothing of
 //! another family comes near it. Pure: what is known of the sales comes in, a strategy or a refusal goes out.
 
-use super::registry::Entry;
+use super::entry::Entry;
 use crate::failure::{self, Failure};
 use crate::sale::Goods;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Section, settle, visit};
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use super::section::{Tokens, overwrite_alone, visit};
+use super::settle::settle;
+use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
-use crate::store::Isolation;
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
@@ -44,12 +44,6 @@ impl LocalMutex {
         let acquired = self.context.metrics.waiting(acquire).await?;
         acquired.map_err(|_| self.context.lock_timeout())
     }
-
-    async fn sell(&self, call: &Call) -> Decision {
-        let mut section = Section::begin(&self.context, call, Isolation::ReadCommitted).await?;
-        let sold = section.overwrite().await;
-        section.end(sold).await
-    }
 }
 
 impl Strategy for LocalMutex {
@@ -61,8 +55,9 @@ impl Strategy for LocalMutex {
                 Err(failure) => return Err(failure).into(),
             };
             let granted = Instant::now();
-            let inside = visit(&self.context, call.purchase.cart.lines(), &[], asked);
-            let decision = call.in_time(&self.context, Box::pin(self.sell(call))).await;
+            let tokens = Tokens::default();
+            let inside = visit(&self.context, call.purchase.cart.lines(), &tokens, asked);
+            let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, tokens))).await;
             drop(inside);
             let behind = async move {
                 settle(&self.context, call).await;

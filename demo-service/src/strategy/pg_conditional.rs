@@ -1,9 +1,9 @@
 //! `pg-conditional`: no lock but the row's own. One update takes the units if enough are left at that instant.
 //!
-//! The read decides nothing for good. It names the sale, so that a late purchase cannot sell out of the next sale, and it
-//! spares a buyer who comes too late the business time. The business time passes before the update, where the transaction
-//! holds no row lock yet, so it runs side by side and not one by one. A real service must do its business first and take the
-//! stock last for this to be a fair picture of it.
+//! The update names the sale, so a late purchase cannot sell out of the next sale. If there is business to do, a read comes
+//! first, which spares a buyer who comes too late the business time. The business time passes before the update, where the
+//! transaction holds no row lock yet, so it runs side by side and not one by one. A real service must do its business first
+//! and take the stock last for this to be a fair picture of it.
 
 use super::section::Section;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
@@ -32,7 +32,7 @@ impl PgConditional {
 
 impl Strategy for PgConditional {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+        call.decide(self.sell(call))
     }
 
     fn context(&self) -> &Context {

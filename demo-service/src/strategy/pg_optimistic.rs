@@ -41,7 +41,7 @@ impl PgOptimistic {
     }
 
     async fn attempt(&self, call: &Call) -> Decision {
-        let mut section = Section::begin(&self.context, call, self.isolation).await?;
+        let mut section = Section::begin_isolated(&self.context, call, self.isolation).await?;
         let sold = match section.read().await {
             Ok(levels) => section.overwrite_unchanged(&levels).await,
             Err(failure) => Err(failure),
@@ -58,7 +58,7 @@ impl PgOptimistic {
 
 impl Strategy for PgOptimistic {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+        call.decide(self.sell(call))
     }
 
     fn context(&self) -> &Context {

@@ -37,7 +37,7 @@ impl PgRowLock {
 
 impl Strategy for PgRowLock {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+        call.decide(self.sell(call))
     }
 
     fn context(&self) -> &Context {

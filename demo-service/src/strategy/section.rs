@@ -1,10 +1,8 @@
 //! The steps that strategies are made of: one transaction, and what the history notes of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-use tracing::warn;
+use tokio::time::timeout;
 
 use super::{Call, Context, Decision};
 use crate::failure::{self, Failure};
@@ -13,8 +11,21 @@ use crate::store::{Isolation, NewOrder, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 
-/// The pause before the database is asked again whether a commit is over.
-const SETTLE_PAUSE: Duration = Duration::from_millis(20);
+/// The fencing tokens of a purchase, one for each SKU. There are none without a lock in ZooKeeper.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tokens(Arc<[(GoodsNo, Token)]>);
+
+impl Tokens {
+    pub(super) fn of(&self, goods_no: GoodsNo) -> Option<Token> {
+        self.0.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token)
+    }
+}
+
+impl FromIterator<(GoodsNo, Token)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (GoodsNo, Token)>>(tokens: I) -> Self {
+        Self(tokens.into_iter().collect())
+    }
+}
 
 /// An order that is written and not committed.
 pub(super) struct Written {
@@ -30,21 +41,40 @@ pub(super) struct Section<'a> {
     context: &'a Context,
     call: &'a Call,
     lines: Vec<Line>,
-    tokens: &'a [(GoodsNo, Token)],
+    tokens: Tokens,
+    /// Whether it has decided by what it read. It must not go on in another sale then.
+    has_decided: bool,
     // The visit is over before the transaction can be, and with it the locks of the database.
     visit: Option<Visit>,
     transaction: Transaction,
 }
 
+/// Reads, decides and overwrites in one transaction. Only a lock around it makes that right. The order records the fencing
+/// tokens of the lock.
+pub(super) async fn overwrite_alone(context: &Context, call: &Call, tokens: Tokens) -> Decision {
+    let mut section = Section::begin(context, call, tokens).await?;
+    let sold = section.overwrite().await;
+    section.end(sold).await
+}
+
 impl<'a> Section<'a> {
-    /// Begins without a lock of the database to wait for.
-    pub(super) async fn begin(context: &'a Context, call: &'a Call, isolation: Isolation) -> Result<Self, Failure> {
+    /// Begins without a lock of the database to wait for, under locks with these fencing tokens, which its order records.
+    pub(super) async fn begin(context: &'a Context, call: &'a Call, tokens: Tokens) -> Result<Self, Failure> {
+        Ok(Self { tokens, ..Self::begin_isolated(context, call, Isolation::ReadCommitted).await? })
+    }
+
+    /// Begins without any lock.
+    pub(super) async fn begin_isolated(
+        context: &'a Context,
+        call: &'a Call,
+        isolation: Isolation,
+    ) -> Result<Self, Failure> {
         let transaction = call.wait(context.store.begin(isolation, None)).await??;
         Ok(Self::of(context, call, transaction))
     }
 
-    /// Begins with the intent to wait for a lock of the database. The wait for a connection is a part of the wait for the
-    /// lock: whoever waits for the lock has a connection.
+    /// Begins with the intent to wait for a lock of the database. A purchase waits for that lock on a connection, so the
+    /// wait for the connection counts as a part of it.
     pub(super) async fn begin_to_wait(context: &'a Context, call: &'a Call) -> Result<Self, Failure> {
         let left = context.lock_wait_left(call);
         let begin = context.store.begin(Isolation::ReadCommitted, Some(left));
@@ -55,18 +85,13 @@ impl<'a> Section<'a> {
 
     fn of(context: &'a Context, call: &'a Call, transaction: Transaction) -> Self {
         let lines = call.purchase.cart.in_order(LockOrder::Canonical);
-        Self { context, call, lines, tokens: &[], visit: None, transaction }
-    }
-
-    /// The same under locks with these fencing tokens, which its order records.
-    pub(super) fn with_tokens(self, tokens: &'a [(GoodsNo, Token)]) -> Self {
-        Self { tokens, ..self }
+        Self { context, call, lines, tokens: Tokens::default(), has_decided: false, visit: None, transaction }
     }
 
     /// Notes in the history that the critical section begins, which was asked for at `asked`. The end of the section is
     /// noted before the next statement, as the database may end it there: by a commit, or because a statement fails.
     pub(super) fn enter(&mut self, asked: Moment) {
-        self.visit = Some(visit(self.context, &self.lines, self.tokens, asked));
+        self.visit = Some(visit(self.context, &self.lines, &self.tokens, asked));
     }
 
     /// Reads what is left of each SKU, without a lock.
@@ -96,17 +121,21 @@ impl<'a> Section<'a> {
     }
 
     fn known(&self, levels: Vec<Option<Level>>) -> Result<Vec<Level>, Failure> {
-        self.lines.iter().zip(levels).map(|(line, level)| writable(self.context, line.goods_no, level)).collect()
+        self.lines
+            .iter()
+            .zip(levels)
+            .map(|(line, level)| admitted(self.context, self.call, line.goods_no, level))
+            .collect()
     }
 
-    /// Reads, decides, and writes what remains over whatever is there. Only a lock around it makes that right.
+    /// Reads, decides, and writes what remains over whatever is there.
     pub(super) async fn overwrite(&mut self) -> Result<Vec<OrderLine>, Failure> {
         let levels = self.read().await?;
         let sold = self.decide(&levels).await?;
         for (at, line) in sold.iter().enumerate() {
             self.about_to_write();
             if !self.transaction.overwrite(line, self.context.family).await? {
-                return Err(self.why_not_written(at, line.sale, sale_restarted()).await);
+                return Err(self.why_not_written(at, Failure::of(&failure::SALE_RESTARTED)).await);
             }
         }
         Ok(sold)
@@ -118,7 +147,7 @@ impl<'a> Section<'a> {
         for (at, line) in sold.iter().enumerate() {
             self.about_to_write();
             if !self.transaction.overwrite_fenced(line, self.context.family).await? {
-                return Err(self.why_not_written(at, line.sale, fenced()).await);
+                return Err(self.why_not_written(at, fenced()).await);
             }
         }
         Ok(sold)
@@ -130,42 +159,48 @@ impl<'a> Section<'a> {
         for (at, (line, level)) in sold.iter().zip(levels).enumerate() {
             self.about_to_write();
             if !self.transaction.overwrite_version(line, self.context.family, level.version).await? {
-                return Err(self.why_not_written(at, line.sale, overtaken()).await);
+                return Err(self.why_not_written(at, Failure::of(&failure::OVERTAKEN)).await);
             }
         }
         Ok(sold)
     }
 
-    /// Reads, decides, and takes the units if enough are left at that instant. Waits for the rows.
+    /// Takes the units if enough are left at that instant. Waits for the rows. If there is business to do, it reads and
+    /// decides before: a buyer who comes too late is spared the business time.
     pub(super) async fn take(&mut self) -> Result<Vec<OrderLine>, Failure> {
-        let levels = self.read().await?;
-        let mut sold = self.decide(&levels).await?;
-        for (at, line) in sold.iter_mut().enumerate() {
-            let Line { goods_no, quantity } = self.lines[at];
-            let take = self.transaction.take_if_enough(goods_no, line.sale, self.context.family, quantity);
-            line.remaining = self.call.wait(take).await??;
-            if line.remaining.is_none() {
-                return Err(self.why_not_written(at, line.sale, Failure::sold_out(goods_no)).await);
+        if !self.context.business_time.is_none() {
+            let levels = self.read().await?;
+            self.decide(&levels).await?;
+        }
+        let mut sold = Vec::with_capacity(self.lines.len());
+        for (at, line) in self.lines.clone().into_iter().enumerate() {
+            let sale = self.call.sale_of(line.goods_no);
+            let take = self.transaction.take_if_enough(line.goods_no, sale, self.context.family, line.quantity);
+            match self.call.wait(take).await?? {
+                Some(remaining) => sold.push(self.sold(line, sale, remaining)),
+                None => return Err(self.why_not_written(at, Failure::sold_out(line.goods_no)).await),
             }
         }
         Ok(sold)
     }
 
     /// Decides what is sold of each SKU, all or nothing, and lets the business time pass.
-    async fn decide(&self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
-        let sold: Result<Vec<_>, _> =
-            self.lines.iter().zip(levels).map(|(line, level)| self.sell(line, level)).collect();
-        let sold = sold?;
+    async fn decide(&mut self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
+        self.has_decided = true;
+        let sold = self.lines.iter().zip(levels).map(|(line, level)| {
+            let remaining = remaining_after(level.on_hand, line.quantity);
+            let remaining = remaining.ok_or_else(|| Failure::sold_out(line.goods_no))?;
+            Ok(self.sold(*line, level.sale, remaining))
+        });
+        let sold: Vec<_> = sold.collect::<Result<_, Failure>>()?;
         self.context.business_time.pass().await;
         Ok(sold)
     }
 
-    fn sell(&self, line: &Line, level: &Level) -> Result<OrderLine, Failure> {
-        let (goods_no, quantity) = (line.goods_no, line.quantity);
-        let remaining = remaining_after(level.on_hand, quantity).ok_or_else(|| Failure::sold_out(goods_no))?;
-        let token = self.tokens.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token);
-        let (goods_no, quantity) = (goods_no.get(), quantity.get());
-        Ok(OrderLine { goods_no, sale: level.sale, quantity, remaining: Some(remaining), token })
+    fn sold(&self, line: Line, sale: i64, remaining: i64) -> OrderLine {
+        let token = self.tokens.of(line.goods_no);
+        let (goods_no, quantity) = (line.goods_no.get(), line.quantity.get());
+        OrderLine { goods_no, sale, quantity, remaining: Some(remaining), token }
     }
 
     /// Commits the order, or rolls back and passes the failure on.
@@ -224,72 +259,40 @@ impl<'a> Section<'a> {
     }
 
     /// Why a row was not written: a second read tells whether the sale is over, and else it is `otherwise`.
-    async fn why_not_written(&mut self, at: usize, sale: i64, otherwise: Failure) -> Failure {
+    async fn why_not_written(&mut self, at: usize, otherwise: Failure) -> Failure {
         let goods_no = self.lines[at].goods_no;
-        match self.transaction.read(goods_no).await.and_then(|level| writable(self.context, goods_no, level)) {
-            Ok(level) if level.sale == sale => otherwise,
-            Ok(_) => sale_restarted(),
+        let level = self.transaction.read(goods_no).await;
+        match level.and_then(|level| admitted(self.context, self.call, goods_no, level)) {
+            Ok(_) => otherwise,
+            Err(failure) if failure.is(&failure::GUARD_MISMATCH) && self.has_decided => {
+                Failure::of(&failure::SALE_RESTARTED)
+            }
             Err(failure) => failure,
         }
     }
 }
 
 /// A visit of the critical sections of these lines, which begins now.
-pub(super) fn visit(context: &Context, lines: &[Line], tokens: &[(GoodsNo, Token)], asked: Moment) -> Visit {
-    let token = |goods_no| tokens.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token);
-    let places = lines.iter().map(|line| (line.goods_no, token(line.goods_no))).collect();
+pub(super) fn visit(context: &Context, lines: &[Line], tokens: &Tokens, asked: Moment) -> Visit {
+    let places = lines.iter().map(|line| (line.goods_no, tokens.of(line.goods_no))).collect();
     Arc::clone(&context.history).enter(context.strategy, places, asked)
 }
 
-/// The level of a SKU that strategies of this family may write.
-pub(super) fn writable(context: &Context, goods_no: GoodsNo, level: Option<Level>) -> Result<Level, Failure> {
+/// The level of a SKU, if its sale is the one that the purchase was admitted to, and its guard is this family. Otherwise
+/// somebody has started another sale, and the purchase has to be admitted anew.
+fn admitted(context: &Context, call: &Call, goods_no: GoodsNo, level: Option<Level>) -> Result<Level, Failure> {
     let level = level.ok_or_else(|| Failure::unknown_goods(goods_no))?;
-    if level.guard.as_deref() == Some(context.family) {
-        return Ok(level);
-    }
-    let guard = level.guard.as_deref().unwrap_or("nothing");
-    let detail = format!("SKU {goods_no} is guarded by {guard} since its sale was restarted; nothing was written");
-    Err(Failure::new(&failure::GUARD_MISMATCH, detail))
+    let is_same = level.sale == call.sale_of(goods_no) && level.guard.as_deref() == Some(context.family);
+    if is_same { Ok(level) } else { Err(restarted(goods_no)) }
 }
 
-/// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
-/// stock from before the commit and overwrite the stock from after it. What came of the commit stays unknown.
-///
-/// It waits as long as the database says that the commit is under way, for which Postgres has no time limit. If the
-/// database cannot be asked for twice `--db-timeout`, it gives up. A commit that has arrived and outlasts that silence
-/// meets the next holder: that is the hole of every strategy whose row does not check the write.
-///
-/// # Cancel safety
-/// Dropped, only the waiting ends.
-pub(super) async fn settle(context: &Context, call: &Call) {
-    let Some(order) = call.committing.lock().clone() else { return };
-    let patience = 2 * context.db_timeout;
-    let mut heard = Instant::now();
-    loop {
-        match context.store.is_over(&order.transaction).await {
-            Ok(true) => return,
-            Ok(false) => heard = Instant::now(),
-            Err(error) if heard.elapsed() >= patience => {
-                let order_id = order.order_id;
-                warn!(order_id, %error, ?patience, "a commit was not answered, and the database was silent: the lock is released");
-                return;
-            }
-            Err(_) => {}
-        }
-        tokio::time::sleep(SETTLE_PAUSE).await;
-    }
-}
-
-fn sale_restarted() -> Failure {
-    Failure::new(&failure::SALE_RESTARTED, failure::SALE_RESTARTED.meaning)
+/// Another sale of a SKU has started than the one that the purchase was admitted to.
+pub(super) fn restarted(goods_no: GoodsNo) -> Failure {
+    Failure::new(&failure::GUARD_MISMATCH, format!("another sale of SKU {goods_no} has started; nothing was written"))
 }
 
 /// A later holder came first.
 pub(super) fn fenced() -> Failure {
     let detail = "a later holder of the lock had read the stock before this purchase could write; nothing was written";
     Failure::new(&failure::FENCED, detail)
-}
-
-fn overtaken() -> Failure {
-    Failure::new(&failure::OVERTAKEN, failure::OVERTAKEN.meaning)
 }

@@ -1,9 +1,8 @@
 //! `unguarded`: the first control. Read, decide and overwrite in one transaction without any lock, so that purchases that
 //! meet overwrite each other.
 
-use super::section::{Section, visit};
+use super::section::{Tokens, overwrite_alone, visit};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
-use crate::store::Isolation;
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
@@ -17,16 +16,15 @@ impl Unguarded {
     }
 
     async fn sell(&self, call: &Call) -> Decision {
-        let _visit = visit(&self.context, call.purchase.cart.lines(), &[], Moment::now());
-        let mut section = Section::begin(&self.context, call, Isolation::ReadCommitted).await?;
-        let sold = section.overwrite().await;
-        section.end(sold).await
+        let tokens = Tokens::default();
+        let _visit = visit(&self.context, call.purchase.cart.lines(), &tokens, Moment::now());
+        overwrite_alone(&self.context, call, tokens).await
     }
 }
 
 impl Strategy for Unguarded {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move { call.in_time(&self.context, Box::pin(self.sell(call))).await.into() })
+        call.decide(self.sell(call))
     }
 
     fn context(&self) -> &Context {

@@ -4,7 +4,6 @@
 use super::section::Section;
 use super::zk_hold::{Held, Locks};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
-use crate::store::Isolation;
 
 /// The strategy.
 pub(super) struct ZkEarlyRelease {
@@ -17,9 +16,8 @@ impl ZkEarlyRelease {
     }
 
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
-        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
-        let (tokens, _visit) = (held.tokens().to_vec(), held.visit(call));
-        let mut section = section.with_tokens(&tokens);
+        let mut section = Section::begin(self.context(), call, held.tokens()).await?;
+        let _visit = held.visit(call);
         let written = held.guard(
             call,
             Box::pin(async {
@@ -43,7 +41,7 @@ impl Strategy for ZkEarlyRelease {
                 Ok(held) => held,
                 Err(failure) => return Err(failure).into(),
             };
-            call.in_time(self.context(), Box::pin(self.sell(call, held))).await.into()
+            call.decide(self.sell(call, held)).await
         })
     }
 

@@ -5,12 +5,11 @@
 //! The fence is raised in a transaction of its own, before the business time: otherwise its row lock would guard the
 //! purchase better than the lock that is to be measured.
 
-use super::section::{Section, fenced, writable};
+use super::section::{Section, Tokens, fenced, restarted};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
-use crate::sale::{GoodsNo, Level, Token};
-use crate::store::Isolation;
+use crate::sale::{Level, LockOrder};
 
 /// The strategy, for any exclusive lock.
 pub(super) struct ZkFenced {
@@ -22,23 +21,28 @@ impl ZkFenced {
         Self { locks }
     }
 
-    async fn sell(&self, call: &Call, tokens: &[(GoodsNo, Token)]) -> Decision {
-        let levels = self.raise_fences(call, tokens).await?;
-        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
-        let mut section = section.with_tokens(tokens);
+    async fn sell(&self, call: &Call, tokens: Tokens) -> Decision {
+        let levels = self.raise_fences(call, &tokens).await?;
+        let mut section = Section::begin(self.context(), call, tokens).await?;
         let sold = section.overwrite_fenced(&levels).await;
         section.end(sold).await
     }
 
-    /// Reads what is left of each SKU, in the order of the SKUs, and raises its fence.
-    async fn raise_fences(&self, call: &Call, tokens: &[(GoodsNo, Token)]) -> Result<Vec<Level>, Failure> {
-        let mut tokens = tokens.to_vec();
-        tokens.sort_unstable_by_key(|(goods_no, _)| *goods_no);
-        let mut levels = Vec::with_capacity(tokens.len());
-        for (goods_no, token) in tokens {
-            // A client that has gone raises no fence.
-            let level = call.wait(self.context().store.raise_fence(goods_no, token)).await??;
-            levels.push(writable(self.context(), goods_no, Some(level.ok_or_else(fenced)?))?);
+    /// Reads what is left of each SKU, in the order of the SKUs, and raises its fence, as long as the client waits.
+    async fn raise_fences(&self, call: &Call, tokens: &Tokens) -> Result<Vec<Level>, Failure> {
+        let context = self.context();
+        let mut levels = Vec::with_capacity(call.purchase.cart.lines().len());
+        for line in call.purchase.cart.in_order(LockOrder::Canonical) {
+            let (goods_no, sale) = (line.goods_no, call.sale_of(line.goods_no));
+            let token = tokens.of(goods_no).expect("BUG: a lock without a token");
+            let raise = context.store.raise_fence(goods_no, sale, context.family, token);
+            if let Some(level) = call.wait(raise).await?? {
+                levels.push(level);
+                continue;
+            }
+            let goods = call.wait(context.store.look(goods_no)).await??;
+            let is_on = goods.is_some_and(|goods| goods.sale == sale);
+            return Err(if is_on { fenced() } else { restarted(goods_no) });
         }
         Ok(levels)
     }
@@ -46,14 +50,7 @@ impl ZkFenced {
 
 impl Strategy for ZkFenced {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move {
-            let held = match self.locks.acquire(call).await {
-                Ok(held) => held,
-                Err(failure) => return Err(failure).into(),
-            };
-            let decision = held.run(call, Box::pin(self.sell(call, held.tokens()))).await;
-            held.release_behind(call, decision)
-        })
+        Box::pin(self.locks.purchase(call, |tokens| self.sell(call, tokens)))
     }
 
     fn context(&self) -> &Context {

@@ -1,16 +1,17 @@
 //! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released behind the answer.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hashlink::LruCache;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
 use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Session};
 
-use super::section::{settle, visit};
+use super::section::{Tokens, visit};
+use super::settle::settle;
 use super::{Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Token};
@@ -24,7 +25,8 @@ const ROOT: &str = "/seckill";
 /// The time for the confirmation of a release. Without it the release goes on in the background.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Most locks that are kept for their next use. Each costs the server a watch.
+/// Most locks that a strategy keeps for their next use. Each may cost the server a watch. The one that was used least
+/// recently makes room.
 const KEPT_MAX: usize = 1024;
 
 /// Acquires a lock that guards nothing and releases it, which shows that the chroot exists and may be written to. If
@@ -56,13 +58,13 @@ pub(super) struct Locks {
     is_by_goods: bool,
     /// Locks for their next use, by session and SKU: a [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer one
     /// request to acquire and one to release.
-    kept: Mutex<HashMap<(i64, GoodsNo), (Session, AnyLock)>>,
+    kept: Mutex<LruCache<(i64, GoodsNo), AnyLock>>,
 }
 
 /// The locks of one purchase, held.
 pub(super) struct Held<'a> {
     guard: MultiGuard,
-    tokens: Vec<(GoodsNo, Token)>,
+    tokens: Tokens,
     /// When the first of them was asked for.
     asked: Moment,
     granted: Instant,
@@ -73,7 +75,7 @@ pub(super) struct Held<'a> {
 
 impl Locks {
     pub(super) fn new(context: Context, folder: &'static str, make: MakeLock) -> Self {
-        Self { context, folder, make, is_by_goods: false, kept: Mutex::default() }
+        Self { context, folder, make, is_by_goods: false, kept: Mutex::new(LruCache::new(KEPT_MAX)) }
     }
 
     /// The same, with one session for all buyers of a SKU.
@@ -83,6 +85,19 @@ impl Locks {
 
     pub(super) fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Decides a purchase by `sell` under the locks of its cart, and releases them behind the answer.
+    pub(super) async fn purchase<'a, F>(&'a self, call: &'a Call, sell: impl FnOnce(Tokens) -> F) -> Decided<'a>
+    where
+        F: Future<Output = Decision>,
+    {
+        let held = match self.acquire(call).await {
+            Ok(held) => held,
+            Err(failure) => return Err(failure).into(),
+        };
+        let decision = held.run(call, Box::pin(sell(held.tokens()))).await;
+        held.release_behind(call, decision)
     }
 
     /// Waits for the locks of a cart, all or none, until `--lock-wait` after the call began.
@@ -114,7 +129,9 @@ impl Locks {
             let held = locks.and_then(MultiLock::new)?.acquire_within(wait).await?;
             Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
         });
-        let acquired = context.metrics.waiting(call.wait(acquire)).await?;
+        // Servers that are silent keep an acquire beyond its time, to make sure of its node. Dropped, it does so behind us.
+        let acquire = context.metrics.waiting(call.wait(timeout_at(call.until, acquire))).await?;
+        let acquired = acquire.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
         record_tokens(&Span::current(), &guard);
         let tokens = guard.guards().iter().map(|guard| token(guard.token()));
@@ -127,8 +144,7 @@ impl Locks {
     pub(super) fn session(&self, goods_no: GoodsNo) -> Result<Session, Failure> {
         let sessions = &self.context.sessions;
         let session = if self.is_by_goods { sessions.pick_for(goods_no) } else { sessions.pick() };
-        session
-            .ok_or_else(|| Failure::new(&failure::LOCK_SERVICE_UNAVAILABLE, failure::LOCK_SERVICE_UNAVAILABLE.meaning))
+        session.ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
     /// The path of the lock of a SKU: the node of a naive lock, the parent of the others' queues.
@@ -139,24 +155,19 @@ impl Locks {
     /// The lock of a SKU, kept or made.
     fn lock(&self, session: &Session, goods_no: GoodsNo) -> Result<AnyLock, zk_recipes::Error> {
         let mut kept = self.kept.lock();
-        if let Some((_, lock)) = kept.get(&(session.id(), goods_no)) {
+        if let Some(lock) = kept.get(&(session.id(), goods_no)) {
             return Ok(lock.clone());
         }
         let lock = (self.make)(session, &self.path(goods_no), self.context.permits)?;
-        if kept.len() >= KEPT_MAX {
-            kept.retain(|_, (session, _)| !session.is_ended());
-        }
-        if kept.len() < KEPT_MAX {
-            kept.insert((session.id(), goods_no), (session.clone(), lock.clone()));
-        }
+        kept.insert((session.id(), goods_no), lock.clone());
         Ok(lock)
     }
 }
 
 impl<'a> Held<'a> {
     /// The fencing tokens, one for each SKU.
-    pub(super) fn tokens(&self) -> &[(GoodsNo, Token)] {
-        &self.tokens
+    pub(super) fn tokens(&self) -> Tokens {
+        self.tokens.clone()
     }
 
     /// Runs the purchase under the locks, in the time for the database. A lost hold stops it wherever it stands. Before the
@@ -172,7 +183,7 @@ impl<'a> Held<'a> {
         call: &Call,
         part: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let run = self.guard.run(call.in_time(self.context, part)).await;
+        let run = self.guard.run(call.in_time(part)).await;
         run.unwrap_or_else(|reason| Err(self.lost(call, reason)))
     }
 
@@ -237,5 +248,5 @@ fn record_tokens(span: &Span, held: &MultiGuard) {
 }
 
 fn unavailable(error: zk_recipes::Error) -> Failure {
-    Failure::new(&failure::LOCK_SERVICE_UNAVAILABLE, failure::LOCK_SERVICE_UNAVAILABLE.meaning).caused_by(error)
+    Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE).caused_by(error)
 }

@@ -3,12 +3,11 @@
 
 use zk_recipes::{AnyLock, RwLock};
 
-use super::section::Section;
+use super::section::overwrite_alone;
 use super::zk_hold::Locks;
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
-use crate::sale::{Goods, GoodsNo, Line, Quantity, Token};
-use crate::store::Isolation;
+use crate::sale::{Goods, GoodsNo, Line, Quantity};
 
 /// The strategy, for any exclusive lock.
 pub(super) struct ZkLock {
@@ -19,25 +18,11 @@ impl ZkLock {
     pub(super) fn new(locks: Locks) -> Self {
         Self { locks }
     }
-
-    async fn sell(&self, call: &Call, tokens: &[(GoodsNo, Token)]) -> Decision {
-        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
-        let mut section = section.with_tokens(tokens);
-        let sold = section.overwrite().await;
-        section.end(sold).await
-    }
 }
 
 impl Strategy for ZkLock {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move {
-            let held = match self.locks.acquire(call).await {
-                Ok(held) => held,
-                Err(failure) => return Err(failure).into(),
-            };
-            let decision = held.run(call, Box::pin(self.sell(call, held.tokens()))).await;
-            held.release_behind(call, decision)
-        })
+        Box::pin(self.locks.purchase(call, |tokens| overwrite_alone(self.context(), call, tokens)))
     }
 
     fn context(&self) -> &Context {

@@ -1,11 +1,9 @@
 //! `zk-semaphore`: `pg-conditional` behind a semaphore. Its permits bound how many buyers of a SKU are in the database; the
 //! row decides, so nothing is oversold whatever happens to the permits.
 
-use super::section::Section;
+use super::section::{Section, Tokens};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
-use crate::sale::{GoodsNo, Token};
-use crate::store::Isolation;
 
 /// The strategy.
 pub(super) struct ZkSemaphore {
@@ -17,9 +15,8 @@ impl ZkSemaphore {
         Self { locks }
     }
 
-    async fn sell(&self, call: &Call, tokens: &[(GoodsNo, Token)]) -> Decision {
-        let section = Section::begin(self.context(), call, Isolation::ReadCommitted).await?;
-        let mut section = section.with_tokens(tokens);
+    async fn sell(&self, call: &Call, tokens: Tokens) -> Decision {
+        let mut section = Section::begin(self.context(), call, tokens).await?;
         let sold = section.take().await;
         section.end(sold).await
     }
@@ -27,14 +24,7 @@ impl ZkSemaphore {
 
 impl Strategy for ZkSemaphore {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move {
-            let held = match self.locks.acquire(call).await {
-                Ok(held) => held,
-                Err(failure) => return Err(failure).into(),
-            };
-            let decision = held.run(call, Box::pin(self.sell(call, held.tokens()))).await;
-            held.release_behind(call, decision)
-        })
+        Box::pin(self.locks.purchase(call, |tokens| self.sell(call, tokens)))
     }
 
     fn context(&self) -> &Context {

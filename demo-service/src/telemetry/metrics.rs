@@ -13,7 +13,7 @@ use metrics::{
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use zk_recipes::Traffic;
 
-use super::LockMetrics;
+use super::{LockMetrics, process};
 use crate::failure;
 use crate::sessions::SessionCounts;
 
@@ -23,10 +23,6 @@ const BUCKETS_SECONDS: [f64; 16] =
 
 /// How often samples are moved into the histograms when nobody reads them.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-
-/// The processor time of the process, under the name that Prometheus has for it everywhere.
-const CPU_SECONDS: &str = "process_cpu_seconds_total";
-const CPU_SECONDS_MEANING: &str = "user and system CPU time of the process, all instances in it included";
 
 /// The labels of `outcome`: every kind of failure that a purchase can end with, and the ends that are no failure.
 fn outcomes() -> BTreeSet<&'static str> {
@@ -64,8 +60,6 @@ pub struct Levels {
     pub in_flight: u32,
     /// How many records of the history have made room for newer ones in all.
     pub history_dropped: u64,
-    /// The time that processors spent on the process, for itself and for the system on its behalf.
-    pub cpu: Duration,
 }
 
 /// How the connections to the database are used.
@@ -139,9 +133,9 @@ impl Metrics {
         self.shed.increment(1);
     }
 
-    /// The text for Prometheus, with these levels.
+    /// The text for Prometheus, with these levels and the figures of the process.
     pub fn render(&self, levels: &Levels) -> String {
-        let Levels { traffic, sessions, connections, in_flight, history_dropped, cpu } = *levels;
+        let Levels { traffic, sessions, connections, in_flight, history_dropped } = *levels;
         self.in_flight.set(f64::from(in_flight));
         self.connections_in_use.set(f64::from(connections.in_use));
         self.connections_idle.set(f64::from(connections.idle));
@@ -153,10 +147,7 @@ impl Metrics {
         self.connected.set(f64::from(sessions.connected));
         self.suspended.set(f64::from(sessions.suspended));
         self.lost.set(f64::from(sessions.lost));
-        let mut text = self.prometheus.render();
-        // Counters of the library are whole numbers, and whole seconds would say little about a load of some seconds.
-        text.push_str(&counter_text(CPU_SECONDS, CPU_SECONDS_MEANING, cpu.as_secs_f64()));
-        text
+        self.prometheus.render() + &process::text()
     }
 
     /// Keeps the memory of samples bounded, for ever.
@@ -189,11 +180,6 @@ impl Outcomes {
         self.counters.get(outcome).expect("BUG: an outcome without a counter").increment(1);
         self.seconds.record(duration);
     }
-}
-
-/// One counter with a fraction, as the library writes those without.
-fn counter_text(name: &str, meaning: &str, value: f64) -> String {
-    format!("# HELP {name} {meaning}\n# TYPE {name} counter\n{name} {value}\n\n")
 }
 
 fn describe() {

@@ -1,6 +1,7 @@
 //! `GET /goods-stock/{goods_no}` and `GET /strategies`.
 
-use demo_service::strategy::registry::{Mechanism, STRATEGIES};
+use demo_service::strategy::entry::Mechanism;
+use demo_service::strategy::registry::STRATEGIES;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 

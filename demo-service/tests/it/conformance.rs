@@ -1,6 +1,7 @@
 //! Every row of the registry under load: it keeps its promise, and the control shows that the load can break one.
 
-use demo_service::strategy::registry::{Entry, Promise, STRATEGIES};
+use demo_service::strategy::entry::{Entry, Promise};
+use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 

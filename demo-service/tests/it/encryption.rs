@@ -18,13 +18,17 @@ async fn postgres_for(host: &str, authority: &Authority, trusted: &Authority) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_speaks_tls_to_a_database_that_proves_who_it_is() {
+async fn a_purchase_is_encrypted_to_servers_that_prove_who_they_are() {
     let authority = Authority::create().unwrap();
     let (_postgres, url) = postgres_for("127.0.0.1", &authority, &authority).await;
-    let lab = Lab::on_postgres(url).await;
-    let instance = lab.start(&[]).await;
+    let (_zookeeper, mut lab) = zookeeper_for("127.0.0.1", &authority).await;
+    lab.database_url.clone_from(&url);
+    lab.service_database_url = url;
+    let client = authority.issue("shop.example").unwrap();
+    let instance = lab.start(&flags(authority.certificate(), &client)).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "over TLS").await, 1);
     let sql = "select count(*), count(*) filter (where ssl) from pg_stat_ssl join pg_stat_activity using (pid)
                where application_name = 'demo-service'";
     let (all, encrypted): (i64, i64) = sqlx::query_as(sql).fetch_one(&mut lab.connect().await).await.unwrap();

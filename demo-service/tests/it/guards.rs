@@ -1,6 +1,7 @@
 //! A sale has one guard: the family of strategies that may write it.
 
-use demo_service::strategy::registry::{self, Promise, STRATEGIES};
+use demo_service::strategy::entry::Promise;
+use demo_service::strategy::registry::{self, STRATEGIES};
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -183,6 +184,27 @@ async fn a_new_sale_with_another_guard_sells_rightly_while_buyers_of_the_old_one
         // The control loses updates, but none of its writes reaches the next sale.
         assert!(old == "unguarded" || left + of_the_old == 100, "{context}: {left} left, {of_the_old} ordered");
         assert_eq!(of_the_old + of_the_new, bought, "{context}");
+    }
+}
+
+#[tokio::test]
+async fn a_restart_under_another_strategy_of_the_family_is_noticed_by_every_instance() {
+    let lab = Lab::new().await;
+    let (here, there) = (lab.start(&[]).await, lab.start(&[]).await);
+    let changes = [
+        ("zk-mutex", "zk-handoff"),
+        ("zk-mutex-fenced", "zk-cohort-fenced"),
+        ("pg-conditional", "pg-row-lock"),
+        ("pg-optimistic", "zk-semaphore"),
+    ];
+    for (goods_no, (old, new)) in (1..).zip(changes) {
+        for strategy in [old, new, old] {
+            here.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+            let bought = there.buy(goods_no, "").await;
+            bought.assert_ok();
+            assert_eq!(bought.body["strategy"], strategy, "{old} and {new}");
+        }
+        assert_eq!(lab.assert_adds_up(goods_no, old).await, 1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `GET /admin/history`: what the times of a record promise to an auditor.
 
-use demo_service::strategy::registry::{Entry, Mechanism, STRATEGIES, Sections};
+use demo_service::strategy::entry::{Entry, Mechanism, Sections};
+use demo_service::strategy::registry::STRATEGIES;
 use demo_service::telemetry::clock::{self, Moment};
 use reqwest::Method;
 use serde_json::{Value, json};

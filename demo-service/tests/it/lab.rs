@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::time::Duration;
 
-use demo_service::config::{AdminToken, Config};
+use demo_service::config::Config;
 use demo_service::http::server::Server;
+use demo_service::secrets::Secret;
 use demo_service::strategy::registry;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ impl Lab {
         let defaults = [["--listen", "127.0.0.1:0"], ["--db-connections", "5"], ["--instance", "it"]];
         let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
         let words = places.iter().chain(defaults).chain(arguments).map(OsString::from);
-        let admin_token = AdminToken::new(TOKEN.to_owned());
+        let admin_token = Secret::new(TOKEN.to_owned());
         Config { admin_token, ..Config::parse_from_env(words).unwrap() }
     }
 

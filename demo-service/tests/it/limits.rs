@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, Shop, lock_path, wait_until};
+use crate::lab::{Lab, Shop, TOKEN, lock_path, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,11 +44,13 @@ async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
 
     instance.buy(1, "pg-conditional").await.assert_problem(503, "overloaded");
     instance.get("/goods/1").await.assert_problem(503, "overloaded");
-    instance.put_on_sale(1, 5, "").await.assert_problem(503, "overloaded");
     for path in ["/healthz", "/readyz", "/strategies"] {
         instance.get(path).await.assert_ok();
     }
-    assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(3.0));
+    // Administrators do not compete with buyers.
+    instance.put_on_sale(2, 5, "").await.assert_ok();
+    instance.admin_get("/admin/history").await.assert_ok();
+    assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(2.0));
 
     row.rollback().await.unwrap();
     slow.await.unwrap().assert_ok();
@@ -99,12 +101,17 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
 #[tokio::test]
 async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "2"];
+    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "3"];
     let instance = lab.start(&times).await;
     let mut connection = lab.connect().await;
-    let waits =
-        [("pg-row-lock", None), ("pg-advisory", None), ("pg-conditional", None), ("pg-serializable", Some("a-key"))];
-    for (wanted, (strategy, key)) in (1..).step_by(2).zip(waits) {
+    // Who waits for a lock leaves a connection free. Who waits for a key does not.
+    let waits = [
+        ("pg-row-lock", None, 2),
+        ("pg-advisory", None, 2),
+        ("pg-conditional", None, 2),
+        ("pg-serializable", Some("a-key"), 3),
+    ];
+    for (wanted, (strategy, key, waiting)) in (1..).step_by(2).zip(waits) {
         let other = wanted + 1;
         for goods_no in [wanted, other] {
             instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
@@ -119,17 +126,17 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
                 order.header("idempotency-key", key).json(&json!({ "quantity": 1 }))
             }
         };
-        let buyers: Vec<_> = (0..3).map(|_| tokio::spawn(buy().send())).collect();
-        wait_until(async || lab.lock_waits().await == 2).await;
-        wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(3.0)).await;
+        let buyers: Vec<_> = (0..4).map(|_| tokio::spawn(buy().send())).collect();
+        wait_until(async || lab.lock_waits().await == waiting).await;
+        wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(4.0)).await;
         instance.get("/readyz").await.assert_ok();
         buyers.iter().for_each(JoinHandle::abort);
         wait_until(async || lab.lock_waits().await == 0).await;
         let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
-        wait_until(async || instance.metric(&gone).await == Some(3.0)).await;
+        wait_until(async || instance.metric(&gone).await == Some(4.0)).await;
         instance.buy(other, strategy).await.assert_ok();
-        // The pool, and the connection aside.
-        wait_until(async || lab.service_connections().await <= 3).await;
+        // The pool, and the two aside.
+        wait_until(async || lab.service_connections().await <= 5).await;
         held.rollback().await.unwrap();
         assert_eq!((lab.units_ordered(wanted, 1).await, lab.units_ordered(other, 1).await), (0, 1), "{strategy}");
     }
@@ -296,17 +303,62 @@ async fn a_head_that_never_ends_is_refused_and_not_collected() {
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
 
+/// The time for a body is five seconds, and never longer than that for an answer.
 #[tokio::test]
-async fn a_request_that_takes_too_long_is_answered_all_the_same() {
+async fn a_refused_body_is_told_the_time_that_it_had() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "100ms", "--db-timeout", "200ms", "--http-timeout", "300ms"];
-    let instance = lab.start(&times).await;
-    let mut connection = TcpStream::connect(instance.address).await.unwrap();
-    connection.write_all(HALF_A_REQUEST.as_bytes()).await.unwrap();
-    let mut answer = vec![0; 4096];
-    let length = timeout(PATIENCE, connection.read(&mut answer)).await.expect("the service answers").unwrap();
-    let answer = String::from_utf8_lossy(&answer[..length]);
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("request-timeout"), "{answer}");
+    let short = ["--lock-wait", "100ms", "--db-timeout", "200ms", "--http-timeout", "300ms"];
+    for (times, within) in [(&short[..], "within 300ms"), (&[], "within 5s")] {
+        let instance = lab.start(times).await;
+        let (_client, answer) = send(instance.address, HALF_A_REQUEST).await;
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body-timeout"), "{answer}");
+        assert!(answer.contains(within), "{answer}");
+    }
+}
+
+/// The head of a reset of SKU 1, without the body that it announces.
+fn half_a_reset(authorization: &str) -> String {
+    format!(
+        "PUT /admin/goods/1 HTTP/1.1\r\nhost: lab\r\nauthorization: {authorization}\r\n\
+         content-type: application/json\r\ncontent-length: 11\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_request_without_the_token_is_refused_before_its_body_is_received() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for authorization in ["Bearer wrong".to_owned(), format!("Basic {TOKEN}"), TOKEN.to_owned()] {
+        let (_client, answer) = send(instance.address, &half_a_reset(&authorization)).await;
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("unauthorized"), "{answer}");
+    }
+    // The scheme may be written in any case.
+    let (_client, answer) = send(instance.address, &half_a_reset(&format!("bearer {TOKEN}"))).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+/// Goal: administrators have a limit of their own, and take no slot of a buyer. Method: more and more of them send half a
+/// request, which is waited for, until the next one is refused.
+#[tokio::test]
+async fn administrators_have_places_of_their_own() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--concurrency-max", "1"]).await;
+    instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
+    let half = half_a_reset(&format!("Bearer {TOKEN}"));
+    let mut administrators = Vec::new();
+    wait_until(async || {
+        for _ in 0..8 {
+            let mut stream = TcpStream::connect(instance.address).await.unwrap();
+            stream.write_all(half.as_bytes()).await.unwrap();
+            administrators.push(stream);
+        }
+        instance.admin_get("/admin/history").await.problem() == Some("overloaded")
+    })
+    .await;
+    assert!(administrators.len() >= 16, "{}", administrators.len());
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    drop(administrators);
+    wait_until(async || instance.admin_get("/admin/history").await.status == 200).await;
 }
 
 /// Sends `bytes` and returns what the service has to say until it closes the connection.
@@ -318,13 +370,18 @@ async fn raw_answer(address: SocketAddr, bytes: &[u8]) -> String {
     answer
 }
 
+/// Sends `text` and returns the connection with the beginning of the answer.
+async fn send(address: SocketAddr, text: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("the service answers").unwrap();
+    (stream, String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
 /// A connection that is kept after a probe was answered on it.
 async fn probe_and_stay(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await.unwrap();
-    let mut answer = [0; 1024];
-    let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("the service answers").unwrap();
-    let answer = String::from_utf8_lossy(&answer[..length]);
+    let (stream, answer) = send(address, "GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     stream
 }

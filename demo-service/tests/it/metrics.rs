@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use demo_service::failure;
 use demo_service::strategy::registry;
@@ -139,6 +140,22 @@ async fn levels_are_those_of_now() {
 fn promtool() -> PathBuf {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/promtool/usr/bin/promtool");
     if unpacked.exists() { unpacked } else { "promtool".into() }
+}
+
+#[tokio::test]
+async fn the_process_is_described_in_the_standard_names() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let value = async |name: &str| instance.metric(&format!("process_{name}")).await;
+    for name in
+        ["open_fds", "max_fds", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "threads"]
+    {
+        assert!(value(name).await > Some(0.0), "{name}");
+    }
+    assert!(value("open_fds").await <= value("max_fds").await);
+    assert!(value("resident_memory_bytes").await <= value("virtual_memory_bytes").await);
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(value("start_time_seconds").await <= Some(now));
 }
 
 #[tokio::test]

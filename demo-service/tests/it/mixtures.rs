@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::time::{Duration, Instant};
 
-use demo_service::strategy::registry::{Entry, Promise, STRATEGIES};
+use demo_service::strategy::entry::{Entry, Promise};
+use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use demo_service::sessions::{SessionCounts, SessionPool};
-use demo_service::strategy::registry::{Mechanism, STRATEGIES};
+use demo_service::strategy::entry::Mechanism;
+use demo_service::strategy::registry::STRATEGIES;
 use sqlx::Executor;
 use testbed::{Postgres, PostgresConfig, StopSignal, TestChroot, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::SessionConfig;

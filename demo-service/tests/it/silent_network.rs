@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testbed::Proxy;
+use sqlx::{Connection, PgConnection};
+use testbed::{Postgres, PostgresConfig, Proxy};
 use tokio::task::JoinSet;
 
 use crate::commits::{Gate, slow_down_commits};
@@ -181,6 +182,52 @@ async fn a_lock_that_is_kept_for_a_commit_is_free_after_twice_the_database_timeo
     wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(0.0)).await;
 }
 
+/// Goal: a refusal is no silence. A database that refuses connections is there, so a lock is kept for a commit that was not
+/// answered, until the commit is over. Method: the commit waits at a gate, every other connection of the service is ended,
+/// and the test takes all that the server accepts.
+#[tokio::test]
+async fn a_lock_is_kept_for_a_commit_as_long_as_the_database_refuses_connections() {
+    let config = PostgresConfig { connections_max: 20, ..PostgresConfig::default() };
+    let postgres = Postgres::start(config).await.unwrap();
+    let lab = Lab::on_postgres(postgres.url("postgres")).await;
+    let instance = lab.start(&TIMES).await;
+    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let buyer = instance.spawn_buy(1, "zk-mutex");
+    lab.wait_for_statement("active", "commit").await;
+
+    let (mut control, mut others) = (lab.connect().await, Vec::new());
+    wait_until(async || {
+        let end = "select pg_terminate_backend(pid) from pg_stat_activity
+                   where application_name like 'demo-service%' and query <> 'commit'";
+        sqlx::query(end).execute(&mut control).await.unwrap();
+        match PgConnection::connect(&lab.database_url).await {
+            Ok(other) => others.push(other),
+            Err(refusal) => {
+                let sqlstate = refusal.as_database_error().and_then(|refusal| refusal.code());
+                assert_eq!(sqlstate.as_deref(), Some("53300"), "{refusal}");
+            }
+        }
+        // The gate, this test, and the connection of the commit.
+        others.len() == 20 - 3
+    })
+    .await;
+    buyer.await.unwrap().assert_problem(503, "outcome-unknown");
+    let answered = Instant::now();
+    wait_until(async || answered.elapsed() > 3 * DB_TIMEOUT).await;
+    lab.wait_for_queue("zk-mutex", 1, 1).await;
+    assert_eq!(instance.metric("seckill_requests_in_flight").await, Some(1.0), "the purchase keeps its lock");
+
+    for other in others {
+        other.close().await.unwrap();
+    }
+    gate.open().await;
+    lab.wait_for_queue("zk-mutex", 1, 0).await;
+    wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(0.0)).await;
+    assert_eq!(lab.assert_adds_up(1, "connections refused").await, 1);
+}
+
 /// Lets every commit that waits at the gate happen, and loses the replies.
 async fn lose_replies(proxy: &Proxy, gate: Gate) {
     proxy.swallow_replies();
@@ -200,7 +247,8 @@ fn unknown_order(answer: &Answer) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_replies_to_commits_do_not_cost_connections_for_good() {
     let (lab, proxy) = Lab::behind_proxy().await;
-    let instance = lab.start(&PATIENT_TIMES).await;
+    // Five of seven connections are for purchases that wait for a lock of the database.
+    let instance = lab.start(&[&PATIENT_TIMES[..], &["--db-connections", "7"]].concat()).await;
     for goods_no in 1..=5 {
         instance.put_on_sale(goods_no, 5, "pg-conditional").await.assert_ok();
     }
@@ -273,6 +321,28 @@ async fn a_sale_whose_start_was_committed_and_not_answered_is_not_said_to_be_unw
     let goods = instance.get("/goods/1").await;
     goods.assert_ok();
     assert_eq!((&goods.body["sale"], &goods.body["on_hand"]), (&json!(2), &json!(8)));
+}
+
+#[tokio::test]
+async fn a_sale_whose_claim_was_committed_and_not_answered_is_said_to_have_its_guard_perhaps_and_sold_nothing() {
+    let (lab, proxy) = Lab::behind_proxy().await;
+    let instance = lab.start(&TIMES).await;
+    lab.put_on_sale_unguarded(1, 5).await;
+    Gate::before_commits(&lab, "goods", "update").await;
+    let gate = Gate::close(&lab).await;
+    let buyer = instance.spawn_buy(1, "pg-conditional");
+    lab.wait_for_statement("active", "commit").await;
+    lose_replies(&proxy, gate).await;
+    let answer = buyer.await.unwrap();
+    answer.assert_problem(503, "database-unavailable");
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("no unit was sold") && !detail.contains("nothing was written"), "{answer:?}");
+
+    let goods = instance.get("/goods/1").await;
+    goods.assert_ok();
+    assert_eq!((&goods.body["strategy"], &goods.body["on_hand"]), (&json!("pg-conditional"), &json!(5)));
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a lost claim").await, 1);
 }
 
 /// The driver forgets a transaction whose `BEGIN` was sent and not answered. On a connection that is used again, the

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use demo_service::app::App;
 use demo_service::failure;
 use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
-use demo_service::strategy::registry::{self, Entry, Mechanism, Promise, STRATEGIES};
+use demo_service::strategy::entry::{Entry, Mechanism, Promise};
+use demo_service::strategy::registry::{self, STRATEGIES};
 use sqlx::{Connection, Executor};
 use testbed::{ZooKeeper, ZooKeeperConfig};
+use tokio::time::Instant;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
 use crate::commits::slow_down_commits;
@@ -56,7 +58,7 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
         let mut connection = lab.connect().await;
         let mut row = connection.begin().await.unwrap();
         row.execute("select from goods for update").await.unwrap();
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
+        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_lock().await;
 
@@ -79,7 +81,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
+        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;
 
@@ -105,7 +107,7 @@ async fn a_hold_lost_after_the_answer_is_counted() {
     slow_down_commits(&lab, 2.0).await;
     let entry = registry::find("zk-mutex").unwrap();
     start_sale(&app, 1, entry).await;
-    let failed = app.purchase(one_unit(1), Some(entry), app.try_slot().unwrap()).await.unwrap_err();
+    let failed = app.purchase(one_unit(1), Some(entry), app.try_slot(Instant::now()).unwrap()).await.unwrap_err();
     assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{failed:?}");
     assert_eq!(losses(&app, entry), 0);
     app.sessions.pick().unwrap().close().await.unwrap();
@@ -127,7 +129,7 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
         start_sale(&app, goods_no, entry).await;
         wait_until(async || app.sessions.pick().is_some()).await;
         let session = app.sessions.pick().unwrap();
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot().unwrap());
+        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;
         zookeeper.pause().unwrap();

@@ -72,7 +72,9 @@ async fn a_hundred_waiters_that_share_one_lock_object_are_woken_one_at_a_time() 
 async fn eighteen_thousand_waiters_ahead_do_not_break_an_acquire() {
     const WAITERS: usize = 18_000;
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    // A busy machine takes seconds for the crowd, and answers nobody else meanwhile.
+    let patient = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let session = Session::connect(&server.connect_string(), patient).await.unwrap();
     let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
     let holder = mutex.acquire().await.unwrap();
     // Contenders as Curator's clients make them; their listing is larger than the 1 MiB that a Java client accepts.

@@ -73,22 +73,30 @@ async fn a_session_that_is_granted_less_time_than_it_asked_for_reckons_with_what
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_makes_holds_suspect_and_then_lost_before_the_session_can_expire() {
+    let server = ZooKeeper::start(quick_server()).await.unwrap();
+    // A hold is suspect for seconds, which a busy machine does not sleep through.
+    let config = SessionConfig { timeout: Duration::from_secs(12), ..SessionConfig::default() };
+    let mut holds = Vec::new();
     for recipe in RECIPES {
-        let server = ZooKeeper::start(quick_server()).await.unwrap();
-        let session = Session::connect(&server.connect_string(), quick_session()).await.unwrap();
+        let session = Session::connect(&server.connect_string(), config.clone()).await.unwrap();
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
         assert_eq!(held.state(), HoldState::Held);
-        let mut states = session.states();
-        // The server has heard of us at the latest now.
-        server.pause().unwrap();
-        let frozen = Instant::now();
-        assert_eq!(soon("the suspension", states.changed()).await, Some(ConnectionState::Suspended));
+        holds.push((recipe, session, held));
+    }
+    // The server has heard of us at the latest now.
+    server.pause().unwrap();
+    let frozen = Instant::now();
+    let lost = holds.iter().map(async |(recipe, session, held)| {
+        assert_eq!(soon("the suspension", session.states().changed()).await, Some(ConnectionState::Suspended));
         assert_eq!(held.state(), HoldState::Suspect);
         let stopped = soon("the loss", held.run(std::future::pending::<()>())).await;
         assert!(matches!(stopped, Err(Error::HoldLost { reason: LostReason::Silence, .. })), "{recipe:?}: {stopped:?}");
         assert!(frozen.elapsed() <= session.timeout(), "{recipe:?}: lost only after {:?}", frozen.elapsed());
-        server.resume().unwrap();
-        // Whether the session survived or not, the hold never turns back, and says so at the release.
+    });
+    futures_util::future::join_all(lost).await;
+    server.resume().unwrap();
+    // Whether the sessions survived or not, no hold turns back, and each says so at the release.
+    for (.., held) in holds {
         assert!(matches!(soon("the release", held.release()).await, Err(Error::HoldLost { .. })));
     }
 }

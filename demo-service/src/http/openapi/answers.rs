@@ -1,4 +1,5 @@
-//! The answers that several operations share, first of all their refusals.
+//! The answers that several operations share, first of all their refusals. An answer may name links to operations, and a
+//! status, that a listener does not have: [`super::complete`] removes them from its document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +47,14 @@ const LOCKED: &[&Kind] = &[
 ];
 
 /// What can happen to purchases beyond.
-const BOUGHT: &[&Kind] =
-    &[&failure::SOLD_OUT, &failure::SALE_RESTARTED, &failure::FENCED, &failure::OVERTAKEN, &failure::OUTCOME_UNKNOWN];
+const BOUGHT: &[&Kind] = &[
+    &failure::SOLD_OUT,
+    &failure::RATE_LIMITED,
+    &failure::SALE_RESTARTED,
+    &failure::FENCED,
+    &failure::OVERTAKEN,
+    &failure::OUTCOME_UNKNOWN,
+];
 
 /// What can be wrong with a body.
 const BODY: &[&Kind] = &[
@@ -82,8 +89,10 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Refusals of what needs nothing.
-    Always: ANY, &[&failure::OVERLOADED];
+    /// Refusals of what is answered on every connection.
+    Alive: ANY;
+    /// Refusals of what needs no server and is no probe.
+    Unstored: ANY, &[&failure::OVERLOADED];
     /// Refusals of the probe that asks the servers.
     Ready: ANY, &[&failure::NOT_READY];
     /// Refusals of a look at a SKU.
@@ -209,6 +218,7 @@ impl IntoResponses for Stock {
     fn responses() -> Answers {
         let response = ResponseBuilder::new().description("The stock as it stands.");
         let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
+        let response = response.link("restart", goods_link("startSale", "The next sale."));
         BTreeMap::from([("200".to_owned(), response.build().into())])
     }
 }
@@ -224,11 +234,6 @@ impl IntoResponses for Reset {
         let response = response.link("goods", goods_link("showGoods", "What is left."));
         BTreeMap::from([("200".to_owned(), response.build().into())])
     }
-}
-
-/// What an administrator can do with a SKU.
-pub(super) fn restart_link() -> Link {
-    goods_link("startSale", "The next sale.")
 }
 
 fn links_of_goods(response: ResponseBuilder) -> ResponseBuilder {
@@ -274,8 +279,8 @@ mod tests {
     fn every_kind_that_a_client_can_see_is_documented_somewhere() {
         let documented: Vec<_> = DOCUMENTED.iter().copied().flatten().copied().flatten().collect();
         for kind in failure::ALL {
-            // Nobody is there to see the first, the second is no answer of an operation, and no answer is the third.
-            let is_unseen = [&failure::CLIENT_GONE, &failure::METHOD_NOT_ALLOWED, &failure::REPEATED].contains(kind);
+            // Nobody is there to see the first, and the second is no answer.
+            let is_unseen = [&failure::CLIENT_GONE, &failure::REPEATED].contains(kind);
             assert_ne!(documented.contains(&kind), is_unseen, "{}", kind.urn);
         }
     }

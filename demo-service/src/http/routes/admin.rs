@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequestParts, Query, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts;
+use axum::extract::{Query, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum_extra::TypedHeader;
+use axum_extra::headers::Authorization;
+use axum_extra::headers::authorization::Bearer;
+use axum_extra::typed_header::TypedHeaderRejection;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
@@ -24,30 +28,27 @@ use crate::sale::{NewStock, Stock};
 use crate::telemetry::clock;
 use crate::telemetry::history::Page;
 
-/// Proof that the request bears the token.
-#[derive(Debug)]
-pub struct Administrator;
-
-impl FromRequestParts<Arc<App>> for Administrator {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        let header = parts.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        match (header.and_then(bearer), &app.config.admin_token) {
-            (Some(candidate), Some(token)) if token.matches(candidate) => Ok(Self),
-            _ => Err(unauthorized()),
-        }
+/// Refuses a request that does not bear the token of the administrator, before anything of it is read.
+///
+/// # Errors
+/// 401 without the token.
+///
+/// # Cancel safety
+/// That of the operation.
+pub async fn authorize(
+    State(app): State<Arc<App>>,
+    bearer: Result<TypedHeader<Authorization<Bearer>>, TypedHeaderRejection>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let is_administrator = bearer.is_ok_and(|TypedHeader(bearer)| {
+        app.config.admin_token.as_ref().is_some_and(|token| token.matches(bearer.token().as_bytes()))
+    });
+    if !is_administrator {
+        let detail = "send the service's ADMIN_TOKEN as authorization: Bearer TOKEN";
+        return Err(Failure::new(&failure::UNAUTHORIZED, detail));
     }
-}
-
-/// The token of `Bearer TOKEN`; the scheme may be written in any case (RFC 9110, section 11.1).
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, rest) = header.split_at_checked(b"bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
-}
-
-fn unauthorized() -> Failure {
-    Failure::new(&failure::UNAUTHORIZED, "send the service's ADMIN_TOKEN as authorization: Bearer TOKEN")
+    Ok(next.run(request).await)
 }
 
 /// The body of a reset.
@@ -111,7 +112,7 @@ impl Visitor<'_> for StockOrWord {
 /// `PUT`: starts the next sale of a SKU, which is created if it is new.
 ///
 /// # Errors
-/// 401 without the token, 404 for an unknown strategy, 4xx for a body that is not `{"stock":100}`, 503 when the database is
+/// 404 for an unknown strategy, 4xx for a body that is not `{"stock":100}`, 503 when the database is
 /// away or did not answer the commit.
 ///
 /// # Cancel safety
@@ -133,7 +134,6 @@ impl Visitor<'_> for StockOrWord {
 )]
 pub async fn start_sale(
     State(app): State<Arc<App>>,
-    _: Administrator,
     GoodsNoInPath(goods_no): GoodsNoInPath,
     body: Result<Json<Object<NewSale>>, JsonRejection>,
 ) -> Result<Json<GoodsView>, Failure> {
@@ -181,7 +181,7 @@ pub struct HistoryView {
 /// `GET /admin/history`: who was in which critical section when, on this instance.
 ///
 /// # Errors
-/// 401 without the token, 422 for a malformed query.
+/// 422 for a malformed query.
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -198,25 +198,10 @@ pub struct HistoryView {
 )]
 pub async fn history(
     State(app): State<Arc<App>>,
-    _: Administrator,
     query: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Result<Json<HistoryView>, Failure> {
     let Query(query) = query?;
     let limit = usize::try_from(query.limit).unwrap_or(PAGE_MAX).min(PAGE_MAX);
     let (instance, page) = (app.config.instance.clone(), app.history.page(query.from, limit));
     Ok(Json(HistoryView { instance, clock: clock::id(), page }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bearer;
-
-    #[test]
-    fn only_the_bearer_scheme_bears_a_token() {
-        assert_eq!(bearer(b"Bearer sesame"), Some(&b"sesame"[..]));
-        assert_eq!(bearer(b"bearer  sesame "), Some(&b"sesame"[..]));
-        for header in ["", "Bearer", "sesame", "Basic sesame", "Bearersesame"] {
-            assert_eq!(bearer(header.as_bytes()), None, "{header:?}");
-        }
-    }
 }

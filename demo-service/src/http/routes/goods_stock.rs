@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
 use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -13,7 +14,7 @@ use utoipa::ToSchema;
 use super::super::openapi::answers::{BoughtOne, Buying};
 use super::{ChosenStrategy, GoodsNoInPath};
 use crate::app::{App, Slot};
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::sale::{Purchase, Quantity};
 
 /// The answer to a purchase of one unit.
@@ -85,6 +86,5 @@ pub async fn buy_one(
 
 /// Any other method: refused. `HEAD` too, as it must be safe and buying is not.
 pub async fn refuse_method() -> Response {
-    let refusal = Failure::new(&failure::METHOD_NOT_ALLOWED, "this resource answers GET only");
-    ([(ALLOW, "GET")], refusal).into_response()
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")], "this resource answers GET only").into_response()
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::{Always, Ready};
+use super::super::openapi::answers::{Alive, Ready};
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::store::Health;
@@ -31,7 +31,7 @@ pub struct Healthy {
     tag = "operation",
     summary = "Ask whether the process answers",
     description = "Without asking the servers behind it.",
-    responses((status = 200, description = "It does.", body = Healthy), Always)
+    responses((status = 200, description = "It does.", body = Healthy), Alive)
 )]
 pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })

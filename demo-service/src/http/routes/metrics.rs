@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-use super::super::openapi::answers::Always;
+use super::super::openapi::answers::Alive;
 use crate::app::App;
 
 /// The text format that Prometheus has read since 2014.
@@ -22,7 +22,7 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
     description = "In the text format of Prometheus.",
     responses(
         (status = 200, description = "The metrics.", body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"),
-        Always
+        Alive
     )
 )]
 pub async fn render(State(app): State<Arc<App>>) -> impl IntoResponse {

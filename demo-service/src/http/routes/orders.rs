@@ -7,7 +7,7 @@ use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, FromRequestParts, Path, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::Required;
@@ -22,7 +22,7 @@ use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{Answer, App, Slot};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Order, OrderLine, Purchase, Quantity};
-use crate::strategy::registry::Entry;
+use crate::strategy::entry::Entry;
 
 /// The request header with the key.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -35,16 +35,24 @@ impl<S: Send + Sync> FromRequestParts<S> for RequiredKey {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
-        let Some(value) = values.next() else { return Err(key_missing()) };
-        if values.next().is_some() {
-            return Err(Failure::invalid_input("there is more than one Idempotency-Key"));
-        }
-        let text = value.to_str().unwrap_or_default();
-        // A structured string, as the draft of the header has it, is the text between its quotes.
-        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        text.parse().map(Self).map_err(|invalid: InvalidKey| invalid.into())
+        key_of(&parts.headers).map(Self)
     }
+}
+
+/// The key in the headers of a request.
+///
+/// # Errors
+/// 400 without a key, 422 for several or a malformed one.
+pub fn key_of(headers: &HeaderMap) -> Result<IdempotencyKey, Failure> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Err(key_missing()) };
+    if values.next().is_some() {
+        return Err(Failure::invalid_input("there is more than one Idempotency-Key"));
+    }
+    let text = value.to_str().unwrap_or_default();
+    // A structured string, as the draft of the header has it, is the text between its quotes.
+    let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    text.parse().map_err(|invalid: InvalidKey| invalid.into())
 }
 
 fn key_missing() -> Failure {

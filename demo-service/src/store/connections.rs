@@ -43,6 +43,8 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     link: Option<Object<Server>>,
     is_settled: bool,
+    /// Whether a question has no answer yet.
+    is_asked: bool,
     doubts: Arc<Mutex<Doubts>>,
 }
 
@@ -166,7 +168,7 @@ impl Connections {
             PoolError::Closed => Failure::of_database(sqlx::Error::PoolClosed),
             other => Failure::database_unavailable().caused_by(other),
         })?;
-        Ok(Connection { link: Some(link), is_settled: true, doubts: Arc::clone(&self.doubts) })
+        Ok(Connection { link: Some(link), is_settled: true, is_asked: false, doubts: Arc::clone(&self.doubts) })
     }
 
     /// Connections in use, and idle ones.
@@ -184,7 +186,7 @@ impl Connections {
 impl Connection {
     /// The connection, for a question. Until its answer is [`heard`](Self::heard) a drop closes the connection.
     pub(super) fn ask(&mut self) -> &mut PgConnection {
-        self.is_settled = false;
+        (self.is_settled, self.is_asked) = (false, true);
         &mut self.link_mut().connection
     }
 
@@ -202,7 +204,13 @@ impl Connection {
 
     /// Notes the answer to a question within a transaction. A drop closes the connection still.
     pub(super) fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
+        self.is_asked = false;
         self.link_mut().note(answer);
+    }
+
+    /// Whether the last question was given up before its answer came. The connection answers nothing else then.
+    pub(super) fn is_asked(&self) -> bool {
+        self.is_asked
     }
 
     fn link_mut(&mut self) -> &mut Link {

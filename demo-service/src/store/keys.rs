@@ -36,19 +36,23 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn recall(&self, key: &IdempotencyKey, cart: &Cart) -> Result<Option<Remembered>, Failure> {
-        let mut connection = self.connections.get().await?;
-        let row = sqlx::query!(
-            r#"select cart = $2 as "is_same!", order_id from idempotency_keys where key = $1"#,
-            key.as_str(),
-            cart_json(cart) as _,
-        );
-        let row = row.fetch_optional(connection.ask()).await;
-        let Some(row) = connection.heard(row)? else { return Ok(None) };
-        if !row.is_same {
-            return Ok(Some(Remembered::OtherCart));
-        }
-        let order = super::order(connection.ask(), row.order_id).await;
-        Ok(connection.heard(order)?.map(Remembered::Order))
+        let (connections, key, cart) = (self.connections.clone(), key.clone(), cart_json(cart));
+        self.finish(async move {
+            let mut connection = connections.get().await?;
+            let row = sqlx::query!(
+                r#"select cart = $2 as "is_same!", order_id from idempotency_keys where key = $1"#,
+                key.as_str(),
+                cart as _,
+            );
+            let row = row.fetch_optional(connection.ask()).await;
+            let Some(row) = connection.heard(row)? else { return Ok(None) };
+            if !row.is_same {
+                return Ok(Some(Remembered::OtherCart));
+            }
+            let order = super::order(connection.ask(), row.order_id).await;
+            Ok(connection.heard(order)?.map(Remembered::Order))
+        })
+        .await
     }
 
     /// Deletes some of the keys that are older than `lifetime`, and returns whether there may be more of them.

@@ -3,7 +3,7 @@
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Isolation, Store};
+use super::{Isolation, LockWait, Store};
 use crate::failure::{self, Failure};
 use crate::sale::{Goods, GoodsNo, Guard, NewStock};
 
@@ -69,7 +69,8 @@ impl Store {
         let mut sales = sales.to_vec();
         sales.sort_unstable();
         let claim = async {
-            let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
+            let wait = sales.first().map(|(goods_no, _)| LockWait { goods_no: *goods_no, until });
+            let mut transaction = self.begin(Isolation::ReadCommitted, wait).await?;
             for (goods_no, sale) in sales {
                 let claimed = claim(transaction.connection(), goods_no, sale, family, strategy).await;
                 match transaction.heard(claimed) {

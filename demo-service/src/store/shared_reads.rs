@@ -44,26 +44,42 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         if let Some(next) = readers.next.as_ref().and_then(WeakShared::upgrade) {
             return next;
         }
-        let (reads, turn) = (Arc::clone(self), Arc::clone(&readers.turn));
+        let reader = Reader { reads: Arc::clone(self), key, turn: Arc::clone(&readers.turn) };
         let in_turn = async move {
-            let _turn = turn.lock_owned().await;
+            // Dropped last.
+            let reader = reader;
+            let _turn = Arc::clone(&reader.turn).lock_owned().await;
             // Whoever was heard by now comes along.
             yield_now().await;
-            if let Some(readers) = reads.0.lock().get_mut(&key) {
+            if let Some(readers) = reader.reads.0.lock().get_mut(&reader.key) {
                 readers.next = None;
             }
-            let value = read.await;
-            // A key that nobody reads any more is forgotten: anybody may ask for any number.
-            let mut keys = reads.0.lock();
-            if keys.get(&key).is_some_and(|readers| readers.next.is_none() && Arc::strong_count(&readers.turn) == 2) {
-                keys.remove(&key);
-            }
-            drop(keys);
-            value
+            read.await
         };
         let next = in_turn.boxed().shared();
         readers.next = next.downgrade();
         next
+    }
+}
+
+/// One read of a key. With the last of them the key is forgotten: anybody may ask for any number.
+struct Reader<K: Eq + Hash, V> {
+    reads: Arc<SharedReads<K, V>>,
+    key: K,
+    turn: Arc<AsyncMutex<()>>,
+}
+
+impl<K: Eq + Hash, V> Drop for Reader<K, V> {
+    fn drop(&mut self) {
+        let mut keys = self.reads.0.lock();
+        let is_last = keys.get(&self.key).is_some_and(|readers| {
+            let is_awaited = readers.next.as_ref().is_some_and(|next| next.upgrade().is_some());
+            // That of the table, and ours.
+            !is_awaited && Arc::ptr_eq(&readers.turn, &self.turn) && Arc::strong_count(&self.turn) == 2
+        });
+        if is_last {
+            keys.remove(&self.key);
+        }
     }
 }
 
@@ -167,6 +183,7 @@ mod tests {
         assert!((&mut next).now_or_never().is_none());
         drop((under_way, next));
         lab.answer(1);
+        assert!(lab.shared.0.lock().is_empty(), "keys that nobody reads are forgotten");
         assert_eq!((lab.reader(1).await, lab.reads()), (0, 2));
         assert!(lab.shared.join(1, pending()).now_or_never().is_none(), "it was not answered by an old read");
     }

@@ -1,16 +1,15 @@
 //! The statements of one purchase.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Store;
 use super::connections::Connection;
 use super::keys::cart_json;
+use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity, Token};
 
@@ -63,28 +62,37 @@ impl TransactionId {
 /// One transaction. Dropped before it is over, its connection is closed, and the server rolls back.
 pub struct Transaction {
     connection: Connection,
-    /// The right to wait for a lock of the database. It ends after the connection is given back.
-    _waiter: Option<OwnedSemaphorePermit>,
+    // Given back after the connection.
+    _waiter: Option<Waiter>,
+}
+
+/// The wait of a purchase for locks of the database.
+#[derive(Debug, Clone, Copy)]
+pub struct LockWait {
+    /// The first SKU of the purchase.
+    pub goods_no: GoodsNo,
+    /// When the wait is given up.
+    pub until: Instant,
 }
 
 impl Store {
-    /// Begins a transaction. `lock_wait` bounds how long each of its statements waits for a lock. With it, the transaction
-    /// is one of those that may use only a part of the connections. The caller bounds the wait for that part.
+    /// Begins a transaction. With `lock_wait`, it may wait for locks of the database: such transactions use only a part of
+    /// the connections, and each of their statements gives up at that time. The caller bounds the wait for the connection.
     ///
     /// # Errors
     /// As [`Failure::of_database`], among it that no connection was free in time.
     ///
     /// # Cancel safety
     /// Dropped, a transaction that had begun is rolled back.
-    pub async fn begin(&self, isolation: Isolation, lock_wait: Option<Duration>) -> Result<Transaction, Failure> {
+    pub async fn begin(&self, isolation: Isolation, lock_wait: Option<LockWait>) -> Result<Transaction, Failure> {
         let begin = match isolation {
             Isolation::ReadCommitted => "begin isolation level read committed",
             Isolation::Serializable => "begin isolation level serializable",
         };
         let waiter = match lock_wait {
             None => None,
-            Some(_) => {
-                let waiter = Arc::clone(&self.waiters).acquire_owned().await;
+            Some(wait) => {
+                let waiter = self.waiters.acquire(wait.goods_no).await;
                 Some(waiter.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?)
             }
         };
@@ -93,7 +101,8 @@ impl Store {
             None => connection.ask().execute(begin).await,
             Some(wait) => {
                 // 0 would be for ever. There is nothing in the text but a number.
-                let bounded = format!("{begin}; set local lock_timeout = {}", wait.as_millis().max(1));
+                let left = wait.until.saturating_duration_since(Instant::now());
+                let bounded = format!("{begin}; set local lock_timeout = {}", left.as_millis().max(1));
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };
@@ -340,8 +349,12 @@ impl Transaction {
         committed
     }
 
-    /// Rolls back, and keeps the connection if the database answers soon.
+    /// Rolls back, and keeps the connection if the database answers soon. If a statement was given up, the connection is
+    /// closed, which rolls back too.
     pub async fn roll_back(mut self) {
+        if self.connection.is_asked() {
+            return;
+        }
         if let Ok(answer @ Ok(_)) = timeout(ROLLBACK_WITHIN, self.connection().execute("rollback")).await {
             self.connection.settle(&answer);
         }

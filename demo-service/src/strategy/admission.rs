@@ -67,12 +67,13 @@ impl Offer {
         let entry = if goods.len() > 1 { self.for_cart(own, named.is_some())? } else { own };
         match goods.iter().find(|goods| goods.guard.is_none()) {
             None => Ok(Admission::Serve(entry)),
-            Some(_) if entry.may_claim() => Ok(Admission::Claim(entry)),
+            // A buyer must not weaken the promise of a sale.
+            Some(_) if entry.may_claim() && entry.promise >= self.default.promise => Ok(Admission::Claim(entry)),
             Some(Goods { goods_no, .. }) => {
-                let name = entry.name;
+                let (name, default) = (entry.name, self.default.name);
                 let detail = format!(
-                    "SKU {goods_no} has no guard, and {name} may oversell: PUT /admin/goods/{goods_no} with that strategy \
-                     first; nothing was locked or written"
+                    "SKU {goods_no} has no guard, and a purchase cannot make {name} its guard, only {default} or one \
+                     that promises as much: PUT /admin/goods/{goods_no} with that strategy first; nothing was locked or written"
                 );
                 Err(Failure::new(&failure::GUARD_MISMATCH, detail))
             }

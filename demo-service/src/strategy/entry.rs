@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use super::{Context, Strategy};
 
-/// What a strategy promises about selling more than there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+/// What a strategy promises about selling more than there is, from the weakest to the strongest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
     /// Sells too much under load: the control that shows that the load can find a mistake.
@@ -60,7 +60,7 @@ pub enum Sections {
 }
 
 impl Sections {
-    /// How many of them may be inside at once, where a semaphore has so many permits. `None` for any number.
+    /// The most purchases that may be inside at once, if a semaphore has `configured` permits. `None` means no limit.
     pub fn permits(self, configured: u32) -> Option<u32> {
         match self {
             Self::Exclusive => Some(1),
@@ -74,7 +74,7 @@ impl Sections {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Strategy)]
 pub struct Entry {
-    /// The name by which users choose it.
+    /// The name of the strategy, for example `zk-mutex`.
     pub name: &'static str,
     /// What it promises.
     pub promise: Promise,

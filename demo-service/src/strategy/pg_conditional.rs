@@ -1,12 +1,13 @@
 //! `pg-conditional`: no lock but the row's own. One update takes the units if enough are left at that instant.
 //!
-//! The update names the sale, so a late purchase cannot sell out of the next sale. If there is business to do, a read comes
-//! first, which spares a buyer who comes too late the business time. The business time passes before the update, where the
-//! transaction holds no row lock yet, so it runs side by side and not one by one. A real service must do its business first
+//! The update names the sale, so a late purchase cannot sell out of the next sale. If there is business to do, it is done
+//! before the transaction begins, after a look that spares a buyer who comes too late the business time. So the business of
+//! many buyers runs side by side, and none of them keeps a connection meanwhile. A real service must do its business first
 //! and take the stock last for this to be a fair picture of it.
 
-use super::section::Section;
+use super::section::{Section, do_business_first};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::store::Isolation;
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
@@ -20,7 +21,9 @@ impl PgConditional {
     }
 
     async fn sell(&self, call: &Call) -> Decision {
-        let mut section = Section::begin_to_wait(&self.context, call).await?;
+        let business = do_business_first(&self.context, call).await?;
+        let until = self.context.lock_until(call) + business;
+        let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
         let asked = Moment::now();
         let sold = section.take().await;
         if sold.is_ok() {

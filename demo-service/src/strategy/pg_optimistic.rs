@@ -41,7 +41,7 @@ impl PgOptimistic {
     }
 
     async fn attempt(&self, call: &Call) -> Decision {
-        let mut section = Section::begin_isolated(&self.context, call, self.isolation).await?;
+        let mut section = Section::begin_to_wait(&self.context, call, self.isolation, call.until).await?;
         let sold = match section.read().await {
             Ok(levels) => section.overwrite_unchanged(&levels).await,
             Err(failure) => Err(failure),

@@ -3,6 +3,7 @@
 use super::section::Section;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
+use crate::store::Isolation;
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
@@ -16,9 +17,9 @@ impl PgRowLock {
     }
 
     async fn sell(&self, call: &Call) -> Decision {
-        let asked = Moment::now();
+        let (asked, until) = (Moment::now(), self.context.lock_until(call));
         let locked = async {
-            let mut section = Section::begin_to_wait(&self.context, call).await?;
+            let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
             let levels = section.read_for_update().await;
             Ok::<_, Failure>((section, levels))
         };

@@ -1,15 +1,20 @@
 //! The steps that strategies are made of: one transaction, and what the history notes of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Call, Context, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
-use crate::store::{Isolation, NewOrder, Transaction, WrittenOrder};
+use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
+
+/// How much later than the server we give up the wait for a lock. A statement that the server gives up keeps its connection.
+const LOCK_GRACE: Duration = Duration::from_millis(100);
 
 /// The fencing tokens of a purchase, one for each SKU. There are none without a lock in ZooKeeper.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +47,8 @@ pub(super) struct Section<'a> {
     call: &'a Call,
     lines: Vec<Line>,
     tokens: Tokens,
-    /// Whether it has decided by what it read. It must not go on in another sale then.
-    has_decided: bool,
+    /// When its waits for locks of the database are given up, if it may wait for any.
+    locks_until: Option<Instant>,
     // The visit is over before the transaction can be, and with it the locks of the database.
     visit: Option<Visit>,
     transaction: Transaction,
@@ -57,35 +62,55 @@ pub(super) async fn overwrite_alone(context: &Context, call: &Call, tokens: Toke
     section.end(sold).await
 }
 
+/// Looks at the stock and does the business of a purchase before its transaction begins, if there is business to do. A buyer
+/// who comes too late is spared the business time, and nobody keeps a connection meanwhile. Returns the time that it took.
+pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<Duration, Failure> {
+    if context.business_time.is_none() {
+        return Ok(Duration::ZERO);
+    }
+    for line in call.purchase.cart.lines() {
+        let goods_no = line.goods_no;
+        let goods = call.wait(context.store.look(goods_no)).await??;
+        let goods =
+            goods.filter(|goods| goods.sale == call.sale_of(goods_no)).ok_or_else(|| restarted(call, goods_no))?;
+        remaining_after(goods.on_hand, line.quantity).ok_or_else(|| Failure::sold_out(goods_no))?;
+    }
+    call.has_decided.store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    context.business_time.pass().await;
+    Ok(began.elapsed())
+}
+
 impl<'a> Section<'a> {
     /// Begins without a lock of the database to wait for, under locks with these fencing tokens, which its order records.
     pub(super) async fn begin(context: &'a Context, call: &'a Call, tokens: Tokens) -> Result<Self, Failure> {
-        Ok(Self { tokens, ..Self::begin_isolated(context, call, Isolation::ReadCommitted).await? })
+        let transaction = call.wait(context.store.begin(Isolation::ReadCommitted, None)).await??;
+        Ok(Self { tokens, ..Self::of(context, call, transaction) })
     }
 
-    /// Begins without any lock.
-    pub(super) async fn begin_isolated(
+    /// Begins with the intent to wait for locks of the database until then. A purchase waits for a lock on a connection, so
+    /// the wait for the connection counts as a part of it.
+    pub(super) async fn begin_to_wait(
         context: &'a Context,
         call: &'a Call,
         isolation: Isolation,
+        until: Instant,
     ) -> Result<Self, Failure> {
-        let transaction = call.wait(context.store.begin(isolation, None)).await??;
-        Ok(Self::of(context, call, transaction))
+        let first = call.purchase.cart.in_order(LockOrder::Canonical)[0].goods_no;
+        let begin = context.store.begin(isolation, Some(LockWait { goods_no: first, until }));
+        let begun = call.wait(timeout_at(until, begin)).await?;
+        let transaction = begun.unwrap_or_else(|_| Err(context.lock_timeout()))?;
+        Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
     }
 
-    /// Begins with the intent to wait for a lock of the database. A purchase waits for that lock on a connection, so the
-    /// wait for the connection counts as a part of it.
-    pub(super) async fn begin_to_wait(context: &'a Context, call: &'a Call) -> Result<Self, Failure> {
-        let left = context.lock_wait_left(call);
-        let begin = context.store.begin(Isolation::ReadCommitted, Some(left));
-        let begun = call.wait(timeout(left, begin)).await?;
-        let transaction = begun.unwrap_or_else(|_| Err(context.lock_timeout()))?;
-        Ok(Self::of(context, call, transaction))
+    /// The same under locks with these fencing tokens, which its order records.
+    pub(super) fn with_tokens(self, tokens: Tokens) -> Self {
+        Self { tokens, ..self }
     }
 
     fn of(context: &'a Context, call: &'a Call, transaction: Transaction) -> Self {
         let lines = call.purchase.cart.in_order(LockOrder::Canonical);
-        Self { context, call, lines, tokens: Tokens::default(), has_decided: false, visit: None, transaction }
+        Self { context, call, lines, tokens: Tokens::default(), locks_until: None, visit: None, transaction }
     }
 
     /// Notes in the history that the critical section begins, which was asked for at `asked`. The end of the section is
@@ -107,7 +132,8 @@ impl<'a> Section<'a> {
     pub(super) async fn read_for_update(&mut self) -> Result<Vec<Level>, Failure> {
         let mut levels = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
-            levels.push(self.call.wait(self.transaction.read_for_update(line.goods_no)).await??);
+            let read = self.transaction.read_for_update(line.goods_no);
+            levels.push(locked(self.context, self.call, self.locks_until, read).await?);
         }
         self.known(levels)
     }
@@ -115,7 +141,8 @@ impl<'a> Section<'a> {
     /// Takes the advisory lock of each SKU, one after the other.
     pub(super) async fn lock_advisory(&mut self) -> Result<(), Failure> {
         for line in &self.lines {
-            self.call.wait(self.transaction.lock_advisory(line.goods_no)).await??;
+            let lock = self.transaction.lock_advisory(line.goods_no);
+            locked(self.context, self.call, self.locks_until, lock).await?;
         }
         Ok(())
     }
@@ -165,18 +192,13 @@ impl<'a> Section<'a> {
         Ok(sold)
     }
 
-    /// Takes the units if enough are left at that instant. Waits for the rows. If there is business to do, it reads and
-    /// decides before: a buyer who comes too late is spared the business time.
+    /// Takes the units if enough are left at that instant. Waits for the rows.
     pub(super) async fn take(&mut self) -> Result<Vec<OrderLine>, Failure> {
-        if !self.context.business_time.is_none() {
-            let levels = self.read().await?;
-            self.decide(&levels).await?;
-        }
         let mut sold = Vec::with_capacity(self.lines.len());
         for (at, line) in self.lines.clone().into_iter().enumerate() {
             let sale = self.call.sale_of(line.goods_no);
             let take = self.transaction.take_if_enough(line.goods_no, sale, self.context.family, line.quantity);
-            match self.call.wait(take).await?? {
+            match locked(self.context, self.call, self.locks_until, take).await? {
                 Some(remaining) => sold.push(self.sold(line, sale, remaining)),
                 None => return Err(self.why_not_written(at, Failure::sold_out(line.goods_no)).await),
             }
@@ -185,8 +207,8 @@ impl<'a> Section<'a> {
     }
 
     /// Decides what is sold of each SKU, all or nothing, and lets the business time pass.
-    async fn decide(&mut self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
-        self.has_decided = true;
+    async fn decide(&self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
+        self.call.has_decided.store(true, Ordering::Relaxed);
         let sold = self.lines.iter().zip(levels).map(|(line, level)| {
             let remaining = remaining_after(level.on_hand, line.quantity);
             let remaining = remaining.ok_or_else(|| Failure::sold_out(line.goods_no))?;
@@ -216,10 +238,7 @@ impl<'a> Section<'a> {
             Ok(written) => self.commit(written).await,
             Err(failure) => {
                 drop(self.visit);
-                // A statement may have been given up then, and its connection answers nothing else: it is closed.
-                if !failure.is(&failure::CLIENT_GONE) && !failure.is(&failure::HOLD_LOST) {
-                    self.transaction.roll_back().await;
-                }
+                self.transaction.roll_back().await;
                 Err(failure)
             }
         }
@@ -262,13 +281,7 @@ impl<'a> Section<'a> {
     async fn why_not_written(&mut self, at: usize, otherwise: Failure) -> Failure {
         let goods_no = self.lines[at].goods_no;
         let level = self.transaction.read(goods_no).await;
-        match level.and_then(|level| admitted(self.context, self.call, goods_no, level)) {
-            Ok(_) => otherwise,
-            Err(failure) if failure.is(&failure::GUARD_MISMATCH) && self.has_decided => {
-                Failure::of(&failure::SALE_RESTARTED)
-            }
-            Err(failure) => failure,
-        }
+        level.and_then(|level| admitted(self.context, self.call, goods_no, level)).err().unwrap_or(otherwise)
     }
 }
 
@@ -278,16 +291,32 @@ pub(super) fn visit(context: &Context, lines: &[Line], tokens: &Tokens, asked: M
     Arc::clone(&context.history).enter(context.strategy, places, asked)
 }
 
-/// The level of a SKU, if its sale is the one that the purchase was admitted to, and its guard is this family. Otherwise
-/// somebody has started another sale, and the purchase has to be admitted anew.
+/// The level of a SKU, if its sale is the one that the purchase was admitted to, and its guard is this family.
 fn admitted(context: &Context, call: &Call, goods_no: GoodsNo, level: Option<Level>) -> Result<Level, Failure> {
     let level = level.ok_or_else(|| Failure::unknown_goods(goods_no))?;
     let is_same = level.sale == call.sale_of(goods_no) && level.guard.as_deref() == Some(context.family);
-    if is_same { Ok(level) } else { Err(restarted(goods_no)) }
+    if is_same { Ok(level) } else { Err(restarted(call, goods_no)) }
 }
 
-/// Another sale of a SKU has started than the one that the purchase was admitted to.
-pub(super) fn restarted(goods_no: GoodsNo) -> Failure {
+/// Waits for a lock of the database. The server gives up at the same time. It counts each lock of a statement for itself,
+/// so the wait may be over before.
+async fn locked<T>(
+    context: &Context,
+    call: &Call,
+    until: Option<Instant>,
+    statement: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let Some(until) = until else { return call.wait(statement).await? };
+    let locked = call.wait(timeout_at(until + LOCK_GRACE, statement)).await?;
+    locked.unwrap_or_else(|_| Err(context.lock_timeout()))
+}
+
+/// Another sale of a SKU has started than the one that the purchase was admitted to. It may be admitted anew, unless it has
+/// decided already.
+pub(super) fn restarted(call: &Call, goods_no: GoodsNo) -> Failure {
+    if call.has_decided.load(Ordering::Relaxed) {
+        return Failure::of(&failure::SALE_RESTARTED);
+    }
     Failure::new(&failure::GUARD_MISMATCH, format!("another sale of SKU {goods_no} has started; nothing was written"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::{Call, Context};
@@ -13,6 +13,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The same after a question without an answer, which may have cost a connection. Silence is counted in these.
 const LONG_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the log says that a lock is kept.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
 /// stock from before the commit and overwrite the stock from after it. What came of the commit stays unknown.
@@ -27,12 +30,17 @@ const LONG_PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn settle(context: &Context, call: &Call) {
     let Some(order) = call.committing.lock().clone() else { return };
     let over = async {
+        let mut told = Instant::now();
         loop {
             let pause = match context.store.is_over(&order.transaction).await {
                 Ok(true) => return,
                 Ok(false) => PAUSE,
                 Err(_) => LONG_PAUSE,
             };
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                warn!(order_id = order.order_id, "a lock is kept, because nobody can say that a commit is over");
+            }
             sleep(pause).await;
         }
     };

@@ -42,7 +42,7 @@ impl ZkFenced {
             }
             let goods = call.wait(context.store.look(goods_no)).await??;
             let is_on = goods.is_some_and(|goods| goods.sale == sale);
-            return Err(if is_on { fenced() } else { restarted(goods_no) });
+            return Err(if is_on { fenced() } else { restarted(call, goods_no) });
         }
         Ok(levels)
     }

@@ -204,7 +204,7 @@ impl<'a> Held<'a> {
     /// by the server's, so its node may yet keep the next holder out.
     pub(super) fn release_behind(self, call: &'a Call, decision: Decision) -> Decided<'a> {
         let behind = async move {
-            if call.committing.lock().is_some() {
+            if call.is_committing() {
                 settle(self.context, call).await;
             }
             self.release().await;

@@ -1,9 +1,10 @@
 //! `zk-semaphore`: `pg-conditional` behind a semaphore. Its permits bound how many buyers of a SKU are in the database; the
 //! row decides, so nothing is oversold whatever happens to the permits.
 
-use super::section::{Section, Tokens};
+use super::section::{Section, Tokens, do_business_first};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::store::Isolation;
 
 /// The strategy.
 pub(super) struct ZkSemaphore {
@@ -16,7 +17,10 @@ impl ZkSemaphore {
     }
 
     async fn sell(&self, call: &Call, tokens: Tokens) -> Decision {
-        let mut section = Section::begin(self.context(), call, tokens).await?;
+        let context = self.context();
+        do_business_first(context, call).await?;
+        let section = Section::begin_to_wait(context, call, Isolation::ReadCommitted, call.until).await?;
+        let mut section = section.with_tokens(tokens);
         let sold = section.take().await;
         section.end(sold).await
     }

@@ -126,10 +126,13 @@ async fn malformed_resets_are_refused() {
 async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--hold", "400ms"]).await;
-    for (goods_no, strategy) in [(1, "unguarded"), (2, "pg-conditional")] {
+    // The last statement before the business time: one looks before its transaction, the other one within it.
+    let looked = ("idle", "select sale, stock_initial");
+    let has_read = ("idle in transaction", "select sale, on_hand");
+    for (goods_no, strategy, (state, statement)) in [(1, "pg-conditional", looked), (2, "unguarded", has_read)] {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let straggler = instance.spawn_buy(goods_no, strategy);
-        lab.wait_for_statement("idle in transaction", "select sale, on_hand").await;
+        lab.wait_for_statement(state, statement).await;
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         straggler.await.unwrap().assert_problem(503, "sale-restarted");
         assert_eq!(instance.get(&format!("/goods/{goods_no}")).await.body["on_hand"], 5, "{strategy}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sqlx::Executor;
 use zookeeper_client::Client;
 
-use crate::lab::{Answer, Instance, Lab, Shop, cart, lock_path};
+use crate::lab::{Answer, Instance, Lab, Shop, cart, lock_path, wait_until};
 
 impl Shop {
     /// The guard of the current sale of a SKU, and its own strategy.
@@ -163,7 +163,7 @@ async fn a_new_sale_with_another_guard_sells_rightly_while_buyers_of_the_old_one
     for (goods_no, (old, new)) in (1..).zip(changes) {
         instances[0].put_on_sale(goods_no, 100, old).await.assert_ok();
         let of_the_old = spawn_crowd(&instances, goods_no, old);
-        lab.wait_for_statement("idle in transaction", "").await;
+        wait_until(async || instances[1].metric("seckill_requests_in_flight").await > Some(0.0)).await;
         instances[0].put_on_sale(goods_no, 100, new).await.assert_ok();
         let of_the_new = spawn_crowd(&instances, goods_no, new);
         let answers = join_all(of_the_old.into_iter().chain(of_the_new)).await;

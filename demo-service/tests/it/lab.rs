@@ -181,8 +181,8 @@ pub(crate) fn lock_path(strategy: &str, goods_no: i64) -> String {
     format!("{}/{goods_no}", lock_folder(strategy))
 }
 
-/// The folder in ZooKeeper where a strategy has its locks: that of its family, except for the semaphore, which only bounds
-/// how many purchases are under way.
+/// The folder of a strategy's locks in ZooKeeper. It has the name of the family. The folder of `zk-semaphore` has the name of
+/// the strategy, because the semaphore guards nothing.
 pub(crate) fn lock_folder(strategy: &str) -> String {
     let folder = if strategy == "zk-semaphore" { strategy } else { registry::find(strategy).unwrap().family };
     format!("/seckill/{folder}")

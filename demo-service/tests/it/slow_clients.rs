@@ -232,7 +232,7 @@ async fn a_listener_for_operators_has_what_buyers_must_not_reach() {
     instance.get("/metrics").await.assert_refusal(404, "about:blank");
     assert_eq!(lab.assert_adds_up(1, "operators").await, 1);
 
-    // The document of each listener is that of what it serves.
+    // The document of a listener names what this listener serves.
     let paths = async |shop: &Shop| {
         let document = shop.get("/openapi.json").await.body;
         document["paths"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()

@@ -34,7 +34,7 @@ use crate::telemetry::history::Page;
 /// 401 without the token.
 ///
 /// # Cancel safety
-/// That of the operation.
+/// Dropped, the operation is dropped.
 pub async fn authorize(
     State(app): State<Arc<App>>,
     bearer: Result<TypedHeader<Authorization<Bearer>>, TypedHeaderRejection>,

@@ -1,0 +1,104 @@
+//! Who may wait for a lock of the database. A purchase that waits has a connection. Without limits the buyers of one SKU
+//! would take every connection, and everybody else would wait for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::sale::GoodsNo;
+
+/// So many SKUs may be in the table before those that nobody buys any more are forgotten.
+const FORGET_AFTER: usize = 1024;
+
+/// The permits to wait: for three quarters of the connections, and for half of them to the buyers of one SKU.
+pub(super) struct Waiters {
+    all: Arc<Semaphore>,
+    of_one_max: usize,
+    of_one: Mutex<HashMap<GoodsNo, Weak<Semaphore>>>,
+}
+
+/// The right to wait for a lock of the database.
+pub(super) struct Waiter {
+    _of_one: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Waiters {
+    /// Permits for a pool of that many connections.
+    pub(super) fn new(connections_max: u32) -> Self {
+        let (all, of_one_max) = limits(connections_max);
+        Self { all: Arc::new(Semaphore::new(all)), of_one_max, of_one: Mutex::default() }
+    }
+
+    /// Waits for a permit for a purchase of this SKU, in the order of arrival.
+    ///
+    /// # Errors
+    /// The store was closed.
+    pub(super) async fn acquire(&self, goods_no: GoodsNo) -> Result<Waiter, AcquireError> {
+        let of_one = self.of_one(goods_no).acquire_owned().await?;
+        Ok(Waiter { _of_one: of_one, _of_all: Arc::clone(&self.all).acquire_owned().await? })
+    }
+
+    fn of_one(&self, goods_no: GoodsNo) -> Arc<Semaphore> {
+        let mut of_one = self.of_one.lock();
+        if let Some(semaphore) = of_one.get(&goods_no).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        if of_one.len() >= FORGET_AFTER {
+            of_one.retain(|_, semaphore| semaphore.strong_count() > 0);
+        }
+        let semaphore = Arc::new(Semaphore::new(self.of_one_max));
+        of_one.insert(goods_no, Arc::downgrade(&semaphore));
+        semaphore
+    }
+
+    /// Fails everybody who waits for a permit.
+    pub(super) fn close(&self) {
+        self.all.close();
+    }
+}
+
+/// How many purchases may wait at a time, and how many of one SKU.
+fn limits(connections_max: u32) -> (usize, usize) {
+    let all = (connections_max - connections_max.div_ceil(4)).max(1);
+    (all as usize, connections_max.div_ceil(2).min(all) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn waiters_leave_a_quarter_of_the_connections_free_and_those_of_one_sku_half() {
+        for (connections, expected) in
+            [(1, (1, 1)), (2, (1, 1)), (3, (2, 2)), (4, (3, 2)), (5, (3, 3)), (8, (6, 4)), (20, (15, 10))]
+        {
+            assert_eq!(limits(connections), expected, "of {connections}");
+        }
+    }
+
+    #[test]
+    fn the_buyers_of_one_sku_do_not_keep_those_of_another_from_waiting() {
+        let waiters = Waiters::new(20);
+        let [hot, other] = ["1", "2"].map(|number| number.parse::<GoodsNo>().unwrap());
+        let of_hot: Vec<_> = (0..20).filter_map(|_| waiters.acquire(hot).now_or_never()).collect();
+        assert_eq!(of_hot.len(), 10);
+        let of_other: Vec<_> = (0..20).filter_map(|_| waiters.acquire(other).now_or_never()).collect();
+        assert_eq!(of_other.len(), 5);
+        drop(of_hot);
+        assert!(waiters.acquire(hot).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_sku_that_nobody_buys_is_forgotten() {
+        let waiters = Waiters::new(2);
+        for number in 1..=2 * i64::try_from(FORGET_AFTER).unwrap() {
+            waiters.acquire(number.try_into().unwrap()).now_or_never().unwrap().unwrap();
+        }
+        assert!(waiters.of_one.lock().len() <= FORGET_AFTER);
+    }
+}

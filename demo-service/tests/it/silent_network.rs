@@ -302,7 +302,7 @@ async fn an_unknown_outcome_names_the_order_and_the_order_and_the_key_tell_what_
 #[tokio::test]
 async fn a_sale_whose_start_was_committed_and_not_answered_is_not_said_to_be_unwritten() {
     let (lab, proxy) = Lab::behind_proxy().await;
-    let instance = lab.start(&TIMES).await;
+    let instance = lab.start(&PATIENT_TIMES).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     Gate::before_commits(&lab, "sales", "insert").await;
     let gate = Gate::close(&lab).await;
@@ -317,7 +317,9 @@ async fn a_sale_whose_start_was_committed_and_not_answered_is_not_said_to_be_unw
     assert_eq!(answer.body["order_id"], Value::Null);
 
     // The instance knows the guard of the sale before, and finds that it is another one.
-    assert_eq!(instance.buy(1, "").await.body["strategy"], "pg-conditional");
+    let bought = instance.buy(1, "").await;
+    bought.assert_ok();
+    assert_eq!(bought.body["strategy"], "pg-conditional");
     let goods = instance.get("/goods/1").await;
     goods.assert_ok();
     assert_eq!((&goods.body["sale"], &goods.body["on_hand"]), (&json!(2), &json!(8)));

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
 
-use self::connections::{CONNECT_WITHIN, Connections, LastAnswer};
+use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer};
 pub use self::keys::Remembered;
 pub use self::service_role::SERVICE_ROLE;
 use self::shared_reads::SharedReads;
@@ -145,9 +145,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
-        let connections = self.connections.clone();
-        self.finish(async move {
-            let mut connection = connections.get().await?;
+        self.finish(move |mut connection: Connection| async move {
             let goods = goods(connection.ask(), goods_no).await;
             connection.heard(goods)
         })
@@ -175,9 +173,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
-        let connections = self.connections.clone();
-        self.finish(async move {
-            let mut connection = connections.get().await?;
+        self.finish(move |mut connection: Connection| async move {
             let order = order(connection.ask(), order_id).await;
             connection.heard(order)
         })
@@ -198,15 +194,14 @@ impl Store {
         }
     }
 
-    /// Runs a short read to its end, in a task of its own: if its reader leaves in the middle of a question, the connection
-    /// would be closed. A crowd that hangs up would close all of them, again and again.
-    async fn finish<T: Send + 'static>(
-        &self,
-        read: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let within = self.within;
-        let read = tokio::spawn(async move { timeout(within, read).await });
-        match read.await {
+    /// Takes a connection, and runs a short read on it to its end, in a task of its own: if its reader leaves in the middle of
+    /// a question, the connection would be closed. A crowd that hangs up would close all of them, again and again.
+    async fn finish<T: Send + 'static, F>(&self, read: impl FnOnce(Connection) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let connection = self.connections.get().await?;
+        match tokio::spawn(timeout(self.within, read(connection))).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Failure::database_unavailable()),
             Err(panic) => resume_unwind(panic.into_panic()),

@@ -1,6 +1,7 @@
 //! The way of a purchase from its request to its answer.
 
 use std::panic::resume_unwind;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -145,9 +146,13 @@ impl App {
             }
             return match behind {
                 // Nothing is written, and the recall may take its time: the next buyer must not wait for it.
-                Some(behind) if call.purchase.key.is_some() && decision.is_err() && !call.is_committing() => {
-                    let (result, ()) = tokio::join!(self.replay(call, decision), behind);
-                    Served::at_once(entry, result)
+                Some(mut behind) if decision.is_err() && !call.is_committing() => {
+                    let mut replay = pin!(self.replay(call, decision));
+                    tokio::select! {
+                        biased;
+                        result = &mut replay => Served { entry, result, behind: Some(behind) },
+                        () = &mut behind => Served::at_once(entry, replay.await),
+                    }
                 }
                 behind => Served { entry, result: self.replay(call, decision).await, behind },
             };
@@ -221,6 +226,7 @@ impl App {
         }
         match self.recall(call).await {
             Ok(Some(answer)) => Ok(answer),
+            Err(error) if error.is(&failure::KEY_REUSED) => Err(error),
             Ok(None) | Err(_) if failure.is(&failure::REPEATED) => Err(twin_sold(failure)),
             Ok(None) => Err(failure),
             Err(error) => Err(error),

@@ -6,6 +6,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
 
 use super::Store;
+use super::connections::Connection;
 use crate::failure::Failure;
 use crate::sale::{Cart, IdempotencyKey, LockOrder, Order};
 
@@ -36,9 +37,8 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn recall(&self, key: &IdempotencyKey, cart: &Cart) -> Result<Option<Remembered>, Failure> {
-        let (connections, key, cart) = (self.connections.clone(), key.clone(), cart_json(cart));
-        self.finish(async move {
-            let mut connection = connections.get().await?;
+        let (key, cart) = (key.clone(), cart_json(cart));
+        self.finish(move |mut connection: Connection| async move {
             let row = sqlx::query!(
                 r#"select cart = $2 as "is_same!", order_id from idempotency_keys where key = $1"#,
                 key.as_str(),

@@ -69,8 +69,9 @@ impl Store {
         let mut sales = sales.to_vec();
         sales.sort_unstable();
         let claim = async {
-            let wait = sales.first().map(|(goods_no, _)| LockWait { goods_no: *goods_no, until });
-            let mut transaction = self.begin(Isolation::ReadCommitted, wait).await?;
+            let goods = sales.iter().map(|(goods_no, _)| *goods_no).collect();
+            let wait = LockWait { goods, until };
+            let mut transaction = self.begin(Isolation::ReadCommitted, Some(wait)).await?;
             for (goods_no, sale) in sales {
                 let claimed = claim(transaction.connection(), goods_no, sale, family, strategy).await;
                 match transaction.heard(claimed) {

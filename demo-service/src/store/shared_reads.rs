@@ -44,11 +44,12 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         if let Some(next) = readers.next.as_ref().and_then(WeakShared::upgrade) {
             return next;
         }
-        let reader = Reader { reads: Arc::clone(self), key, turn: Arc::clone(&readers.turn) };
+        let turn = Arc::clone(&readers.turn);
+        let reader = Reader { reads: Arc::clone(self), key, turn: Some(Arc::clone(&turn)) };
         let in_turn = async move {
             // Dropped last.
             let reader = reader;
-            let _turn = Arc::clone(&reader.turn).lock_owned().await;
+            let _turn = turn.lock_owned().await;
             // Whoever was heard by now comes along.
             yield_now().await;
             if let Some(readers) = reader.reads.0.lock().get_mut(&reader.key) {
@@ -66,20 +67,22 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
 struct Reader<K: Eq + Hash, V> {
     reads: Arc<SharedReads<K, V>>,
     key: K,
-    turn: Arc<AsyncMutex<()>>,
+    /// Taken by the drop.
+    turn: Option<Arc<AsyncMutex<()>>>,
 }
 
 impl<K: Eq + Hash, V> Drop for Reader<K, V> {
     fn drop(&mut self) {
         let mut keys = self.reads.0.lock();
-        let is_last = keys.get(&self.key).is_some_and(|readers| {
-            let is_awaited = readers.next.as_ref().is_some_and(|next| next.upgrade().is_some());
-            // That of the table, and ours.
-            !is_awaited && Arc::ptr_eq(&readers.turn, &self.turn) && Arc::strong_count(&self.turn) == 2
-        });
-        if is_last {
+        let next = keys.get(&self.key).and_then(|readers| readers.next.as_ref()?.upgrade());
+        drop(self.turn.take());
+        let is_last = keys.get(&self.key).is_some_and(|readers| Arc::strong_count(&readers.turn) == 1);
+        if is_last && next.is_none() {
             keys.remove(&self.key);
         }
+        // What `next` keeps may be dropped with it, which locks the keys again.
+        drop(keys);
+        drop(next);
     }
 }
 

@@ -67,17 +67,18 @@ pub struct Transaction {
 }
 
 /// The wait of a purchase for locks of the database.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LockWait {
-    /// The first SKU of the purchase.
-    pub goods_no: GoodsNo,
+    /// The SKUs of the purchase, in the order of their numbers.
+    pub goods: Vec<GoodsNo>,
     /// When the wait is given up.
     pub until: Instant,
 }
 
 impl Store {
     /// Begins a transaction. With `lock_wait`, it may wait for locks of the database: such transactions use only a part of
-    /// the connections, and each of their statements gives up at that time. The caller bounds the wait for the connection.
+    /// the connections, and each of their locks is waited for as long as is left when they begin. The caller bounds the wait
+    /// for the connection.
     ///
     /// # Errors
     /// As [`Failure::of_database`], among it that no connection was free in time.
@@ -89,10 +90,10 @@ impl Store {
             Isolation::ReadCommitted => "begin isolation level read committed",
             Isolation::Serializable => "begin isolation level serializable",
         };
-        let waiter = match lock_wait {
+        let waiter = match &lock_wait {
             None => None,
             Some(wait) => {
-                let waiter = self.waiters.acquire(wait.goods_no).await;
+                let waiter = self.waiters.acquire(&wait.goods).await;
                 Some(waiter.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?)
             }
         };

@@ -21,7 +21,7 @@ pub(super) struct Waiters {
 
 /// The right to wait for a lock of the database.
 pub(super) struct Waiter {
-    _of_one: OwnedSemaphorePermit,
+    _of_each: Vec<OwnedSemaphorePermit>,
     _of_all: OwnedSemaphorePermit,
 }
 
@@ -32,13 +32,17 @@ impl Waiters {
         Self { all: Arc::new(Semaphore::new(all)), of_one_max, of_one: Mutex::default() }
     }
 
-    /// Waits for a permit for a purchase of this SKU, in the order of arrival.
+    /// Waits for a permit for a purchase of these SKUs, in the order of arrival. They must be in the order of their numbers:
+    /// two carts would wait for each other otherwise.
     ///
     /// # Errors
     /// The store was closed.
-    pub(super) async fn acquire(&self, goods_no: GoodsNo) -> Result<Waiter, AcquireError> {
-        let of_one = self.of_one(goods_no).acquire_owned().await?;
-        Ok(Waiter { _of_one: of_one, _of_all: Arc::clone(&self.all).acquire_owned().await? })
+    pub(super) async fn acquire(&self, goods: &[GoodsNo]) -> Result<Waiter, AcquireError> {
+        let mut of_each = Vec::with_capacity(goods.len());
+        for goods_no in goods {
+            of_each.push(self.of_one(*goods_no).acquire_owned().await?);
+        }
+        Ok(Waiter { _of_each: of_each, _of_all: Arc::clone(&self.all).acquire_owned().await? })
     }
 
     fn of_one(&self, goods_no: GoodsNo) -> Arc<Semaphore> {
@@ -85,19 +89,22 @@ mod tests {
     fn the_buyers_of_one_sku_do_not_keep_those_of_another_from_waiting() {
         let waiters = Waiters::new(20);
         let [hot, other] = ["1", "2"].map(|number| number.parse::<GoodsNo>().unwrap());
-        let of_hot: Vec<_> = (0..20).filter_map(|_| waiters.acquire(hot).now_or_never()).collect();
+        let of_hot: Vec<_> = (0..20).filter_map(|_| waiters.acquire(&[hot]).now_or_never()).collect();
         assert_eq!(of_hot.len(), 10);
-        let of_other: Vec<_> = (0..20).filter_map(|_| waiters.acquire(other).now_or_never()).collect();
+        let of_other: Vec<_> = (0..20).filter_map(|_| waiters.acquire(&[other]).now_or_never()).collect();
         assert_eq!(of_other.len(), 5);
+        drop(of_other);
+        let of_carts: Vec<_> = (0..20).filter_map(|_| waiters.acquire(&[hot, other]).now_or_never()).collect();
+        assert_eq!(of_carts.len(), 0, "a cart counts for each of its SKUs");
         drop(of_hot);
-        assert!(waiters.acquire(hot).now_or_never().is_some());
+        assert!(waiters.acquire(&[hot]).now_or_never().is_some());
     }
 
     #[test]
     fn a_sku_that_nobody_buys_is_forgotten() {
         let waiters = Waiters::new(2);
         for number in 1..=2 * i64::try_from(FORGET_AFTER).unwrap() {
-            waiters.acquire(number.try_into().unwrap()).now_or_never().unwrap().unwrap();
+            waiters.acquire(&[number.try_into().unwrap()]).now_or_never().unwrap().unwrap();
         }
         assert!(waiters.of_one.lock().len() <= FORGET_AFTER);
     }

@@ -96,10 +96,12 @@ impl<'a> Section<'a> {
         isolation: Isolation,
         until: Instant,
     ) -> Result<Self, Failure> {
-        let first = call.purchase.cart.in_order(LockOrder::Canonical)[0].goods_no;
-        let begin = context.store.begin(isolation, Some(LockWait { goods_no: first, until }));
+        let lines = call.purchase.cart.in_order(LockOrder::Canonical);
+        let goods = lines.iter().map(|line| line.goods_no).collect();
+        let begin = context.store.begin(isolation, Some(LockWait { goods, until }));
         let begun = call.wait(timeout_at(until, begin)).await?;
-        let transaction = begun.unwrap_or_else(|_| Err(context.lock_timeout()))?;
+        let too_late = || if until < call.until { context.lock_timeout() } else { Failure::database_unavailable() };
+        let transaction = begun.unwrap_or_else(|_| Err(too_late()))?;
         Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
     }
 

@@ -179,6 +179,32 @@ async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
     }
 }
 
+/// Goal: a key that another cart has taken meanwhile is refused as such. Method: the first purchase under the key commits
+/// while the second one, of another SKU, waits for the key.
+#[tokio::test]
+async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    for goods_no in [1, 2] {
+        instance.put_on_sale(goods_no, 5, "pg-conditional").await.assert_ok();
+    }
+    let gate = Gate::close(&lab).await;
+    let buy = |goods_no: i64| {
+        let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders"));
+        let request = request.header("idempotency-key", "key").json(&json!({ "quantity": 1 })).send();
+        tokio::spawn(async move { Answer::of(request.await.unwrap()).await })
+    };
+    let first = buy(1);
+    lab.wait_for_statement("active", "commit").await;
+    let second = buy(2);
+    wait_until(async || lab.lock_waits().await == 2).await;
+    gate.open().await;
+    first.await.unwrap().assert_created();
+    second.await.unwrap().assert_problem(422, "idempotency-key-reused");
+    assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await), (1, 0));
+}
+
 /// Goal: a crash between the commit and the answer costs neither the sale nor the answer. Method: the process is killed
 /// while the database commits, and another instance is asked under the same key.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,16 +1,23 @@
--- One purchase of the strategy pg-conditional, statement by statement as the service sends it.
-begin isolation level read committed;
-select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint \gset read_
+-- One purchase of the strategy pg-conditional without business time, statement by statement as the service sends it. The service
+-- knows the sale.
+begin isolation level read committed \; set local lock_timeout = 5000;
 update goods set on_hand = on_hand - 1::bigint, version = version + 1
-where goods_no = :goods_no::bigint and sale = :read_sale::bigint and guard = 'pg-row' and on_hand >= 1::bigint
+where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row' and on_hand >= 1::bigint
 returning on_hand \gset left_
 with header as (
     insert into orders (strategy, instance) values ('pg-conditional', 'pgbench') returning order_id
 ), lines as (
     insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
     select header.order_id, line.* from header, unnest(
-        array[:goods_no::bigint], array[:read_sale::bigint], array[1::bigint], array[:left_on_hand::bigint],
+        array[:goods_no::bigint], array[:sale::bigint], array[1::bigint], array[:left_on_hand::bigint],
         array[null::bigint], array[null::bigint]) as line
+), keyed as (
+    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+    select null::text, null::jsonb, :goods_no::bigint, :sale::bigint, order_id from header
+    where null::text is not null
+    on conflict do nothing
+    returning order_id
 )
-select order_id, pg_current_xact_id()::text as transaction from header \gset written_
+select order_id, pg_current_xact_id()::text as transaction, null::text is null or exists (select from keyed) as is_first
+from header \gset written_
 commit;

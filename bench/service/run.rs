@@ -116,7 +116,8 @@ async fn purchases_at(
     let served = stage.service(buyers).await?;
     let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), stage.database_url.clone());
     let service = async || wrk(&url, buyers, seconds, Answers::Successes).await;
-    let floor = async || pgbench(&database_url, GOODS_NO, buyers, seconds).await;
+    let sale = stage.sale_of(GOODS_NO).await?;
+    let floor = async || pgbench(&database_url, (GOODS_NO, sale), buyers, seconds).await;
     let before = stage.orders().await?;
     let pair = in_turns(is_service_first, service, floor).await?;
     // What wrk did not wait for is done when the service has ended.

@@ -147,6 +147,20 @@ impl Stage {
         orders.await.map_err(Error::postgres("count the orders"))
     }
 
+    /// The number of the current sale of a SKU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the connection cannot be used any more.
+    pub(crate) async fn sale_of(&mut self, goods_no: i64) -> Result<i64, Error> {
+        let sale = sqlx::query_scalar("select sale from goods where goods_no = $1").bind(goods_no);
+        sale.fetch_one(&mut self.database).await.map_err(Error::postgres("look up a sale"))
+    }
+
     /// How many sales of a SKU there have been in which something was sold.
     ///
     /// # Errors

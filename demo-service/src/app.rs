@@ -1,4 +1,4 @@
-//! The application: what every request works with.
+//! The application: the state that the requests of one instance share, and the operations on it.
 
 mod memory;
 mod purchase;
@@ -28,7 +28,8 @@ use crate::strategy::{Context, Strategy, probe};
 use crate::telemetry::history::History;
 use crate::telemetry::{Connections, Levels, Metrics};
 
-/// How long instances that start together wait for each other's migration.
+/// The time limit for connecting and migrating at the start. It includes the wait for the migration of another
+/// instance.
 pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
 
 /// The longest and the shortest pause between two sweeps of expired keys.
@@ -45,7 +46,7 @@ pub struct App {
     pub sessions: Arc<SessionPool>,
     /// Its counters.
     pub metrics: Metrics,
-    /// Who was in which critical section when.
+    /// Which purchase was in which critical section, and when.
     pub history: Arc<History>,
     /// The strategies that requests may name.
     pub offer: Offer,
@@ -56,22 +57,22 @@ pub struct App {
     purchases: TaskTracker,
 }
 
-/// The right to work on one request. There are `--concurrency-max` of them.
+/// The right to work on one request. An instance has `--concurrency-max` slots.
 #[derive(Clone)]
 pub struct Slot {
-    /// When the request arrived. Its deadlines count from then.
+    /// When the request arrived. The deadlines of the request count from then.
     arrived: Instant,
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl App {
-    /// Makes sure of the schema, opens the ZooKeeper sessions and makes every strategy of the registry.
+    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry.
     ///
     /// # Errors
     /// A [`SetupError`] that names the server that cannot be used.
     ///
     /// # Cancel safety
-    /// Dropped, whatever was opened is closed.
+    /// Dropped, everything that was opened is closed.
     pub async fn open(config: Config) -> Result<Self, SetupError> {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
@@ -108,13 +109,13 @@ impl App {
         Ok(Self { config, store, sessions, metrics, history, offer, strategies, memory, closing, slots, purchases })
     }
 
-    /// A slot for a request that arrived at that time, or `None` when the service is at its limit.
+    /// Returns a slot for a request that arrived at `arrived`, or `None` if no slot is free.
     pub fn try_slot(&self, arrived: Instant) -> Option<Slot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         Some(Slot { arrived, _permit: Arc::new(permit) })
     }
 
-    /// Sweeps expired keys and keeps the memory of samples bounded, for ever.
+    /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -135,7 +136,7 @@ impl App {
         }
     }
 
-    /// The figures of this instance, as text for Prometheus.
+    /// Returns the metrics of this instance as text for Prometheus.
     pub fn render_metrics(&self) -> String {
         let in_flight = self.config.concurrency_max as usize - self.slots.available_permits();
         let (in_use, idle) = self.store.pool_counts();
@@ -148,12 +149,14 @@ impl App {
         })
     }
 
-    /// Refuses at once, from now on, every request that waits for a lock or a connection. What has begun is finished.
+    /// Refuses from now on, at once, every request that waits for a lock or a connection. All other purchases run to
+    /// their end.
     pub fn stop_waiting(&self) {
         self.closing.cancel();
     }
 
-    /// Waits until no purchase is under way, purchases of clients that have gone and commits that are not settled included.
+    /// Waits until no purchase is in progress. A purchase is in progress, too, if its client hung up or if its commit
+    /// was not answered.
     ///
     /// # Cancel safety
     /// Dropped, only the waiting ends.
@@ -162,7 +165,7 @@ impl App {
         self.purchases.wait().await;
     }
 
-    /// A stop ends waits with `CLIENT_GONE`, too. This names it `SHUTTING_DOWN`.
+    /// Renames `CLIENT_GONE` to `SHUTTING_DOWN` if the service stops, because a stop cancels waits in the same way.
     fn explain(&self, failure: Failure) -> Failure {
         if failure.is(&failure::CLIENT_GONE) && self.closing.is_cancelled() { shutting_down() } else { failure }
     }

@@ -1,4 +1,4 @@
-//! The command line, and the configuration that it makes.
+//! The command line, and the configuration made from it.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ use crate::telemetry::LogFormat;
 /// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
 pub const EXIT_USAGE: u8 = 64;
 
-/// The shortest and the longest of the times. Deadlines are reckoned with them, which must not overflow.
+/// The bounds of every time option without bounds of its own. Deadlines are computed from these times and must not
+/// overflow.
 const DURATION_MIN: Duration = Duration::from_millis(1);
 const DURATION_MAX: Duration = Duration::from_hours(24);
 
@@ -145,13 +146,13 @@ pub struct Config {
     /// File with user:password for ZooKeeper, instead of ZOOKEEPER_AUTH
     #[arg(long, env, value_name = "PATH")]
     pub zookeeper_auth_file: Option<PathBuf>,
-    /// Token of the administrator; without one there is no administration.
+    /// Token of the administrator. Without a token there is no administration.
     #[arg(skip)]
     pub admin_token: Option<Secret>,
-    /// Password that the role of the service gets when the database is migrated.
+    /// Password that the role of the service gets when `--migrate-only` migrates the database.
     #[arg(skip)]
     pub service_password: Option<Secret>,
-    /// Who the service is in ZooKeeper; nobody in particular without one.
+    /// User of the service in ZooKeeper. Without a user, the sessions do not authenticate.
     #[arg(skip)]
     pub zookeeper_user: Option<ZooKeeperUser>,
 }
@@ -172,11 +173,11 @@ Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the serv
 command line; 130 or 143 when it was told to stop a second time, and did so at once.";
 
 impl Config {
-    /// Parses a command line, its first word being the program, and takes the secrets from the environment or from
-    /// their files.
+    /// Parses a command line, whose first word is the program. Takes the secrets from the environment or from their
+    /// files.
     ///
     /// # Errors
-    /// A wrong command line, or a request for help or the version: [`clap::Error::print`] it either way.
+    /// A wrong command line, or a request for help or for the version. In both cases, [`clap::Error::print`] it.
     pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let config = Self::try_parse_from(words)?.with_secrets();
         let config = config.and_then(|config| config.check().map(|()| config));
@@ -203,13 +204,13 @@ impl Config {
         })
     }
 
-    /// Whether a purchase can be refused because others of its client or under its key came just before.
+    /// Returns whether the service limits the rate of purchases, per client or per idempotency key.
     pub fn limits_rates(&self) -> bool {
         self.rate_per_client.is_some() || self.rate_per_key.is_some()
     }
 
-    /// How the ZooKeeper sessions are opened. A service with a user of ZooKeeper keeps its locks to that user; otherwise they
-    /// are open to everybody who reaches the servers.
+    /// Returns the configuration of the ZooKeeper sessions. With a ZooKeeper user, only that user may use the locks.
+    /// Without one, everybody who reaches the servers may use them.
     ///
     /// # Errors
     /// [`SetupError::ZooKeeperFile`] when a file for TLS cannot be read.
@@ -235,9 +236,9 @@ impl Config {
         Ok(Some(tls.with_identity(certificate, read("--zookeeper-key (ZOOKEEPER_KEY)", key)?)))
     }
 
-    /// Refuses a service without ZooKeeper, and times that cannot work together. All of them count from the arrival of the
-    /// request. Each must end before the next: otherwise the wrong layer answers, and a request that was given up could
-    /// still write.
+    /// Refuses a service without ZooKeeper, and times that do not fit together. The three deadlines count from the
+    /// arrival of the request, and each must end before the next. Otherwise the wrong layer would answer, and a
+    /// request that was given up could still write.
     fn check(&self) -> Result<(), String> {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());

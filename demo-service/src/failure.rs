@@ -1,5 +1,5 @@
-//! The one table of everything that can go wrong with a request. Errors, problem documents, metrics labels, log lines
-//! and the OpenAPI document are made of it.
+//! The one table of everything that can go wrong with a request. Errors, problem documents, metric labels, log lines
+//! and the OpenAPI document are made from it.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -15,7 +15,8 @@ pub struct Kind {
     pub status: StatusCode,
     /// The `type` of the problem document. It identifies the kind and never changes.
     pub urn: &'static str,
-    /// The label of `seckill_deductions_total` for a purchase that ends like this; `None` if no purchase does.
+    /// The label `outcome` of `seckill_deductions_total` for a purchase that ends with this failure. `None` if no
+    /// purchase does.
     pub outcome: Option<&'static str>,
     /// How it is logged.
     pub logged: Logged,
@@ -23,14 +24,14 @@ pub struct Kind {
     pub title: &'static str,
     /// What it means to a client, for the OpenAPI document.
     pub meaning: &'static str,
-    /// Whether the same request may succeed in a moment, and nothing was written: the answer has `Retry-After`.
+    /// Whether nothing was written and the same request may succeed in a moment. Then the answer has `Retry-After`.
     pub is_retryable: bool,
 }
 
 /// How a failure is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logged {
-    /// As `debug`: a busy or broken lock service makes thousands of them. Metrics count them.
+    /// As `debug`: a busy or broken lock service causes thousands of them. Metrics count those that end a purchase.
     Debug,
     /// As `warn`, once every few seconds for all requests together.
     WarnSeldom,
@@ -47,7 +48,7 @@ impl Kind {
     }
 }
 
-/// What the `type` of each problem of this service begins with.
+/// The prefix of the `type` of every kind in the table.
 const URN_PREFIX: &str = "urn:seckill-lab:problem:";
 
 macro_rules! kinds {
@@ -146,12 +147,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of that kind. Clients read the detail: it names no host and no table.
+    /// Makes a failure of that kind. Clients read the detail, so it must name no host and no table.
     pub fn new(kind: &'static Kind, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, detail: detail.into(), cause: None, order_id: None }
     }
 
-    /// A failure of that kind, in the words of the table.
+    /// Makes a failure of that kind. Its detail is the `meaning` of the kind.
     pub fn of(kind: &'static Kind) -> Self {
         Self::new(kind, kind.meaning)
     }
@@ -176,7 +177,7 @@ impl Failure {
         Self::new(&CLIENT_GONE, "the client hung up; nothing was written")
     }
 
-    /// The database did not answer in time, or refused for a reason that passes.
+    /// The database did not answer in time, or refused for a temporary reason.
     pub fn database_unavailable() -> Self {
         Self::new(&DATABASE_UNAVAILABLE, "the database did not answer in time or refused; nothing was written")
     }
@@ -197,7 +198,7 @@ impl Failure {
         Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
     }
 
-    /// The failure that a database error means before a commit is sent.
+    /// Returns the failure for a database error before a commit was sent.
     pub fn of_database(error: sqlx::Error) -> Self {
         let sqlstate = sqlstate(&error);
         let failure = match sqlstate.as_deref() {
@@ -210,7 +211,7 @@ impl Failure {
         failure.caused_by(error)
     }
 
-    /// The failure that a database error means in answer to a commit.
+    /// Returns the failure for a database error in answer to a commit.
     pub fn of_commit(error: sqlx::Error, order_id: Option<i64>) -> Self {
         if sqlstate(&error).is_some_and(|sqlstate| refuses_commit(&sqlstate)) {
             Self::of_database(error)
@@ -219,24 +220,24 @@ impl Failure {
         }
     }
 
-    /// The same with its cause, which is logged and never shown to a client.
+    /// Adds the cause, which is logged and never shown to a client.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
         self.cause = Some(Arc::new(cause));
         self
     }
 
-    /// Its row of the table.
+    /// The row of the table for this failure.
     pub fn kind(&self) -> &'static Kind {
         self.kind
     }
 
-    /// Whether it is of that kind.
+    /// Returns whether the failure is of that kind.
     pub fn is(&self, kind: &Kind) -> bool {
         self.kind == kind
     }
 
-    /// What is wrong and what helps, for the client.
+    /// What is wrong and what helps. Clients read it.
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -267,21 +268,22 @@ fn sqlstate(error: &sqlx::Error) -> Option<String> {
     error.as_database_error()?.code().map(Cow::into_owned)
 }
 
-/// Whether this SQLSTATE, in answer to a commit, proves that it did not happen: a constraint (class 23) or a rollback
-/// (class 40) does, but not 40003, "statement completion unknown". A server that shuts down (class 57) proves nothing.
+/// Returns whether this SQLSTATE, in answer to a commit, proves that the commit did not happen. Class 23 (constraint)
+/// and class 40 (rollback) prove it, except 40003 (statement completion unknown). Class 57 (server shutting down)
+/// proves nothing.
 fn refuses_commit(sqlstate: &str) -> bool {
     sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
 }
 
-/// Whether the reason of this SQLSTATE passes: connection lost (08), transaction timed out (25P03, 25P04) or rolled back
-/// (40), resources used up (53), statement cancelled or server shutting down (57), or a refusal to log in (28, 3D),
-/// which a client of the service sees as the database being away.
+/// Returns whether the reason of this SQLSTATE is temporary: connection lost (08), transaction timed out (25P03,
+/// 25P04) or rolled back (40), resources used up (53), statement cancelled or server shutting down (57). A refused
+/// login (28, 3D) counts as temporary, too: to a client of the service, the database is not available.
 fn passes(sqlstate: &str) -> bool {
     matches!(sqlstate, "25P03" | "25P04")
         || ["08", "28", "3D", "40", "53", "57"].iter().any(|class| sqlstate.starts_with(class))
 }
 
-/// Whether the connection failed, and not a statement.
+/// Returns whether the connection failed, and not a statement.
 fn is_of_connection(error: &sqlx::Error) -> bool {
     use sqlx::Error::{Io, PoolClosed, PoolTimedOut, Protocol, Tls, WorkerCrashed};
     matches!(error, Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed)

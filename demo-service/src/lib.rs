@@ -1,10 +1,11 @@
-//! The stock service of a flash sale. Many buyers want the same few units at the same instant; the service deducts
-//! them by whichever [strategy](strategy::registry::STRATEGIES) a request names, so that the strategies can be
-//! compared on one schema, one server and one load.
+//! The stock service of a flash sale. Many buyers want the same few units at the same instant. A sale names the
+//! [strategy](strategy::registry::STRATEGIES) that deducts its units, and a request may name another one of the same
+//! family. So the strategies can be compared on one schema, one server and one load.
 //!
-//! A request passes [`http::router`] (limits, problem documents), a handler in [`http::routes`], [`app::App::purchase`] (a
-//! task of its own, which strategy may serve), a [`strategy`], and the statements of [`store`]. [`sale`] says what is sold
-//! and what may be sold, [`failure`] lists everything that can go wrong.
+//! A purchase passes these parts in turn: [`http::router`] (limits, problem documents), a handler in
+//! [`http::routes`], [`app::App::purchase`] (a task of its own, the choice of the strategy), a [`strategy`], and the
+//! statements of [`store`]. [`sale`] is the domain: what is sold, and what may be sold. [`failure`] lists everything
+//! that can go wrong.
 
 // In reading order.
 pub mod config;
@@ -32,13 +33,14 @@ use crate::http::server::Server;
 use crate::setup_error::SetupError;
 use crate::store::{SERVICE_ROLE, schema};
 
-/// Runs the service until `shutdown` resolves, or only migrates where that is asked for. Says on standard output, in one line, when and where it is ready.
+/// Runs the service until `shutdown` resolves. Writes its address to standard output, in one line, once it is ready.
+/// With `--migrate-only`, only migrates the database.
 ///
 /// # Errors
-/// A [`SetupError`] when it could not start.
+/// A [`SetupError`] if the service could not start.
 ///
 /// # Cancel safety
-/// Dropped, connections are cut; deductions that have begun go on to their end.
+/// Dropped, connections are cut. Deductions in progress run to their end.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
     let mut shutdown = pin!(shutdown);
     if config.migrate_only {

@@ -16,14 +16,14 @@ async fn main() -> ExitCode {
     let config = match Config::parse_from_env(std::env::args_os()) {
         Ok(config) => config,
         Err(stop) => {
-            // Nothing is left to do when even the usage cannot be written.
+            // If the usage text cannot be written, nothing else can be done.
             stop.print().ok();
             return if stop.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
     match run(config).await {
-        // A purchase whose commit is not answered may be under way still. The end of the runtime would drop it, and release
-        // its lock; the end of the process leaves the lock to its session.
+        // A purchase whose commit was not answered may still run. The end of the runtime would drop it and release
+        // its lock. `exit` skips that: the lock lives until ZooKeeper expires the session.
         Ok(()) => std::process::exit(0),
         Err(error) => {
             eprintln!("demo-service: {}", error.to_string().replace('\n', " "));
@@ -40,7 +40,7 @@ async fn run(config: Config) -> Result<(), SetupError> {
     };
     let shutdown = async move {
         stops.next().await;
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the process without waiting.
         tokio::spawn(async move {
             let status = stops.next().await;
             warn!(
@@ -52,14 +52,14 @@ async fn run(config: Config) -> Result<(), SetupError> {
     demo_service::run(config, shutdown).await
 }
 
-/// The signals that ask for an end.
+/// The signals that stop the service.
 struct Stops {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Stops {
-    /// Waits for the next one, and returns the exit status of a program that it ends.
+    /// Waits for the next signal. Returns the exit status of a process that this signal ends.
     async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),

@@ -1,5 +1,5 @@
 //! The domain of a flash sale: what is sold, what a buyer asks for, and what may be sold. Nothing here does input or
-//! output, but for the business time, which passes.
+//! output, except the business time, which waits.
 
 mod business_time;
 mod decision;

@@ -1,5 +1,5 @@
-//! Secrets. Each is in an environment variable or in a file. None is an argument, because everybody on a machine sees
-//! command lines. None is ever shown.
+//! Secrets. Each comes from an environment variable or a file. None is an argument, because everybody on a machine
+//! sees command lines. No log line or error shows a secret.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,8 +25,8 @@ impl Secret {
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Reads a secret from the environment variable named `variable`, whose value is `value`, or from `file`. Without either
-    /// there is no secret. The option for the file is the name of the variable with `-file` at its end.
+    /// Reads a secret from the environment variable named `variable`, whose value is `value`, or from `file`. Without
+    /// either there is no secret. The option for the file is the name of the variable with `-file` at its end.
     ///
     /// # Errors
     /// What is wrong with the variable or the file, and the remedy, without the secret.
@@ -35,7 +35,7 @@ impl Secret {
         match (value.filter(|value| !value.is_empty()), file) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => Err(format!("{variable} and {option} are both given; leave one of them out")),
-            // Taken for a variable that is not set, it would leave open what it should close.
+            // If this counted as "not set", the service would run without the protection that was asked for.
             (Some(value), None) => value.into_string().map(Self::new).map_err(|_| {
                 format!("{variable} is not valid UTF-8 (its value is not shown); set it to text in UTF-8")
             }),
@@ -59,13 +59,13 @@ impl Secret {
         self.0.expose_secret()
     }
 
-    /// Whether `candidate` is the secret. The time taken tells the length of the secret at most.
+    /// Returns whether `candidate` is the secret. The time that this takes reveals the length of the secret at most.
     pub fn matches(&self, candidate: &[u8]) -> bool {
         self.expose().as_bytes().ct_eq(candidate).into()
     }
 }
 
-/// The user that the service is in ZooKeeper. Nobody without its password may use its locks.
+/// The user of the service in ZooKeeper. Only clients with its password may use its locks.
 #[derive(Debug, Clone)]
 pub struct ZooKeeperUser {
     /// The name, which ACLs show.
@@ -78,7 +78,7 @@ impl ZooKeeperUser {
     /// Reads `user:password`. The password may have colons in it.
     ///
     /// # Errors
-    /// What form it must have, without the text.
+    /// The form that the text must have. The error does not show the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{ZOOKEEPER_AUTH} is not of the form user:password (its value is not shown)");
         let (name, password) = text.split_once(':').ok_or_else(wrong)?;
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read from a file with this content.
+    /// Reads a secret from a file with this content.
     fn in_file(content: &[u8]) -> Result<Option<Secret>, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, content).unwrap();

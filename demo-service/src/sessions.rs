@@ -13,10 +13,11 @@ use zk_recipes::{ConnectionState, Session, SessionConfig, Traffic};
 
 use crate::sale::GoodsNo;
 
-/// How many sessions are opened or closed at the same time. More would queue up in the server's own backlog.
+/// Upper bound of the sessions that are opened or closed at the same time. More would queue up in the server's own
+/// backlog.
 const PARALLEL_MAX: usize = 32;
 
-/// The first pause after a session could not be replaced; it doubles up to [`BACKOFF_MAX`].
+/// The first pause after a failed attempt to replace a session. The pause doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
@@ -27,7 +28,7 @@ pub struct SessionPool {
     keepers: Mutex<JoinSet<()>>,
 }
 
-/// What the pool and the keepers of its sessions share.
+/// The state that the pool shares with the tasks that replace its sessions.
 struct Slots {
     connect_string: String,
     config: SessionConfig,
@@ -37,18 +38,18 @@ struct Slots {
 
 struct State {
     sessions: Vec<Session>,
-    /// What the sessions that were replaced had exchanged.
+    /// The traffic of the sessions that were replaced.
     retired: Traffic,
 }
 
 /// How many sessions are in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionCounts {
-    /// In touch with a server.
+    /// Connected to a server.
     pub connected: u32,
-    /// Out of touch, and possibly still alive.
+    /// Not connected, and possibly still alive on the servers.
     pub suspended: u32,
-    /// Given up for lost, or ended and not yet replaced.
+    /// Considered lost, or ended and not yet replaced.
     pub lost: u32,
 }
 
@@ -56,7 +57,7 @@ impl SessionPool {
     /// Opens `count` sessions.
     ///
     /// # Errors
-    /// The first error of any of them; the others are closed.
+    /// The first error of a session. The other sessions are closed.
     ///
     /// # Cancel safety
     /// Dropped, the sessions that were opened are closed.
@@ -80,12 +81,13 @@ impl SessionPool {
         Ok(Self { slots, next: AtomicUsize::new(0), keepers: Mutex::new(keepers) })
     }
 
-    /// The next session that is connected, or `None` when none of them is.
+    /// Returns the next connected session in turn, or `None` if no session is connected.
     pub fn pick(&self) -> Option<Session> {
         self.pick_from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The session for a SKU: the same for all of its buyers, as long as it is connected. `None` when none of them is.
+    /// Returns the session for a SKU, or `None` if no session is connected. All buyers of a SKU get the same session,
+    /// as long as it is connected.
     pub fn pick_for(&self, goods_no: GoodsNo) -> Option<Session> {
         self.pick_from(usize::try_from(goods_no.get()).unwrap_or_default())
     }
@@ -99,7 +101,7 @@ impl SessionPool {
             .cloned()
     }
 
-    /// What all sessions have exchanged with ZooKeeper, those that have ended included.
+    /// Returns the traffic of all sessions with ZooKeeper. It includes sessions that were replaced.
     pub fn traffic(&self) -> Traffic {
         let state = self.slots.read();
         let mut total = state.retired;
@@ -122,8 +124,8 @@ impl SessionPool {
         counts
     }
 
-    /// Ends all sessions on the server, which frees whatever they held, and replaces none any more. Takes a session
-    /// timeout at most for each that cannot be reached; the server then ends it by itself.
+    /// Closes all sessions on the server, which frees their locks, and replaces no session any more. A session that
+    /// cannot be reached takes at most its session timeout; the server then expires it.
     ///
     /// # Cancel safety
     /// Dropped, the remaining sessions close when their last user is gone.
@@ -147,7 +149,7 @@ impl Slots {
         self.state.read()
     }
 
-    /// Replaces the session of one slot, and its successors, whenever it has ended.
+    /// Replaces the session of one slot each time it has ended. Runs for ever.
     async fn keep(self: Arc<Self>, slot: usize, mut session: Session) {
         loop {
             let mut states = session.states();
@@ -177,7 +179,7 @@ impl Slots {
         }
     }
 
-    /// Swaps and counts under one lock, so that the totals never go back.
+    /// Swaps the session and adds its traffic under one lock, so that the totals never decrease.
     fn replace(&self, slot: usize, session: Session) {
         let mut state = self.state.write();
         let ended = std::mem::replace(&mut state.sessions[slot], session);

@@ -32,7 +32,7 @@ pub enum SetupError {
         /// The limit that a few client connections need.
         needed: u64,
     },
-    /// The database URL is not one of Postgres.
+    /// The database URL is not a URL of Postgres.
     #[error(
         "the database url is not valid: {0}; give postgres://USER@HOST:PORT/DATABASE as --database-url (DATABASE_URL)"
     )]
@@ -45,7 +45,7 @@ pub enum SetupError {
         /// What the driver said.
         source: sqlx::Error,
     },
-    /// The database speaks no TLS, or did not prove who it is, where that was asked for.
+    /// TLS was asked for, but the database does not support it or did not prove its identity.
     #[error(
         "cannot use the database at {place} over TLS: {source}; check that its certificate is for this host, and that \
          sslrootcert in --database-url (DATABASE_URL) is a PEM file of the authority that issued it"
@@ -56,7 +56,7 @@ pub enum SetupError {
         /// What the driver said.
         source: sqlx::Error,
     },
-    /// The server of the database lacks settings that the service needs.
+    /// The database server is too old: it lacks settings that the service needs.
     #[error(
         "the server of the database at {place} is Postgres {version}; Postgres 14 or newer is needed; upgrade it or \
          point --database-url (DATABASE_URL) at another one"
@@ -75,7 +75,7 @@ pub enum SetupError {
     DatabaseTimeout {
         /// Host, port and database.
         place: String,
-        /// How long was waited.
+        /// The time limit.
         within: Duration,
     },
     /// The database was migrated by a later version of the service.
@@ -84,10 +84,10 @@ pub enum SetupError {
          demo-service or point --database-url (DATABASE_URL) at another database"
     )]
     SchemaNewer {
-        /// The first migration that is not known here.
+        /// The first migration that this build does not know.
         version: i64,
     },
-    /// A migration in the database has other contents than the one embedded here.
+    /// A migration in the database differs from the migration embedded in this build.
     #[error(
         "migration {version} was applied to the database with other contents; point --database-url \
          (DATABASE_URL) at a database that this build migrated"
@@ -96,7 +96,7 @@ pub enum SetupError {
         /// The migration that differs.
         version: i64,
     },
-    /// The database lacks a migration, and the role may not make up for it.
+    /// The database lacks a migration, and the role may not apply it.
     #[error(
         "the database at {place} lacks migration {version}, or keeps it from the role {role}, which may not create \
          tables; run demo-service --migrate-only with the owner's url as --database-url (DATABASE_URL) first"
@@ -104,12 +104,12 @@ pub enum SetupError {
     SchemaOlder {
         /// Host, port and database.
         place: String,
-        /// Who asked.
+        /// The role of the database URL.
         role: String,
         /// The first migration that is missing.
         version: i64,
     },
-    /// The role of the service could not be made, given its rights, or given its password.
+    /// The role of the service could not be created, or not get its rights or its password.
     #[error(
         "cannot prepare the role seckill_service: {0}; run --migrate-only as a role that owns the tables and may create \
          roles, or create the role by hand and leave SERVICE_PASSWORD out"
@@ -129,14 +129,15 @@ pub enum SetupError {
     /// A file for TLS with ZooKeeper cannot be read.
     #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
     ZooKeeperFile {
-        /// Which setting names it.
+        /// The setting that names the file.
         setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
     },
-    /// No server of ZooKeeper proves who it is, or accepts how the service does.
+    /// No ZooKeeper server proves its identity or accepts the certificate of the service. Or a file for TLS is not
+    /// valid.
     #[error(
         "cannot open an encrypted ZooKeeper session, check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
          (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {source}",
@@ -148,7 +149,7 @@ pub enum SetupError {
         /// What is wrong, and with which server.
         source: zk_recipes::Error,
     },
-    /// ZooKeeper answers, but no lock can be taken there.
+    /// ZooKeeper answers, but refuses to grant a lock.
     #[error(
         "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
          (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {0}"
@@ -166,7 +167,7 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// What it means that the sessions could not be opened. `authority` is the file of `--zookeeper-ca`.
+    /// Returns the error for sessions that could not be opened. `authority` is the file of `--zookeeper-ca`.
     pub fn of_sessions(source: zk_recipes::Error, authority: Option<&Path>) -> Self {
         match authority {
             Some(authority) if matches!(source, TlsRefused { .. } | InvalidTls { .. }) => {

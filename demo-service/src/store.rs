@@ -1,7 +1,7 @@
-//! Every SQL statement of the service, checked against the schema at compile time.
+//! All SQL of the service. The statements on its tables are checked against the schema at compile time.
 //!
-//! Strategies compose the statements; no statement decides anything. Everything that waits for the database is bounded on
-//! our side, and a connection that leaves a question unanswered is closed.
+//! Strategies combine the statements into purchases. Every wait for the database has a time limit on our side. A
+//! connection with an unanswered statement is closed.
 
 mod connections;
 mod keys;
@@ -29,25 +29,26 @@ use self::waiters::Waiters;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
 
-/// How much later than we the server gives up a statement.
+/// The server gives up a statement this much later than we do.
 const BEYOND: Duration = Duration::from_secs(1);
 
-/// How often the server looks whether the client of a running statement is still there. It ends the statement of a
-/// connection that was closed, which may wait for a row lock otherwise.
+/// How often the server checks, while a statement runs, that its client is still connected. The server ends a
+/// statement whose connection was closed. Otherwise that statement could wait for a row lock.
 const CLIENT_CHECK: Duration = Duration::from_millis(500);
 
-/// When the server ends an idle session: its client may have vanished silently. A session of ours that is alive may be
-/// ended, too. That fails no purchase: an idle connection is pinged before it is used, and replaced if it was ended.
+/// The idle time after which the server ends a session, because its client may have vanished silently. The server may
+/// end a session of a client that is alive, too. That fails no purchase: an idle connection is pinged before it is
+/// used, and replaced if the server ended it.
 const IDLE_SESSION: Duration = Duration::from_secs(600);
 
 /// The stock and the orders, in Postgres.
 #[derive(Clone)]
 pub struct Store {
     connections: Connections,
-    /// One connection for probes, which must be answered while every other one waits for a lock or a commit.
+    /// One connection for probes. They must be answered while all other connections wait for locks or commits.
     probes: Connections,
-    /// One connection for the question whether a commit is over. A crowd of probes must not keep it waiting: a lock is held
-    /// until the answer.
+    /// One connection for the question whether a commit is over. Probes must not delay this question, because a lock
+    /// is held until the answer.
     settling: Connections,
     waiters: Arc<Waiters>,
     last_answer: LastAnswer,
@@ -56,7 +57,7 @@ pub struct Store {
     within: Duration,
 }
 
-/// The answer of the database to a probe.
+/// What the database answers to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// It accepts writes.
@@ -66,20 +67,22 @@ pub enum Health {
 }
 
 impl Store {
-    /// A store with at most `connections_max` connections, opened as they are needed, and two more: for probes, and for the
-    /// question whether a commit is over. `within` bounds each wait for a connection and each statement. Nothing is connected yet.
+    /// Makes a store with at most `connections_max` connections, which are opened on demand. Two more connections
+    /// serve probes and the question whether a commit is over. `within` limits each wait for a connection and each
+    /// statement. Nothing is connected yet.
     pub fn open(options: PgConnectOptions, connections_max: u32, within: Duration) -> Self {
-        // Our deadlines come first, so that a failure has one name.
+        // Our time limits are shorter than the server's, so that the same failure always has the same kind.
         let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
         let options = options.application_name("demo-service").options([
             ("statement_timeout", beyond_ms),
             ("lock_timeout", beyond_ms),
-            // Ends, on the server, the transaction of an instance that froze in the middle of a purchase.
+            // Ends the transaction of an instance that froze in the middle of a purchase.
             ("idle_in_transaction_session_timeout", within_ms),
             ("client_connection_check_interval", CLIENT_CHECK.as_millis()),
         ]);
         let last_answer = Arc::new(Mutex::new(Instant::now()));
-        // The server never ends its session, because it may refuse another one. A slow connect is better than none.
+        // The server never ends the session of this connection, because it may refuse a new one. The connect may take
+        // as long as `within`: a slow connect is better than none.
         let settling = Connections::new(options.clone(), 1, within, within, &last_answer);
         let options = options.options([("idle_session_timeout", IDLE_SESSION.as_millis())]);
         let pool = |max| Connections::new(options.clone(), max, within, CONNECT_WITHIN.min(within), &last_answer);
@@ -95,10 +98,11 @@ impl Store {
         }
     }
 
-    /// Opens the connection for the question whether a commit is over. Later the server may refuse new connections.
+    /// Opens the connection for the question whether a commit is over. It is opened early, because the server may
+    /// refuse new connections later.
     ///
     /// # Errors
-    /// As [`Failure::of_database`]. The store tries again when it asks.
+    /// As [`Failure::of_database`]. The store then connects when it needs the connection.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -106,21 +110,21 @@ impl Store {
         self.settling.get().await.map(drop)
     }
 
-    /// How long ago the database last answered anything, on any connection. A refusal in words is an answer.
+    /// Returns the time since the last answer of the database, on any connection. An SQL error is an answer.
     pub fn silent_for(&self) -> Duration {
         self.last_answer.lock().elapsed()
     }
 
-    /// Connections in use, and idle ones.
+    /// Returns the number of connections in use, and of idle connections.
     pub fn pool_counts(&self) -> (u32, u32) {
         self.connections.counts()
     }
 
-    /// Asks the database for a sign of life, and whether it accepts writes, by a statement that is shared with everybody who
-    /// asks at the same time. The answer is from after the call.
+    /// Asks whether the database answers, and whether it accepts writes. Concurrent callers share one statement. It
+    /// is sent after the call, so the answer is not older than the call.
     ///
     /// # Errors
-    /// No connection in time, or no answer.
+    /// No connection was free in time, or the database did not answer.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -128,7 +132,7 @@ impl Store {
         let probes = self.probes.clone();
         let check = async move {
             let mut connection = probes.get().await?;
-            // A standby says so, too.
+            // A standby reports `transaction_read_only`, too.
             let read_only =
                 sqlx::query_scalar!(r#"select current_setting('transaction_read_only')::bool as "read_only!""#);
             let read_only = read_only.fetch_one(connection.ask()).await;
@@ -137,7 +141,7 @@ impl Store {
         self.checks.read((), check).await
     }
 
-    /// One SKU as it stands, or `None` if there is no such SKU.
+    /// Reads one SKU. Returns `None` if there is no such SKU.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -152,8 +156,8 @@ impl Store {
         .await
     }
 
-    /// As [`goods`](Self::goods), by a statement that is shared with everybody who asks for the same SKU at the same time.
-    /// The answer has everything that was committed before the call.
+    /// As [`goods`](Self::goods), but concurrent callers for the same SKU share one statement. The answer has
+    /// everything that was committed before the call.
     ///
     /// # Errors
     /// As [`Failure::of_database`], for all who share the statement.
@@ -165,7 +169,7 @@ impl Store {
         self.looks.read(goods_no, async move { store.goods(goods_no).await }).await
     }
 
-    /// An order, or `None` if there is none with that number.
+    /// Reads an order. Returns `None` if no order has that number.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -180,7 +184,8 @@ impl Store {
         .await
     }
 
-    /// Whether a transaction is over, committed or not. If the connection aside has no answer, one of the pool is asked.
+    /// Returns whether a transaction is over, committed or not. Asks on the connection kept for this question first.
+    /// If that fails, asks on a connection of the pool.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -194,8 +199,9 @@ impl Store {
         }
     }
 
-    /// Takes a connection, and runs a short read on it to its end, in a task of its own: if its reader leaves in the middle of
-    /// a question, the connection would be closed. A crowd that hangs up would close all of them, again and again.
+    /// Takes a connection, and runs a short read on it in a task of its own. The read runs to its end even if the
+    /// caller is dropped. Otherwise each dropped caller would close its connection, and a crowd that hangs up would
+    /// close all of them, again and again.
     async fn finish<T: Send + 'static, F>(&self, read: impl FnOnce(Connection) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>> + Send + 'static,
@@ -208,12 +214,13 @@ impl Store {
         }
     }
 
-    /// Bounds what no purchase bounds.
+    /// Limits the time of work that no deadline of a purchase limits.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         timeout(self.within, work).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
     }
 
-    /// Closes every idle connection at once, and the others when they are given back.
+    /// Closes idle connections at once, and the others when they are given back. From now on a wait for a connection
+    /// fails.
     pub fn close(&self) {
         self.connections.close();
         self.probes.close();
@@ -232,7 +239,8 @@ async fn is_over(connections: &Connections, transaction: &TransactionId) -> Resu
     connection.heard(over.or_else(|error| if is_forgotten(&error) { Ok(true) } else { Err(error) }))
 }
 
-/// Whether this is because the number of the transaction lies in the future: the server has crashed and forgotten it.
+/// Returns whether the number of the transaction lies in the future: the server has crashed and forgotten the
+/// transaction.
 fn is_forgotten(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("22023"))
 }
@@ -252,7 +260,7 @@ async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Optio
 async fn order(connection: &mut PgConnection, order_id: i64) -> Result<Option<Order>, sqlx::Error> {
     let order = sqlx::query!("select strategy, instance from orders where order_id = $1", order_id);
     let Some(order) = order.fetch_optional(&mut *connection).await? else { return Ok(None) };
-    // Orders are never changed, so both reads see the same one.
+    // Orders are never changed, so both statements read the same order.
     let lines = sqlx::query!(
         "select goods_no, sale, quantity, remaining, token, token_handover
          from order_lines where order_id = $1 order by goods_no",

@@ -1,7 +1,7 @@
-//! Strategies: ways to decide a purchase. [`registry`] lists them; each file below it is one technique.
+//! Strategies: ways to decide a purchase. [`registry`] lists them. Each technique has a file of its own.
 //!
-//! A purchase comes in as a [`Call`] and leaves as [`Decided`]. Strategies of one family exclude each other, and
-//! [`admission`] lets only those of the sale's family near a sale.
+//! A purchase comes in as a [`Call`] and leaves as [`Decided`]. Strategies of one family exclude each other.
+//! [`admission`] lets only strategies of the sale's family serve a sale.
 
 pub mod admission;
 pub mod entry;
@@ -39,10 +39,11 @@ use crate::store::{Store, WrittenOrder};
 use crate::telemetry::LockMetrics;
 use crate::telemetry::history::History;
 
-/// What came of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN), a failure wrote nothing.
+/// The result of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN), a failure wrote
+/// nothing.
 pub type Decision = Result<Order, Failure>;
 
-/// A future that is boxed, because strategies are chosen at run time.
+/// A boxed future. Strategies are chosen at run time, so the types of their futures differ.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to decide purchases.
@@ -65,44 +66,44 @@ pub trait Strategy: Send + Sync {
     fn context(&self) -> &Context;
 }
 
-/// The end of a purchase for the buyer, and what is left to do behind the answer.
+/// The decision of a purchase, and the work that is left after the answer.
 #[must_use]
 pub struct Decided<'a> {
     /// The answer.
     pub decision: Decision,
-    /// Releases the lock, for an unknown outcome once the commit is over. Dropped, the lock is released at once, possibly
-    /// under a commit in flight.
+    /// Releases the lock. If the outcome is unknown, first waits until the commit is over. Dropped, the lock is
+    /// released at once, possibly while a commit is in flight.
     pub behind: Option<Boxed<'a, ()>>,
 }
 
 impl From<Decision> for Decided<'_> {
-    /// An end that leaves nothing to do.
+    /// A decision without work left after the answer.
     fn from(decision: Decision) -> Self {
         Self { decision, behind: None }
     }
 }
 
-/// One request on its way through a strategy.
+/// One request that a strategy serves.
 pub struct Call {
     /// What the buyer asks for.
     pub purchase: Purchase,
-    /// When the request came. The deadlines for the lock and for the database count from here.
+    /// When the request arrived. The deadlines for the lock and for the database count from then.
     pub began: Instant,
-    /// Cancelled when the client hangs up or the service shuts down. Waits end then; what was begun is finished.
+    /// Cancelled when the client hangs up or the service shuts down. That ends waits. All other work runs to its end.
     pub client: CancellationToken,
-    /// When the time for the database is over.
+    /// The deadline for the database.
     pub until: Instant,
     /// The sales that the purchase was admitted to. It must not write to any other.
     sales: Mutex<Vec<(GoodsNo, i64)>>,
-    /// Whether it has decided by the stock of those sales. It must not go on in other sales then.
+    /// Whether the purchase has decided by the stock of `sales`. Then it must not go on in other sales.
     has_decided: AtomicBool,
-    /// The order whose COMMIT was sent and not answered. It outlives the strategy's future, so a deadline or a lost lock
-    /// that stops the future can tell whether the outcome is open.
+    /// The order whose COMMIT was sent and not answered. This field outlives the strategy's future. So a deadline or
+    /// a lost lock that stops the future can tell whether the outcome is unknown.
     committing: Mutex<Option<WrittenOrder>>,
 }
 
 impl Call {
-    /// A call for a request that came at `began` and must be over `within` of that.
+    /// Makes a call for a request that arrived at `began`. Its deadline is `within` after that.
     pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
         let until = began + within;
         let (sales, has_decided, committing) = (Mutex::default(), AtomicBool::new(false), Mutex::default());
@@ -114,19 +115,20 @@ impl Call {
         *self.sales.lock() = sales.iter().map(|goods| (goods.goods_no, goods.sale)).collect();
     }
 
-    /// The sale of a SKU that the purchase was admitted to.
+    /// Returns the sale of a SKU to which the purchase was admitted.
     fn sale_of(&self, goods_no: GoodsNo) -> i64 {
         let sales = self.sales.lock();
         sales.iter().find(|(of, _)| *of == goods_no).map(|(_, sale)| *sale).expect("BUG: a purchase was not admitted")
     }
 
-    /// Waits for `waited` until the client has gone. If it has gone already, `waited` is not polled.
+    /// Waits for `waited`, until the client hangs up or the service shuts down. If that has already happened,
+    /// `waited` is not polled.
     ///
     /// # Errors
     /// [`CLIENT_GONE`](failure::CLIENT_GONE).
     ///
     /// # Cancel safety
-    /// That of what is waited for.
+    /// As `waited`.
     pub async fn wait<F: Future>(&self, waited: F) -> Result<F::Output, Failure> {
         if self.client.is_cancelled() {
             return Err(Failure::client_gone());
@@ -138,13 +140,13 @@ impl Call {
         }
     }
 
-    /// Runs a part of the call until the time for the database is over. The statements have bounds of their own, on the
-    /// server; this bound also holds if the server does not answer at all. Box a part with many statements: its future is
-    /// large, and each wrapper around it would take as much of the stack again.
+    /// Runs a part of the call until the deadline for the database. The server limits the time of each statement,
+    /// too. This deadline also holds if the server does not answer at all. Box a part with many statements: its
+    /// future is large, and each wrapper around it would take as much of the stack again.
     ///
     /// # Errors
-    /// Those of the part, and at the deadline [`DATABASE_UNAVAILABLE`](failure::DATABASE_UNAVAILABLE), or
-    /// [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is under way.
+    /// Those of the part. At the deadline, [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is in flight,
+    /// and [`DATABASE_UNAVAILABLE`](failure::DATABASE_UNAVAILABLE) otherwise.
     ///
     /// # Cancel safety
     /// Dropped, the part is dropped.
@@ -155,18 +157,18 @@ impl Call {
         }
     }
 
-    /// Decides in time, with nothing left behind the answer.
+    /// Runs `decision` until the deadline for the database. No work is left after the answer.
     fn decide<'a>(&'a self, decision: impl Future<Output = Decision> + Send + 'a) -> Boxed<'a, Decided<'a>> {
         let decision: Boxed<'a, Decision> = Box::pin(decision);
         Box::pin(async move { self.in_time(decision).await.into() })
     }
 
-    /// Whether a COMMIT was sent and not answered.
+    /// Returns whether a COMMIT was sent and not answered.
     pub fn is_committing(&self) -> bool {
         self.committing.lock().is_some()
     }
 
-    /// What it means that the call was stopped for this reason: if a commit is under way, the outcome is unknown.
+    /// Returns the failure of a call that was stopped for `reason`. If a commit is in flight, the outcome is unknown.
     fn stopped(&self, reason: Failure) -> Failure {
         match &*self.committing.lock() {
             Some(order) => Failure::outcome_unknown(Some(order.order_id)).caused_by(reason),
@@ -175,44 +177,44 @@ impl Call {
     }
 }
 
-/// What every strategy works with.
+/// The settings and services that a strategy works with.
 #[derive(Clone)]
 pub struct Context {
     /// The name of the strategy, for orders, metrics and the history.
     pub strategy: &'static str,
-    /// The family of the strategy. Only sales that it guards are written.
+    /// The family of the strategy. The strategy writes only sales that this family guards.
     pub family: &'static str,
     /// The database.
     pub store: Store,
     /// The ZooKeeper sessions.
     pub sessions: Arc<SessionPool>,
-    /// Where critical sections are noted.
+    /// The history, in which critical sections are recorded.
     pub history: Arc<History>,
-    /// The instance that orders name.
+    /// The name of the instance, for its orders.
     pub instance: Arc<str>,
     /// The simulated business time of a purchase.
     pub business_time: BusinessTime,
-    /// How long after its beginning a purchase must have its lock.
+    /// The deadline for the lock, counted from the arrival of the request.
     pub lock_wait: Duration,
-    /// How long after its beginning a purchase must be over.
+    /// The deadline for the database, counted from the arrival of the request.
     pub db_timeout: Duration,
     /// The order in which the locks of a cart are taken.
     pub lock_order: LockOrder,
     /// Permits of the semaphore of a SKU.
     pub permits: u32,
-    /// Most attempts of a purchase that others overtake.
+    /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
-    /// Where waits and holds are recorded.
+    /// The metrics of the waits and holds.
     pub metrics: LockMetrics,
 }
 
 impl Context {
-    /// When the time for the lock is over.
+    /// Returns the deadline for the lock.
     fn lock_until(&self, call: &Call) -> Instant {
         call.began + self.lock_wait
     }
 
-    /// What is left of the time for the lock.
+    /// Returns the time that is left until the deadline for the lock.
     fn lock_wait_left(&self, call: &Call) -> Duration {
         self.lock_until(call).saturating_duration_since(Instant::now())
     }

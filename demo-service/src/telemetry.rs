@@ -21,8 +21,8 @@ use self::seldom::Seldom;
 use crate::failure::{Failure, Logged};
 use crate::setup_error::SetupError;
 
-/// What is logged if `RUST_LOG` does not say. The libraries below log a line for each of up to a thousand sessions, and for
-/// each statement that waits for a row. Such waits are what this service is about.
+/// The log filter if `RUST_LOG` is not set. The libraries would log a line for each of up to a thousand sessions, and
+/// for each statement that waits long for a row. Such waits are normal in this service.
 const FILTER_DEFAULT: &str = "info,sqlx=error,zk_recipes=warn,zookeeper_client=warn";
 
 /// How log lines look.
@@ -34,7 +34,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error, as much as `RUST_LOG` says. Only the first call in a process has an effect.
+/// Starts logging to standard error, with the filter of `RUST_LOG`. Only the first call in a process has an effect.
 ///
 /// # Errors
 /// [`SetupError::LogFilter`] if `RUST_LOG` is not a filter.
@@ -44,7 +44,7 @@ pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
     let filter = filter.map_err(SetupError::LogFilter)?;
     let stderr = std::io::stderr;
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
-    // It fails only if there is a subscriber already. That one stays.
+    // This fails only if there is a subscriber already. That subscriber stays.
     match format {
         LogFormat::Text => subscriber.with_ansi(stderr().is_terminal()).try_init().ok(),
         LogFormat::Json => subscriber.json().flatten_event(true).try_init().ok(),
@@ -54,7 +54,7 @@ pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
 
 /// Logs a failure at the level of its kind. The span around the call names the request.
 pub fn log_failure(failure: &Failure) {
-    // One for the process, as the log is.
+    // One for the process, because all of its instances share the log.
     static TOLD: Seldom = Seldom::new();
     match failure.kind().logged {
         Logged::Debug => debug!(%failure, "a request was refused"),

@@ -1,5 +1,6 @@
-//! What an instance remembers of the sales that it has seen. The database is the truth: what is remembered may be old, so it
-//! only spares looks, and a strategy checks it against the row.
+//! What an instance remembers of the sales that it has seen. The database is the truth, and the memory may be out of
+//! date. So the memory alone decides no purchase: a strategy checks the row, and a remembered sold-out is confirmed
+//! by a look.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +8,8 @@ use parking_lot::RwLock;
 
 use crate::sale::{Cart, Goods, GoodsNo};
 
-/// The sales as they were last seen, by SKU. It does not outgrow the table of goods, as unknown SKUs are not remembered.
+/// The sales as last seen, by SKU. Unknown SKUs are not remembered, so the memory is never larger than the table of
+/// goods.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     sales: RwLock<HashMap<GoodsNo, Goods>>,
@@ -15,7 +17,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// The sales of a cart, if all were seen.
+    /// Returns the sales of a cart, or `None` if one of them was never seen.
     pub(super) fn sales(&self, cart: &Cart) -> Option<Vec<Goods>> {
         let sales = self.sales.read();
         cart.lines().iter().map(|line| sales.get(&line.goods_no).cloned()).collect()
@@ -25,30 +27,30 @@ impl Memory {
     pub(super) fn remember(&self, seen: &[Goods]) {
         let mut sales = self.sales.write();
         for goods in seen {
-            // A look that began before a restart may end after it.
+            // A look that began before a restart may end after it. It must not replace the newer sale.
             if sales.get(&goods.goods_no).is_none_or(|known| known.sale <= goods.sale) {
                 sales.insert(goods.goods_no, goods.clone());
             }
         }
     }
 
-    /// Forgets the sales of a cart: one of them was restarted.
+    /// Forgets the sales of a cart, because one of them was restarted.
     pub(super) fn forget(&self, cart: &Cart) {
         let mut sales = self.sales.write();
         cart.lines().iter().for_each(|line| drop(sales.remove(&line.goods_no)));
     }
 
-    /// Remembers that a purchase of this cart found too little.
+    /// Remembers all SKUs of a cart as possibly sold out, because a purchase of the cart found too few units.
     pub(super) fn remember_sold_out(&self, cart: &Cart) {
         self.sold_out.write().extend(cart.lines().iter().map(|line| line.goods_no));
     }
 
-    /// Whether a purchase has found too little of a SKU.
+    /// Returns whether a purchase of a cart with this SKU found too few units.
     pub(super) fn is_sold_out(&self, goods_no: GoodsNo) -> bool {
         self.sold_out.read().contains(&goods_no)
     }
 
-    /// Forgets that a SKU was sold out: units have come back.
+    /// Forgets that a SKU was sold out, because units have come back.
     pub(super) fn forget_sold_out(&self, goods_no: GoodsNo) {
         self.sold_out.write().remove(&goods_no);
     }

@@ -1,4 +1,4 @@
-//! The way of a purchase from its request to its answer.
+//! The path of a purchase from its request to its answer.
 
 use std::panic::resume_unwind;
 use std::pin::pin;
@@ -19,10 +19,11 @@ use crate::strategy::registry;
 use crate::strategy::{Boxed, Call, Decided};
 use crate::telemetry::log_failure;
 
-/// How often a purchase looks which strategy may serve it, while other purchases claim the sale or sales restart.
+/// Upper bound of the attempts to admit a purchase, and of the looks in one attempt. Each claim and each restart of a
+/// sale makes one more necessary.
 const ADMISSIONS_MAX: usize = 5;
 
-/// The label of a purchase that sold, and of one that was answered with an earlier order.
+/// The metric label of a purchase that sold, and of a purchase that was answered with an earlier order.
 const SOLD: &str = "sold";
 const REPEATED: &str = "repeated";
 
@@ -37,34 +38,33 @@ pub struct Answer {
 
 /// A purchase that is decided.
 struct Served<'a> {
-    /// The strategy that it counts for.
+    /// The strategy whose metrics count the purchase.
     entry: &'static Entry,
     result: Result<Answer, Failure>,
-    /// What is left to do behind the answer.
+    /// The work that is left after the answer.
     behind: Option<Boxed<'a, ()>>,
 }
 
 impl<'a> Served<'a> {
-    /// By no strategy: nothing is left behind the answer.
+    /// A decided purchase without work left after the answer.
     fn at_once(entry: &'static Entry, result: Result<Answer, Failure>) -> Self {
         Self { entry, result, behind: None }
     }
 }
 
 impl App {
-    /// Buys, in a task of its own: a client that hangs up, or an answer that is given up, must not leave a purchase half
-    /// done. The answer comes as soon as the outcome is known, `--db-timeout` after the request arrived at the latest. The
-    /// lock is released behind the answer.
+    /// Buys in a task of its own: if the client hangs up or the request times out, the purchase must not stop half
+    /// done. Answers as soon as the outcome is known, at most `--db-timeout` after the request arrived. The lock is
+    /// released after the answer.
     ///
     /// # Errors
-    /// A [`Failure`]; unless it is [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN), nothing was sold.
+    /// A [`Failure`]. Unless it is [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN), nothing was sold.
     ///
     /// # Panics
-    /// When the task did.
+    /// If the task panicked.
     ///
     /// # Cancel safety
-    /// Dropped, a purchase that waits for a lock or a connection gives up. One that has what it waited for goes on to its
-    /// end.
+    /// Dropped, a purchase that waits for a lock or a connection gives up. Any other purchase runs to its end.
     pub async fn purchase(
         self: &Arc<Self>,
         purchase: Purchase,
@@ -76,19 +76,19 @@ impl App {
         let (app, call) = (Arc::clone(self), Call::new(purchase, slot.arrived, self.config.db_timeout, client));
         let (answer, answered) = oneshot::channel();
         let goods_no = call.purchase.cart.numbers();
-        // A spawned task has no span, so this one joins it to the request. Its level is `warn`: warnings must name their
-        // purchase at every log level.
+        // A spawned task has no span, so this span joins the task to the request. Its level is `warn`, because
+        // warnings must name their purchase at every log level.
         let span = warn_span!("purchase", strategy = Empty, ?goods_no, token = Empty, order_id = Empty);
         let serve = async move { app.serve(&call, named, slot, answer).await };
         let task = self.purchases.spawn(serve.instrument(span));
         if let Ok(result) = answered.await {
             return result;
         }
-        // Nothing aborts these tasks, so it panicked; the layer around the routes answers to that.
+        // Nothing aborts these tasks, so this one panicked. The layer around the routes answers panics.
         resume_unwind(task.await.expect_err("BUG: a purchase ended without an answer").into_panic())
     }
 
-    /// Decides a purchase, answers, and does what is left behind the answer.
+    /// Decides a purchase, answers, and does the work that is left after the answer.
     async fn serve(
         &self,
         call: &Call,
@@ -99,10 +99,10 @@ impl App {
         let Served { entry, result, behind } = self.decide(call, named).await;
         let result = result.map_err(|failure| self.explain(failure));
         self.record(entry, &result, call);
-        // A purchase keeps its slot while its commit is unknown. A release needs none, so the client's next request finds the
-        // slot free.
+        // A purchase keeps its slot while its outcome is unknown. A release needs no slot, so the client's next
+        // request finds the slot free.
         let slot = result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)).then_some(slot);
-        // If nobody waits for the answer any more, sending it fails, and the rest is done all the same.
+        // If the client hung up, the answer cannot be sent. The work after it is done all the same.
         answer.send(result).ok();
         if let Some(behind) = behind {
             behind.await;
@@ -110,7 +110,8 @@ impl App {
         drop(slot);
     }
 
-    /// Decides a purchase: by the order under its key, by what is known to be sold out, or by the strategy that may serve it.
+    /// Decides a purchase. An order under its key is the answer. A known sold-out is a refusal. Otherwise the
+    /// strategy that may serve the purchase decides it.
     async fn decide<'a>(&'a self, call: &'a Call, named: Option<&'static Entry>) -> Served<'a> {
         let before = named.unwrap_or(self.config.strategy);
         if self.closing.is_cancelled() {
@@ -136,16 +137,16 @@ impl App {
             }
             let Decided { decision, behind } = self.strategy(entry).purchase(call).await;
             if decision.as_ref().is_err_and(|failure| failure.is(&failure::GUARD_MISMATCH)) {
-                // Somebody has started another sale. Whatever was locked is released before the next look.
+                // Another sale has started. The locks are released before the next look.
                 self.memory.forget(&call.purchase.cart);
                 if let Some(behind) = behind {
-                    // Given up, the release goes on in the background.
+                    // At the deadline, the release goes on in the background.
                     timeout_at(call.until, behind).await.ok();
                 }
                 continue;
             }
             return match behind {
-                // Nothing is written, and the recall may take its time: the next buyer must not wait for it.
+                // Nothing is written. `replay` may ask the database, and the next buyer must not wait for that.
                 Some(mut behind) if decision.is_err() && !call.is_committing() => {
                     let mut replay = pin!(self.replay(call, decision));
                     tokio::select! {
@@ -160,8 +161,9 @@ impl App {
         Served::at_once(before, Err(Failure::of(&failure::SALE_RESTARTED)))
     }
 
-    /// Finds the strategy for a purchase, and admits the purchase to the sales of its cart. What is in memory may be old, so
-    /// only what it admits counts. A refusal, a claim and an unknown SKU follow from a look at the database.
+    /// Finds the strategy for a purchase, and admits the purchase to the sales of its cart. The memory may be out of
+    /// date, so it can only admit. Before a refusal, a claim or the answer that a SKU is unknown, the database is
+    /// asked.
     async fn admit(&self, call: &Call, named: Option<&'static Entry>) -> Result<&'static Entry, Failure> {
         let cart = &call.purchase.cart;
         if let Some(known) = self.memory.sales(cart)
@@ -187,7 +189,7 @@ impl App {
         Err(Failure::of(&failure::SALE_RESTARTED))
     }
 
-    /// The sales of a cart as they are now.
+    /// Reads the sales of a cart as they are now, and remembers them.
     pub(super) async fn look_up(&self, cart: &Cart) -> Result<Vec<Goods>, Failure> {
         let mut sales = Vec::with_capacity(cart.lines().len());
         for line in cart.lines() {
@@ -198,7 +200,7 @@ impl App {
         Ok(sales)
     }
 
-    /// The order that was made under the key of a purchase, if it has one.
+    /// Returns the order under the key of a purchase. Returns `None` without a key or an order.
     async fn recall(&self, call: &Call) -> Result<Option<Answer>, Failure> {
         let Purchase { cart, key: Some(key) } = &call.purchase else { return Ok(None) };
         match call.wait(call.in_time(self.store.recall(key, cart))).await?? {
@@ -211,8 +213,8 @@ impl App {
         }
     }
 
-    /// The answer to a decision. If another purchase under the same key came first, its order is the answer, also if it took
-    /// the last unit.
+    /// Makes the answer to a decision. If another purchase under the same key came first, the answer is its order,
+    /// even if that order took the last unit.
     async fn replay(&self, call: &Call, decision: Result<Order, Failure>) -> Result<Answer, Failure> {
         let failure = match decision {
             Ok(order) => return Ok(Answer { order, is_replay: false }),
@@ -233,8 +235,8 @@ impl App {
         }
     }
 
-    /// Returns whether the first SKU of a purchase is sold out. Memory alone is not enough, as units may have come back, so
-    /// it looks at the stock. Concurrent buyers share the look.
+    /// Returns whether the first SKU of a purchase is known to be sold out. Units may have come back, so a remembered
+    /// sold-out is confirmed by a look at the stock. Concurrent buyers share the look.
     async fn is_known_sold_out(&self, call: &Call) -> bool {
         let line = call.purchase.cart.lines()[0];
         if !self.memory.is_sold_out(line.goods_no) {
@@ -247,17 +249,19 @@ impl App {
                 self.memory.forget_sold_out(line.goods_no);
                 false
             }
-            // The purchase itself will tell what is wrong.
+            // The strategy goes on, and finds what is wrong.
             Ok(None) | Err(_) => false,
         }
     }
 
-    /// Counts and logs a purchase once, here, where its end is known. The span names it.
+    /// Counts and logs a purchase. This happens once for each purchase, when its result is known. The span names the
+    /// purchase.
     fn record(&self, entry: &Entry, result: &Result<Answer, Failure>, call: &Call) {
         let label = match result {
             Ok(Answer { is_replay: false, .. }) => SOLD,
             Ok(Answer { is_replay: true, .. }) => REPEATED,
-            // Every kind that a purchase can end with has a label, and a kind without one is a defect.
+            // Every kind of failure that can end a purchase has a label. A kind without a label is a defect and
+            // counts as one.
             Err(failure) => failure.kind().outcome.or(failure::INTERNAL.outcome).unwrap_or_default(),
         };
         self.metrics.outcomes(entry.name).record(label, call.began.elapsed());
@@ -271,7 +275,7 @@ impl App {
     }
 }
 
-/// Another purchase under the same key has sold, and its order could not be read.
+/// The failure if another purchase under the same key has sold, but its order could not be read.
 fn twin_sold(cause: Failure) -> Failure {
     let detail = "another request under this idempotency key has bought, and its order could not be read: send the same request \
                   again with the same key";

@@ -1,4 +1,4 @@
-//! What is done with a sale beside buying: looking, starting the next one, and finding an order.
+//! What the application does with sales beside buying: looks at the stock, starts the next sale, finds orders.
 
 use tokio::time::Instant;
 
@@ -11,10 +11,11 @@ use crate::strategy::entry::Entry;
 use crate::telemetry::log_failure;
 
 impl App {
-    /// Looks at the stock of a SKU as its strategy does, or as the named one of its family.
+    /// Looks at the stock of a SKU with the strategy of the sale, or with the strategy `named` if it is of the same
+    /// family.
     ///
     /// # Errors
-    /// A [`Failure`], [`UNKNOWN_GOODS`](crate::failure::UNKNOWN_GOODS) if there is no such SKU.
+    /// A [`Failure`]. It is [`UNKNOWN_GOODS`](crate::failure::UNKNOWN_GOODS) if there is no such SKU.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -32,12 +33,12 @@ impl App {
             _ => {
                 let mut sales = call.in_time(self.look_up(&call.purchase.cart)).await?;
                 if sales[0].guard.is_none() {
-                    // A look claims nothing, and needs no guard.
+                    // A look claims no sale, and needs no guard.
                     return Ok(sales.remove(0));
                 }
                 match self.offer.admit(named, &sales) {
                     Ok(Admission::Serve(entry) | Admission::Claim(entry)) => entry,
-                    // The strategy of the sale is not offered here, and nobody asks for another.
+                    // This instance does not offer the strategy of the sale, and the request names no other.
                     Err(_) if named.is_none() => return Ok(sales.remove(0)),
                     Err(failure) => return Err(failure),
                 }
@@ -49,11 +50,12 @@ impl App {
         Ok(goods)
     }
 
-    /// Starts the next sale of a SKU under a strategy, or under the default one.
+    /// Starts the next sale of a SKU with the strategy `entry`, or with the default strategy.
     ///
     /// # Errors
-    /// A [`Failure`], [`UNKNOWN_GOODS`](crate::failure::UNKNOWN_GOODS) if the units that remain are asked for and there is
-    /// no such SKU, [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN) if the commit was not answered.
+    /// A [`Failure`]. It is [`UNKNOWN_GOODS`](crate::failure::UNKNOWN_GOODS) if `stock` is [`NewStock::Remaining`]
+    /// and there is no such SKU, and [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN) if the commit was not
+    /// answered.
     ///
     /// # Cancel safety
     /// Dropped, the sale may have started or not.
@@ -72,7 +74,7 @@ impl App {
         Ok(started)
     }
 
-    /// An order, or `None` if there is none with that number.
+    /// Finds an order. Returns `None` if no order has that number.
     ///
     /// # Errors
     /// A [`Failure`].

@@ -7,16 +7,18 @@ use super::places::ASIDE;
 use crate::config::Config;
 use crate::setup_error::SetupError;
 
-/// Connections of the store beyond `--db-connections`: for probes, and for the question whether a commit is over.
+/// Connections of the store beyond `--db-connections`: one for probes, and one for the question whether a commit is
+/// over.
 const DB_CONNECTIONS_ASIDE: u64 = 2;
 
-/// Files for everything else: standard streams, the runtime, listeners, a connection that waits for its place, reconnects.
+/// Open files for everything else: standard streams, the runtime, listeners, a connection that waits for its place,
+/// reconnects.
 const SPARE: u64 = 64;
 
 /// The fewest client connections of a listener that are worth a start, unless fewer were asked for.
 const CONNECTIONS_MIN: u32 = 16;
 
-/// Takes all the file descriptors that the system allows, and lowers `--connections-max` to what fits into them.
+/// Raises the limit of open files as far as the system allows, and lowers `--connections-max` to what fits into it.
 ///
 /// # Errors
 /// [`SetupError::OpenFiles`] if not even a few client connections fit.
@@ -40,8 +42,8 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
     }
 }
 
-/// Returns how many client connections each listener may have, at most as many as asked for. If that is fewer than
-/// [`CONNECTIONS_MIN`], returns the limit that they need.
+/// Returns how many client connections each listener may have, at most `asked`. If that is fewer than
+/// [`CONNECTIONS_MIN`] and fewer than `asked`, returns the limit of open files that the fewest connections need.
 fn connections_within(limit: u64, asked: u32, listeners: u64, others: u64) -> Result<u32, u64> {
     let aside = ASIDE as u64;
     let fitting = (limit.saturating_sub(others) / listeners).saturating_sub(aside);
@@ -50,7 +52,7 @@ fn connections_within(limit: u64, asked: u32, listeners: u64, others: u64) -> Re
     if used < fewest { Err(others + listeners * (u64::from(fewest) + aside)) } else { Ok(used) }
 }
 
-/// Takes all the file descriptors that the system allows, and returns how many those are.
+/// Raises the limit of open files as far as the system allows. Returns the limit, or `None` if it cannot be read.
 pub(super) fn raise_limit() -> Option<u64> {
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     let (soft, hard) = limits.inspect_err(|error| warn!(%error, "cannot read the limit of open files")).ok()?;

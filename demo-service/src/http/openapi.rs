@@ -1,5 +1,6 @@
-//! The document of the interface (OpenAPI 3.1): what its operations have in common. What is particular to one stands
-//! at its handler in [`super::routes`], of which the router and the document are made together.
+//! The OpenAPI 3.1 document of the interface. This file has the parts that all operations share. Each handler in
+//! [`super::routes`] has the documentation of its own operation. The router and the document are made from these
+//! handlers.
 
 pub mod answers;
 
@@ -20,7 +21,7 @@ use super::routes::goods_stock::Bought;
 use super::routes::orders::{OrderLineView, OrderView};
 use crate::config::Config;
 
-/// The name of the scheme by which administrators prove who they are.
+/// The name of the security scheme of administrators.
 pub const ADMIN_SCHEME: &str = "admin_token";
 
 /// The schema of a problem.
@@ -55,9 +56,9 @@ pub fn base() -> OpenApi {
         .build()
 }
 
-/// Adds to the document of a listener what every answer has, the strategies that can be named, and how administrators prove
-/// who they are if it has administration. Removes links to operations that the listener does not have, their tags, and
-/// refusals for a rate if there is none.
+/// Adds to the document of a listener what every answer has, and the strategies that can be named. If the listener
+/// has administration, adds its security scheme. Removes links to operations that the listener does not have, unused
+/// tags, and refusals for a rate if there is none.
 pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
     let (mut ids, mut tags, mut is_administered) = (BTreeSet::new(), BTreeSet::new(), false);
     for operation in document.paths.paths.values_mut().flat_map(operations) {
@@ -96,17 +97,17 @@ pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
     document
 }
 
-/// The document as it is sent.
+/// Returns the document as it is sent.
 pub fn to_json(document: &OpenApi) -> String {
     let mut json = json!(document);
-    // The builder has no word for this.
+    // The builder of headers cannot set `required`.
     for name in ["Location", "RequestId", "WwwAuthenticate"] {
         json["components"]["headers"][name]["required"] = Value::Bool(true);
     }
     json.to_string()
 }
 
-/// The operations of one path, with any of the methods that this service has.
+/// Returns the operations of one path, for all methods that this service has.
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut path.get, &mut path.put, &mut path.post].into_iter().flatten()
 }

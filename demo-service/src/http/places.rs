@@ -1,5 +1,5 @@
-//! Places for client connections: those that everybody may take, and some aside for probes, which would else be shut out by
-//! a crowd of clients that keep their connections and say nothing.
+//! Places for client connections. A main place serves any request. A place aside serves only probes. Without places
+//! aside, a crowd of clients that keep idle connections would shut probes out.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Places {
         Self { main: Arc::new(Semaphore::new(connections_max as usize)), aside: Arc::new(Semaphore::new(ASIDE)) }
     }
 
-    /// Waits for a place. It is taken until the permit is dropped.
+    /// Waits for a place. The place is taken until the permit is dropped.
     ///
     /// # Cancel safety
     /// Nothing is taken.

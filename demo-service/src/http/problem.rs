@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): every refusal has one, also those of the framework.
+//! Problem documents (RFC 9457). Every refusal has one, including refusals of the framework.
 
 use std::any::Any;
 
@@ -17,16 +17,16 @@ use crate::sale::{InvalidCart, InvalidGoodsNo, InvalidKey};
 /// The media type of a problem.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// The response header of an answer that was given before, or follows from an earlier request.
+/// The response header of an answer that was given before or follows from an earlier request.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Seconds after which a refused request may be sent again.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
-/// The longest refusal of the framework that is passed on as a problem's detail.
+/// The longest refusal of the framework that becomes the detail of a problem, in bytes.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// The `type` of a problem of which the status says everything (RFC 9457, section 4.2.1).
+/// The `type` of a problem that its status fully describes (RFC 9457, section 4.2.1).
 const ABOUT_BLANK: &str = "about:blank";
 
 /// The members of the document that a client receives.
@@ -60,7 +60,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The answer to a panic in a handler. The client learns nothing about it; the log does.
+/// Answers a panic in a handler. The client learns nothing about the panic. The log has its text.
 pub fn of_panic(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     tracing::error!(panic = text.unwrap_or("not a text"), "a handler panicked");
@@ -68,7 +68,7 @@ pub fn of_panic(panic: Box<dyn Any + Send>) -> Response {
 }
 
 impl From<JsonRejection> for Failure {
-    /// The framework tells well what is wrong with a body; its status stays.
+    /// Keeps the framework's status and its text, which says well what is wrong with a body.
     fn from(rejection: JsonRejection) -> Self {
         let kind = match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => &failure::OVERSIZED_BODY,
@@ -116,8 +116,8 @@ fn document(urn: &str, title: &str, status: StatusCode, detail: &str, order_id: 
     response
 }
 
-/// Turns every refusal that is not a problem yet, such as the framework's own for an unknown route, a wrong method or a
-/// body that does not parse, into one. Its text becomes the detail, its headers stay.
+/// Turns every refusal that is not a problem yet into one, such as the framework's refusal of an unknown route, a
+/// wrong method or a body that does not parse. Its text becomes the detail. Its other headers stay.
 pub async fn of_any_refusal(response: Response) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();

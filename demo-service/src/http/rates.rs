@@ -1,4 +1,5 @@
-//! Rates: how many purchases one client, and how many one idempotency key, may ask for in a second.
+//! Rates: how many purchases per second one client may ask for, and how many may be asked for under one idempotency
+//! key.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,14 +24,14 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// The rates of a configuration, or `None` if it has none.
+    /// Returns the rates of a configuration, or `None` if it has none.
     pub(super) fn of(config: &Config) -> Option<Self> {
         let (per_client, per_key) = (config.rate_per_client.map(Rate::new), config.rate_per_key.map(Rate::new));
         config.limits_rates().then_some(Self { per_client, per_key })
     }
 
-    /// Refuses a purchase of a client or under a key that asks more often than it may. A purchase without a usable key counts
-    /// for its client only.
+    /// Refuses a purchase if its client or its key exceeds the rate. A purchase without a usable key counts for its
+    /// client only.
     pub(super) fn check(&self, request: &Request) -> Result<(), Failure> {
         if let Some(rate) = &self.per_client {
             let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
@@ -46,7 +47,8 @@ impl Rates {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, as one client usually has all of it.
+/// Returns what counts as one client: an IPv4 address, or the /64 network of an IPv6 address. Usually one client has
+/// all addresses of such a network.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
@@ -58,8 +60,9 @@ fn client(address: IpAddr) -> IpAddr {
 struct Rate<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,
     per_second: NonZeroU32,
-    /// Checks until the next sweep. A sweep visits every key that is remembered, so the next one comes after as many checks
-    /// as there are keys left. It costs each check little, and memory keeps to twice the keys of the latest seconds.
+    /// Checks until the next sweep. A sweep visits every key that is remembered. The next one comes after as many
+    /// checks as keys are left, and after [`SWEEP_AFTER_MIN`] checks at least. So a sweep adds little to the cost of
+    /// a check, and the number of keys at most doubles between two sweeps, or grows to twice that minimum.
     until_sweep: AtomicUsize,
 }
 
@@ -69,7 +72,8 @@ impl<K: Hash + Eq + Clone> Rate<K> {
         Self { limiter, per_second, until_sweep: AtomicUsize::new(SWEEP_AFTER_MIN) }
     }
 
-    /// Counts a purchase. A rate is at least one a second, so a purchase that is refused may be repeated after one second.
+    /// Counts a purchase. Every rate is at least one per second, so a refused purchase may be repeated after one
+    /// second.
     fn check(&self, key: &K, option: &str, what: &str) -> Result<(), Failure> {
         if self.until_sweep.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.limiter.retain_recent();

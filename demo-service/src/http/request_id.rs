@@ -1,4 +1,4 @@
-//! The id of a request: in its answer, in what is logged about it, and in the problem if there is one.
+//! The id of a request. The answer, the log lines and the problem document of the request have it.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
@@ -7,22 +7,22 @@ use tracing::{Instrument, Span, info_span};
 /// The header with the id, in requests and in answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id of a client that is kept, in bytes.
+/// The longest id that is taken over from a client, in bytes.
 pub const BYTES_MAX: usize = 128;
 
-/// What the `instance` of each problem begins with; the id follows, percent-encoded.
+/// The prefix of the `instance` of each problem. The id follows, percent-encoded.
 pub const URN_PREFIX: &str = "urn:seckill-lab:request:";
 
 tokio::task_local! {
     static CURRENT: HeaderValue;
 }
 
-/// The id of the request that this task answers, as a URN. `None` outside of requests.
+/// Returns the id of the request that this task answers, as a URN. Returns `None` outside of requests.
 pub fn current_urn() -> Option<String> {
     CURRENT.try_with(|id| urn(id.as_bytes())).ok()
 }
 
-/// Drops what must not go into logs and answers: an id that is long, unprintable or one of several.
+/// Removes an id that must not go into logs and answers: an id that is too long or not printable, or several ids.
 pub fn forget_unusable(mut request: Request) -> Request {
     let headers = request.headers_mut();
     let mut ids = headers.get_all(REQUEST_ID).iter();
@@ -37,14 +37,14 @@ fn is_usable(id: &[u8]) -> bool {
     (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// What a request is known by while it is answered.
+/// The id and the log span of a request.
 pub struct Identity {
     id: Option<HeaderValue>,
     span: Span,
 }
 
 impl Identity {
-    /// That of a request which has its id already.
+    /// Reads the identity of a request that already has its id.
     pub fn of(request: &Request) -> Self {
         let id = request.headers().get(REQUEST_ID).cloned();
         let shown = id.as_ref().and_then(|id| id.to_str().ok());
@@ -52,10 +52,10 @@ impl Identity {
         Self { id, span }
     }
 
-    /// Lets whoever answers the request know its id, and what is logged meanwhile say it.
+    /// Runs `answer` under this identity: [`current_urn`] returns its id, and its log lines have the span.
     ///
     /// # Cancel safety
-    /// That of the answer.
+    /// As `answer`.
     pub async fn around<T>(self, answer: impl Future<Output = T>) -> T {
         match self.id {
             Some(id) => CURRENT.scope(id, answer).instrument(self.span).await,

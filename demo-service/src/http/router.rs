@@ -34,28 +34,30 @@ use crate::failure::{self, Failure};
 /// The largest body that is read. A full cart takes about a KiB.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
-/// The time for the whole of a body, from the arrival of the request; a shorter `--http-timeout` bounds it, too. The body is
-/// received before the request takes a slot, so a slow client keeps none from a buyer.
+/// The time limit for receiving a body, counted from the arrival of the request. If `--http-timeout` is shorter, it
+/// is the limit. The body is received before the request takes a slot, so a slow client takes no slot from a buyer.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Administrative requests that are worked on at once. They take no slots, as sales must be restarted while buyers have all of
-/// them. There are few administrators, and each of their requests takes a database connection or a page of a few MiB.
+/// Upper bound of the administrative requests that are worked on at once. They take no slots, so that a sale can be
+/// restarted while buyers have all of them. The bound is low: there are few administrators, and each of their
+/// requests takes a database connection or a page of a few MiB.
 const ADMINISTRATION_MAX: usize = 16;
 
-/// Who a listener is for.
+/// The clients that a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody: there is one listener.
+    /// Everybody, if there is only one listener.
     Everybody,
-    /// Buyers: they have no metrics and no administration.
+    /// Buyers. They get no metrics and no administration.
     Buyers,
-    /// Operators: probes, metrics and administration.
+    /// Operators. They get probes, metrics and administration.
     Operators,
 }
 
 /// Makes the routes of one instance for an audience.
 pub fn router(app: Arc<App>, audience: Audience) -> Router {
-    // Refused at the limit before anything waits for a lock or a connection. Probes and metrics stay answered.
+    // A request over the limit is refused before it waits for a lock or a connection. Probes and metrics stay
+    // answered.
     let slots = |rates| from_fn_with_state(Slots { app: Arc::clone(&app), rates }, take_slot);
     let (buying, looking) = (slots(Rates::of(&app.config).map(Arc::new)), slots(None));
     let desk = Desk { app: Arc::clone(&app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) };
@@ -75,8 +77,8 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     enclose(routes.with_state(app), contract, within)
 }
 
-/// Puts the layers around every route, from the outermost to the innermost. In one stack: a router clones and boxes anew for
-/// every request what it was given one by one.
+/// Puts the layers around every route, from the outermost to the innermost. The layers are one stack: if they were
+/// added one by one, the router would clone and box each of them for every request.
 fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
     let layers = ServiceBuilder::new()
         .map_request(request_id::forget_unusable)
@@ -96,19 +98,19 @@ fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
 /// The handlers of one path.
 type Handlers = MethodRouter<Arc<App>>;
 
-/// Operations with limits of their own. All others are always answered.
+/// Groups of operations with limits of their own. All other operations have no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
-    /// Purchases: they have slots and rates.
+    /// Purchases, limited by slots and rates.
     Buying,
-    /// Looks: they have slots.
+    /// Looks, limited by slots.
     Looking,
-    /// Administration: it has a token and places of its own.
+    /// Administration, limited by places of its own. It needs the token.
     Administration,
 }
 
-/// The operations for an audience, and their document. `enclosed` puts the layers of a group around its handlers. A method that
-/// a path does not have is refused outside of these layers.
+/// Makes the operations for an audience, and their document. `enclosed` puts the layers of a group around its
+/// handlers. A method that a path does not have is refused outside of these layers.
 fn operations(
     audience: Audience,
     is_administered: bool,
@@ -122,7 +124,7 @@ fn operations(
         .routes(routes!(health::ready))
         .routes(routes!(contract::show));
     if audience != Audience::Operators {
-        // GET buys, as it does in the demo that load plans exist for. The framework would let HEAD buy, too.
+        // GET buys, as in the demo that load plans exist for. The framework would let HEAD buy, too.
         let buy_one = routes!(goods_stock::buy_one)
             .map(|one| buying(one).head(goods_stock::refuse_method).fallback(goods_stock::refuse_method));
         operations = operations
@@ -144,7 +146,7 @@ fn operations(
     operations
 }
 
-/// When a request arrived. Its times count from then.
+/// When a request arrived. The deadlines of the request count from then.
 #[derive(Debug, Clone, Copy)]
 struct Arrived(Instant);
 
@@ -155,7 +157,7 @@ impl Arrived {
     }
 }
 
-/// What the requests of buyers share.
+/// The state that the requests of buyers share.
 #[derive(Clone)]
 struct Slots {
     app: Arc<App>,
@@ -174,14 +176,15 @@ async fn take_slot(
     let arrived = Arrived::of(&request);
     let mut request = receive(request, app.config.http_timeout).await?;
     let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
-    // A purchase takes it along, as it may outlive its request. A look has it until the answer.
+    // A purchase keeps a clone of the slot, because it may outlive its request. A look keeps the slot until the
+    // answer.
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
     drop(slot);
     Ok(response)
 }
 
-/// What the requests of administrators share.
+/// The state that the requests of administrators share.
 #[derive(Clone)]
 struct Desk {
     app: Arc<App>,
@@ -199,7 +202,7 @@ async fn take_place(
     Ok(next.run(request).await)
 }
 
-/// Receives the whole body of a request, within bounds.
+/// Receives the whole body of a request, within the limits of its size and time.
 async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Failure> {
     if request.body().is_end_stream() {
         return Ok(request);
@@ -210,7 +213,8 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(oversized());
     }
-    // The answer may be due at the same instant. The inner of two such timers is asked first, so the body is told to be late.
+    // The deadline of the answer may be the same instant. The inner timer is polled first, so the failure is
+    // `BODY_TIMEOUT`.
     let received = timeout_at(arrived + within, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     let received = received.map_err(|_| {
         let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
@@ -235,7 +239,7 @@ fn shed(app: &App) -> Failure {
     overloaded()
 }
 
-/// Refuses a request whose host is not certain (RFC 9112, section 3.2).
+/// Refuses a request with several `Host` headers, or of HTTP/1.1 without one (RFC 9112, section 3.2).
 async fn check_host(request: Request, next: Next) -> Result<Response, Failure> {
     let hosts = request.headers().get_all(HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
@@ -244,7 +248,8 @@ async fn check_host(request: Request, next: Next) -> Result<Response, Failure> {
     Ok(next.run(request).await)
 }
 
-/// Refuses whatever is no probe on a connection beyond `--connections-max`, and closes the connection.
+/// On a connection beyond `--connections-max`, refuses every request except probes and metrics, and closes the
+/// connection.
 async fn keep_for_probes(request: Request, next: Next) -> Response {
     let is_aside = request.extensions().get::<Place>() == Some(&Place::Aside);
     if is_aside && !["/healthz", "/readyz", "/metrics"].contains(&request.uri().path()) {
@@ -255,7 +260,7 @@ async fn keep_for_probes(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Lets the code that answers know the id and the arrival of the request, and waits for the answer.
+/// Gives the inner layers the id and the arrival of the request. Waits for their answer, at most `within`.
 async fn answer_in_time(State(within): State<Duration>, mut request: Request, next: Next) -> Response {
     let arrived = Instant::now();
     request.extensions_mut().insert(Arrived(arrived));
@@ -272,7 +277,7 @@ fn late(within: Duration) -> Response {
     Failure::new(&failure::REQUEST_TIMEOUT, detail).into_response()
 }
 
-/// No answer of this service may be used twice, least of all a purchase by GET.
+/// Forbids caching. No answer of this service may be used twice, least of all the answer to a purchase by GET.
 fn forbid_caching(mut response: Response) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -294,7 +299,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Every kind of listener, with whether there is administration.
+    /// Every kind of listener, and whether there is administration.
     const LISTENERS: [(Audience, bool); 5] = [
         (Audience::Everybody, true),
         (Audience::Everybody, false),
@@ -303,7 +308,7 @@ mod tests {
         (Audience::Operators, false),
     ];
 
-    /// Asks routes that answer within so long, and returns the status and the problem.
+    /// Sends a request to `routes` under the deadline `within`. Returns the status and the problem of the answer.
     async fn refusal(routes: Router, within: Duration) -> (StatusCode, Value) {
         let request = Request::get("/").header(HOST, "lab").body(Body::empty()).unwrap();
         let response = enclose(routes, Contract(Bytes::new()), within).oneshot(request).await.unwrap();
@@ -388,7 +393,7 @@ mod tests {
             let operations = operations(audience, is_administered, |_, handlers| handlers);
             let documented: BTreeSet<_> = operations.get_openapi().paths.paths.keys().cloned().collect();
             let shown = format!("{:?}", operations.split_for_parts().0);
-            // What comes after are the routes to where nothing is.
+            // The rest of the text is the fallback for unknown paths.
             let (shown, _) = shown.split_once("fallback_router").unwrap();
             let routed: BTreeSet<_> =
                 shown.split('"').filter(|text| text.starts_with('/')).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! The handlers: extract, call, status. One file a resource.
+//! The handlers. Each extracts the input, calls the application, and sets the status. One file per resource.
 
 pub mod admin;
 pub mod contract;
@@ -56,7 +56,8 @@ fn number_in_path(name: &str, description: &str) -> Parameter {
         .build()
 }
 
-/// The query of what a strategy does. An unknown parameter is refused: a misspelt `strategy` must not buy by another one.
+/// The query of a request that may name a strategy. An unknown parameter is refused: a purchase with a misspelt
+/// `strategy` must not be made by another strategy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChosenStrategy {
@@ -64,8 +65,8 @@ pub struct ChosenStrategy {
 }
 
 impl ChosenStrategy {
-    /// The strategy that a query names, if it is offered. Load plans that leave their variable for the strategy empty name
-    /// none.
+    /// Returns the strategy that a query names, if it is offered. Some load plans leave their variable for the
+    /// strategy empty. They name none.
     fn of(query: Result<Query<Self>, QueryRejection>, offer: &Offer) -> Result<Option<&'static Entry>, Failure> {
         let Query(Self { strategy }) = query?;
         strategy.filter(|name| !name.is_empty()).map(|name| offer.find(&name)).transpose()
@@ -80,7 +81,7 @@ impl IntoParams for ChosenStrategy {
             .parameter_in(ParameterIn::Query)
             .required(Required::False)
             .description(Some(description))
-            // Which ones are offered is added to the whole document.
+            // `openapi::complete` adds the names that are offered.
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
         vec![strategy.build()]
     }

@@ -1,4 +1,4 @@
-//! Serving: accepting connections, within limits, until told to stop.
+//! Serves: accepts connections, within limits, until told to stop.
 
 use std::future::pending;
 use std::io;
@@ -27,40 +27,41 @@ use crate::app::App;
 use crate::config::Config;
 use crate::setup_error::SetupError;
 
-/// How long a client may take to send the head of a request. The server's timer for it starts as soon as it could
-/// read one, so this is also how long a connection may idle before its first request and between two, though never
-/// while a request is being worked on. All that costs a load tool is a new connection after a pause this long, as the
-/// usual ones look whether a pooled connection was closed before they use it; a longer time would let silent clients
-/// keep places from buyers for as long.
+/// The time limit for the head of a request. The server starts this timer as soon as it could read a request, so this
+/// is also the longest idle time of a connection before its first request and between two requests. The timer does
+/// not run while a request is being worked on. A load tool that pauses this long only needs a new connection, because
+/// the usual tools check whether a pooled connection was closed before they use it. With a longer limit, silent
+/// clients could keep places from buyers for longer.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// The same on a place that is kept for probes, which ask at once.
+/// The same limit on a place for probes, which send their request at once.
 const HEAD_WITHIN_ASIDE: Duration = Duration::from_secs(3);
 
-/// The whole time of a connection on such a place, which serves one request.
+/// The time limit for a whole connection on such a place. It serves one request.
 const ASIDE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a client may leave bytes of its answer unread. Then its connection is closed, as it keeps a place from others.
+/// How long a client may leave bytes of its answer unread. After that its connection is closed, because it keeps a
+/// place from other clients.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The pause after a connection could not be accepted because something, most likely file descriptors, was used up.
+/// The pause after a connection could not be accepted. The most likely cause is that file descriptors were used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a shutdown grants requests in flight, beyond the time by which each of them must be answered.
+/// How long a shutdown waits for requests in flight beyond `--http-timeout`.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a shutdown waits for ZooKeeper to take leave.
+/// How long a shutdown waits until the ZooKeeper sessions are closed.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Connections that may wait to be accepted; the system takes as many of them as it allows (`net.core.somaxconn` in Linux).
-/// With the 1024 that are customary, the handshakes of a crowd that comes at the same instant are dropped, and repeated only
-/// after a second, then after two more, and so on.
+/// Upper bound of the connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn` in
+/// Linux). The customary bound is 1024. With it, handshakes of a crowd that comes at the same instant are dropped. A
+/// dropped handshake is repeated only after a second, then after two more, and so on.
 const BACKLOG: u32 = 65_535;
 
-/// A service that is ready: its ports are bound, the servers behind it have answered.
+/// A service that is ready: its ports are bound, and its servers have answered.
 pub struct Server {
     main: Listener,
     operators: Option<Listener>,
@@ -74,16 +75,16 @@ struct Listener {
 }
 
 impl Server {
-    /// Binds the ports and opens the app.
+    /// Binds the ports and opens the application.
     ///
     /// # Errors
     /// A [`SetupError`] that names what is missing.
     ///
     /// # Cancel safety
-    /// Dropped, whatever was opened is closed.
+    /// Dropped, everything that was opened is closed.
     pub async fn start(config: Config) -> Result<Self, SetupError> {
         let config = open_files::fit(config)?;
-        // Bound first, as it is the quickest to fail.
+        // The ports are bound first, because that fails the fastest.
         let main = Listener::bind(config.listen, "--listen (LISTEN)")?;
         let operators = config.operators_listen;
         let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
@@ -95,25 +96,26 @@ impl Server {
         Ok(Self { main, operators, app })
     }
 
-    /// Where it listens; with the real port when port 0 was asked for.
+    /// Returns the address of the main listener. If port 0 was asked for, it has the real port.
     pub fn address(&self) -> SocketAddr {
         self.main.address
     }
 
-    /// Where it listens for operators, if it has a listener for them.
+    /// Returns the address of the listener for operators, if there is one.
     pub fn operators_address(&self) -> Option<SocketAddr> {
         self.operators.as_ref().map(|listener| listener.address)
     }
 
-    /// Serves until `shutdown` resolves. Then stops accepting, refuses at once every request that waits for a lock or a
-    /// connection, finishes what has begun, which takes no longer than the HTTP timeout and a second, closes the ZooKeeper
-    /// sessions, which frees every lock, and disconnects.
+    /// Serves until `shutdown` resolves. Then it accepts no more connections, and refuses at once every request that
+    /// waits for a lock or a connection. It finishes all other requests, which takes at most `--http-timeout` and a
+    /// second. At the end it closes the ZooKeeper sessions, which frees every lock, and then the database
+    /// connections.
     ///
-    /// A commit that the database does not answer may take longer. Its lock must outlive it, so then nothing is closed:
-    /// the purchase goes on for as long as the process does, and the sessions after it until ZooKeeper expires them.
+    /// A commit that the database does not answer may take longer, and its lock must outlive it. Then nothing is
+    /// closed: the purchase goes on until the process ends, and its lock lives until ZooKeeper expires the session.
     ///
     /// # Cancel safety
-    /// Dropped, connections are cut; purchases that have begun go on to their end.
+    /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { main, operators, app } = self;
         let mut background = JoinSet::new();
@@ -134,7 +136,7 @@ impl Server {
             () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
             () = for_operators => {}
         }
-        // The listeners are gone by now, so new clients are turned away by the system.
+        // The listeners are dropped by now, so the system refuses new clients.
         info!("shutting down: requests that wait are refused, what has begun is finished");
         app.stop_waiting();
         let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
@@ -205,22 +207,22 @@ impl Connections {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Answers what is being asked, and closes.
+    /// Answers the requests in progress, and closes the connections.
     async fn finish(self) {
         self.graceful.shutdown().await;
     }
 }
 
-/// Listens, with room for a crowd.
+/// Listens, with a backlog of at most [`BACKLOG`] connections.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait for the connections of before to be forgotten.
+    // A restart must not wait until the system forgets the old connections.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections for ever. Without a place new ones wait.
+/// Accepts connections for ever. While no place is free, new connections wait.
 async fn accept_all(listener: TcpListener, places: Places, connections: &mut Connections) {
     loop {
         match listener.accept().await {
@@ -248,7 +250,8 @@ mod tests {
 
     use super::*;
 
-    /// As many as come at the same instant in the classic demo, or as the system lets wait.
+    /// The number of clients that come at the same instant in the classic demo. If the system lets fewer wait, that
+    /// number.
     fn crowd() -> usize {
         let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok();
         allowed.and_then(|allowed| allowed.trim().parse().ok()).unwrap_or(128).min(1500)

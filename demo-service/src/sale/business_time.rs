@@ -15,12 +15,12 @@ impl BusinessTime {
     /// No business time at all.
     pub const NONE: Self = Self { min: Duration::ZERO, max: Duration::ZERO };
 
-    /// Whether there is none.
+    /// Returns whether there is no business time.
     pub fn is_none(self) -> bool {
         self.max.is_zero()
     }
 
-    /// The longest that a deduction may take for its business.
+    /// Returns the longest business time of a deduction.
     pub fn max(self) -> Duration {
         self.max
     }
@@ -57,7 +57,7 @@ impl fmt::Display for BusinessTime {
     }
 }
 
-/// The text gives no business time.
+/// The text is not a business time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBusinessTime {
     /// Not a duration with its unit, nor a range of two.

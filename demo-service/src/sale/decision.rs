@@ -43,7 +43,7 @@ pub struct Order {
     pub lines: Vec<OrderLine>,
 }
 
-/// What an order has of one SKU.
+/// One SKU of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderLine {
     /// The SKU.
@@ -52,7 +52,7 @@ pub struct OrderLine {
     pub sale: i64,
     /// How many units.
     pub quantity: i64,
-    /// Units left, as the strategy saw them. `None` in orders from before this was recorded.
+    /// Units left, as the strategy saw them. `None` in orders from before the service recorded this.
     pub remaining: Option<i64>,
     /// The fencing token of the hold, for a strategy with a lock in ZooKeeper.
     pub token: Option<Token>,

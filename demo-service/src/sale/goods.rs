@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct GoodsNo(i64);
 
 impl GoodsNo {
-    /// The number as the database knows it.
+    /// Returns the number, as the database stores it.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -41,7 +41,7 @@ impl TryFrom<i64> for GoodsNo {
     }
 }
 
-/// The text names no SKU.
+/// The text or number is not the number of a SKU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("goods_no must be a whole number from 1 to {max}, in digits only", max = i64::MAX)]
 pub struct InvalidGoodsNo;
@@ -54,7 +54,7 @@ impl Quantity {
     /// A single unit.
     pub const ONE: Self = Self(1);
 
-    /// A quantity of `units`, or `None` when that is not positive.
+    /// Makes a quantity, or returns `None` if `units` is not positive.
     pub fn new(units: i64) -> Option<Self> {
         (units > 0).then_some(Self(units))
     }
@@ -70,7 +70,7 @@ impl Quantity {
 pub struct Stock(i64);
 
 impl Stock {
-    /// A stock of `units`, or `None` when that is negative.
+    /// Makes a stock, or returns `None` if `units` is negative.
     pub fn new(units: i64) -> Option<Self> {
         (units >= 0).then_some(Self(units))
     }
@@ -95,7 +95,7 @@ pub enum NewStock {
 pub struct Guard {
     /// The family of strategies that may write the sale. They exclude each other.
     pub family: String,
-    /// The strategy of the purchases that name none.
+    /// The strategy of purchases that name no strategy.
     pub strategy: String,
 }
 
@@ -104,7 +104,7 @@ pub struct Guard {
 pub struct Goods {
     /// The SKU.
     pub goods_no: GoodsNo,
-    /// The number of the sale; every reset starts the next.
+    /// The number of the sale. Every reset starts the next sale.
     pub sale: i64,
     /// Units at the start of the sale.
     pub stock_initial: i64,

@@ -30,7 +30,7 @@ pub enum LockOrder {
 }
 
 impl Cart {
-    /// The most lines of a cart. Each of them may cost a lock, which others wait for meanwhile.
+    /// Upper bound of the lines of a cart. Each line may need a lock, for which other buyers wait meanwhile.
     pub const LINES_MAX: usize = 20;
 
     /// A cart of one SKU.
@@ -41,7 +41,7 @@ impl Cart {
     /// A cart of these lines.
     ///
     /// # Errors
-    /// An [`InvalidCart`] when there is no line, too many, or two of one SKU.
+    /// An [`InvalidCart`] if there is no line, if there are too many lines, or if two lines have the same SKU.
     pub fn new(lines: Vec<Line>) -> Result<Self, InvalidCart> {
         if !(1..=Self::LINES_MAX).contains(&lines.len()) {
             return Err(InvalidCart::Lines(lines.len()));
@@ -64,7 +64,7 @@ impl Cart {
         self.lines.iter().map(|line| line.goods_no.get()).collect()
     }
 
-    /// The lines, in that order.
+    /// Returns the lines in this order.
     pub fn in_order(&self, order: LockOrder) -> Vec<Line> {
         let mut lines = self.lines.to_vec();
         if order == LockOrder::Canonical {
@@ -85,7 +85,7 @@ pub enum InvalidCart {
     Repeated(GoodsNo),
 }
 
-/// What a client calls a purchase, so that it may ask again without buying again.
+/// The client's name for a purchase. A request that is repeated with the same key buys nothing more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 
@@ -93,7 +93,7 @@ impl IdempotencyKey {
     /// The longest key, in bytes.
     pub const BYTES_MAX: usize = 255;
 
-    /// How a header with a key looks, as a regular expression: the key, between quotes or not.
+    /// The regular expression of a header with a key: the key, with or without quotes.
     pub const PATTERN: &str = r#"^("[!#-~]{1,255}"|[!#-~]{1,255})$"#;
 
     /// The key as it was given.
@@ -105,7 +105,7 @@ impl IdempotencyKey {
 impl FromStr for IdempotencyKey {
     type Err = InvalidKey;
 
-    /// Accepts visible ASCII characters except quotes, which in a header may enclose a key.
+    /// Accepts visible ASCII characters except quotes, because in a header quotes may enclose a key.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
         if visible && (1..=Self::BYTES_MAX).contains(&text.len()) { Ok(Self(text.to_owned())) } else { Err(InvalidKey) }
@@ -118,7 +118,7 @@ impl fmt::Display for IdempotencyKey {
     }
 }
 
-/// The text is no key.
+/// The text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an idempotency key has 1 to {max} visible ASCII characters, without spaces and quotes; a random UUID is a good one",
@@ -126,12 +126,12 @@ impl fmt::Display for IdempotencyKey {
 )]
 pub struct InvalidKey;
 
-/// One purchase, as it was asked for.
+/// One purchase, as the client asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purchase {
     /// What is to be bought.
     pub cart: Cart,
-    /// The key that it was asked for with, if any.
+    /// The idempotency key of the request, if it has one.
     pub key: Option<IdempotencyKey>,
 }
 

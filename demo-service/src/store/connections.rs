@@ -1,11 +1,13 @@
 //! Connections to Postgres.
 //!
-//! A network may fail silently: packets vanish, and nobody is told. So a connection is used again only if every question
-//! on it was answered. It is closed at once if a question is given up, whether the client hung up or a time was over; the
-//! server then rolls back. An idle connection is pinged before it is used, within a bound. After one ping without an
-//! answer all connections of before are closed unasked, as the same network has most likely failed them too.
+//! A network may fail silently: packets vanish, and nobody gets an error. So a connection is used again only if every
+//! statement on it was answered. If a statement is given up, because the client hung up or a time limit was over, its
+//! connection is closed at once, and the server rolls back. A connection that was silent for a while is pinged before
+//! it is used. If one ping is not answered, all connections that have not answered since are closed without a ping.
+//! The same network has most likely failed them, too.
 //!
-//! The pools of a store share the time of the last answer: one answer on any connection shows that the database is there.
+//! The pools of a store share the time of the last answer, because one answer on any connection shows that the
+//! database is alive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,17 +21,17 @@ use tokio::time::timeout;
 
 use crate::failure::Failure;
 
-/// A connection that was silent for longer is pinged before it is used. Pinging always would add a round trip to every
-/// purchase. Never pinging would fail one purchase for each connection that a restarted server dropped.
+/// A connection that was silent for this long is pinged before it is used. A ping before every use would add a round
+/// trip to every purchase. Without pings, a restart of the server would fail one purchase for each connection.
 const PING_AFTER: Duration = Duration::from_secs(1);
 
-/// The time for the answer to a ping.
+/// The time limit for the answer to a ping.
 const PING_WITHIN: Duration = Duration::from_secs(1);
 
-/// The longest time to connect for a purchase. A handshake that takes longer is most likely lost.
+/// The time limit for a connect of a purchase. A handshake that takes longer is most likely lost.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// When the database last answered, on any connection. A refusal is an answer.
+/// When the database last answered, on any connection. An SQL error is an answer.
 pub(super) type LastAnswer = Arc<Mutex<Instant>>;
 
 /// A pool of connections.
@@ -39,16 +41,16 @@ pub(super) struct Connections {
     doubts: Arc<Mutex<Doubts>>,
 }
 
-/// One connection, which goes back to the pool when it is dropped, or is closed if a question on it was not answered.
+/// One connection of a pool. Its drop gives it back to the pool, or closes it if a statement on it was not answered.
 pub(super) struct Connection {
     link: Option<Object<Server>>,
     is_settled: bool,
-    /// Whether a question has no answer yet.
+    /// Whether the last statement has no answer yet.
     is_asked: bool,
     doubts: Arc<Mutex<Doubts>>,
 }
 
-/// What makes and checks the connections of the pool.
+/// Opens the connections of a pool, and checks them before they are used again.
 struct Server {
     options: PgConnectOptions,
     doubts: Arc<Mutex<Doubts>>,
@@ -64,7 +66,7 @@ struct Link {
 }
 
 impl Link {
-    /// Notes an answer, if it is one.
+    /// Notes the time if the server answered.
     fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         if is_from_server(answer) {
             self.heard = Instant::now();
@@ -73,12 +75,12 @@ impl Link {
     }
 }
 
-/// Since when the network is not to be trusted.
+/// The latest signs that the network has failed.
 #[derive(Debug, Default)]
 struct Doubts {
-    /// Some question was given up then: connections that have not answered since are pinged.
+    /// When a statement was last given up. Connections that have not answered since are pinged.
     given_up: Option<Instant>,
-    /// Some ping was not answered then: connections that have not answered since are closed.
+    /// When a ping was last not answered. Connections that have not answered since are closed.
     silent: Option<Instant>,
 }
 
@@ -135,8 +137,8 @@ impl Manager for Server {
 }
 
 impl Connections {
-    /// A pool of at most `max` connections. A caller waits at most `within` for a free one, and at most `connect_within` for
-    /// a new one. Nothing is connected yet.
+    /// Makes a pool of at most `max` connections. A caller waits at most `within` for a free connection, and at most
+    /// `connect_within` for a new one. Nothing is connected yet.
     pub(super) fn new(
         options: PgConnectOptions,
         max: u32,
@@ -149,7 +151,7 @@ impl Connections {
         let pool = Pool::builder(server)
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
-            // The last one used needs no ping.
+            // The connection that was used last is the least likely to need a ping.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(within))
             .create_timeout(Some(connect_within))
@@ -158,10 +160,10 @@ impl Connections {
         Self { pool, doubts }
     }
 
-    /// Waits for a connection.
+    /// Waits for a free connection, or opens a new one.
     ///
     /// # Errors
-    /// None was free in time, or none could be made.
+    /// No connection was free in time, or no connection could be opened.
     pub(super) async fn get(&self) -> Result<Connection, Failure> {
         let link = self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => Failure::of_database(error),
@@ -171,7 +173,7 @@ impl Connections {
         Ok(Connection { link: Some(link), is_settled: true, is_asked: false, doubts: Arc::clone(&self.doubts) })
     }
 
-    /// Connections in use, and idle ones.
+    /// Returns the number of connections in use, and of idle connections.
     pub(super) fn counts(&self) -> (u32, u32) {
         let status = self.pool.status();
         let count = |connections: usize| u32::try_from(connections).unwrap_or(u32::MAX);
@@ -184,31 +186,34 @@ impl Connections {
 }
 
 impl Connection {
-    /// The connection, for a question. Until its answer is [`heard`](Self::heard) a drop closes the connection.
+    /// Returns the connection for the next statement. Until the answer is [`heard`](Self::heard), a drop closes the
+    /// connection.
     pub(super) fn ask(&mut self) -> &mut PgConnection {
         (self.is_settled, self.is_asked) = (false, true);
         &mut self.link_mut().connection
     }
 
-    /// Notes the answer to the question, and names its failure.
+    /// Notes the answer to the last statement, and turns its error into a failure.
     pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
         self.settle(&answer);
         answer.map_err(Failure::of_database)
     }
 
-    /// Notes the answer to the question. The connection may be used again unless the answer is that it failed.
+    /// Notes the answer to the last statement. The connection can be used again, unless the answer shows that it is
+    /// unusable.
     pub(super) fn settle<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         self.note(answer);
         self.is_settled |= is_usable_after(answer);
     }
 
-    /// Notes the answer to a question within a transaction. A drop closes the connection still.
+    /// Notes the answer to a statement within a transaction. A drop still closes the connection.
     pub(super) fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         self.is_asked = false;
         self.link_mut().note(answer);
     }
 
-    /// Whether the last question was given up before its answer came. The connection answers nothing else then.
+    /// Returns whether the last statement was given up before its answer came. Then the connection answers no other
+    /// statement.
     pub(super) fn is_asked(&self) -> bool {
         self.is_asked
     }
@@ -222,18 +227,18 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.is_settled {
             self.doubts.lock().given_up = Some(Instant::now());
-            // Dropped outside of the pool, it closes the socket.
+            // `Object::take` removes the connection from the pool. Then its drop closes the socket.
             drop(self.link.take().map(Object::take));
         }
     }
 }
 
-/// Whether this is an answer of the server, be it a refusal.
+/// Returns whether the server answered. An SQL error is an answer.
 fn is_from_server<T>(answer: &Result<T, sqlx::Error>) -> bool {
     matches!(answer, Ok(_) | Err(sqlx::Error::Database(_)))
 }
 
-/// Whether the server may be asked something else after this answer.
+/// Returns whether the connection can be used again after this answer.
 fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
     match answer {
         Ok(_) => true,
@@ -242,8 +247,8 @@ fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
     }
 }
 
-/// Whether this SQLSTATE leaves a connection that nobody else can use: the server ends the connection (classes 08 and 57P,
-/// 25P03, 25P04), or a transaction is open that has failed (25P02).
+/// Returns whether this SQLSTATE makes the connection unusable for others. Either the server ends the connection
+/// (classes 08 and 57P, 25P03, 25P04), or a transaction that has failed is still open (25P02).
 fn ends_connection(sqlstate: &str) -> bool {
     ["08", "57P", "25P"].iter().any(|class| sqlstate.starts_with(class))
 }

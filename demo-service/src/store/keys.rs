@@ -1,4 +1,4 @@
-//! Idempotency keys. A key is written with its order, so it says what was sold and nothing else: a refusal leaves no key.
+//! Idempotency keys. A key is written together with its order, so every key has an order. A refusal leaves no key.
 
 use std::time::Duration;
 
@@ -22,14 +22,15 @@ pub enum Remembered {
     Order(Order),
 }
 
-/// A cart as it is stored with its key: by SKU number, as the same lines in another order are the same cart.
+/// Returns the stored form of a cart. Its lines are sorted by SKU number, because the order of the lines does not
+/// matter.
 pub(super) fn cart_json(cart: &Cart) -> Json<Vec<(i64, i64)>> {
     let lines = cart.in_order(LockOrder::Canonical);
     Json(lines.iter().map(|line| (line.goods_no.get(), line.quantity.get())).collect())
 }
 
 impl Store {
-    /// What was bought under a key, or `None` if nothing was.
+    /// Reads what was bought under a key. Returns `None` if nothing was.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -55,7 +56,7 @@ impl Store {
         .await
     }
 
-    /// Deletes some of the keys that are older than `lifetime`, and returns whether there may be more of them.
+    /// Deletes some of the keys that are older than `lifetime`. Returns whether more of them may be left.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -63,7 +64,7 @@ impl Store {
     /// # Cancel safety
     /// Dropped, some keys may have been deleted.
     pub async fn forget_keys(&self, lifetime: Duration) -> Result<bool, Failure> {
-        // The service bounds the lifetime, so it fits.
+        // The configuration limits the lifetime, so it fits.
         let microseconds = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
         let forget = async {
             let mut connection = self.connections.get().await?;

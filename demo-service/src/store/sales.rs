@@ -1,4 +1,4 @@
-//! The statements that start a sale, end the one before it, and give a sale its guard.
+//! The statements that start a sale, end the previous sale, and give a sale its guard.
 
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -7,16 +7,16 @@ use super::{Isolation, LockWait, Store};
 use crate::failure::{self, Failure};
 use crate::sale::{Goods, GoodsNo, Guard, NewStock};
 
-/// The number of the sale of a new SKU before its first sale.
+/// The sale number of a SKU before its first sale.
 const NO_SALE: i64 = 0;
 
 impl Store {
-    /// Starts the next sale of a SKU, and creates the SKU if it is new. The ledger gets a row for the sale, and the row of
-    /// the sale before it gets what was left. Orders are never deleted. Returns `None` if the units that remain are asked
-    /// for and there is no such SKU.
+    /// Starts the next sale of a SKU, and creates the SKU if it is new. The ledger gets a row for the new sale. The
+    /// row of the previous sale gets the units that were left. Orders are never deleted. Returns `None` if `stock` is
+    /// [`NewStock::Remaining`] and there is no such SKU.
     ///
-    /// The fence begins anew at zero. That is safe: a holder that read the sale before cannot write to this one. It is
-    /// also needed: the tokens of a ZooKeeper ensemble that was set up anew begin anew.
+    /// The fence starts again at zero. That is safe: a holder that read the previous sale cannot write to this one.
+    /// It is also necessary: the tokens of a new ZooKeeper ensemble start again, too.
     ///
     /// # Errors
     /// As [`Failure::of_database`], and [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if the commit was not answered.
@@ -50,11 +50,12 @@ impl Store {
         Ok(Some(goods))
     }
 
-    /// Gives sales their guard, all of them or none: none if one of them has a guard already, or is over. Takes until
-    /// `until` at most.
+    /// Gives all of these sales their guard, or none of them. None gets it if one of them has a guard already or is
+    /// over. Ends at `until` at the latest.
     ///
     /// # Errors
-    /// As [`Failure::of_database`]. If the commit is not answered, the failure says that the sales may have their guard now.
+    /// As [`Failure::of_database`]. If the commit was not answered, the failure says that the sales may have their
+    /// guard now.
     ///
     /// # Cancel safety
     /// Dropped, the sales may have been claimed or not.
@@ -65,7 +66,7 @@ impl Store {
         strategy: &str,
         until: Instant,
     ) -> Result<(), Failure> {
-        // Every transaction that locks several rows locks them in the order of the SKUs.
+        // Every transaction that locks several rows locks them in the order of the SKU numbers.
         let mut sales = sales.to_vec();
         sales.sort_unstable();
         let claim = async {
@@ -91,7 +92,8 @@ impl Store {
     }
 }
 
-/// A claim sells nothing, so the outcome of the purchase is known: the next one looks again who guards the sale.
+/// Renames the failure of a claim whose commit was not answered. A claim sells nothing, so the outcome of the
+/// purchase is known. The next purchase reads the guard again.
 fn name_the_claim(failure: Failure) -> Failure {
     if !failure.is(&failure::OUTCOME_UNKNOWN) {
         return failure;
@@ -144,7 +146,7 @@ async fn start(
     if !is_first {
         note_end(&mut *connection, &before).await?;
     }
-    // The time is taken here, under the lock, so that the sales of a SKU have the order of their times.
+    // The time is taken under the lock, so a later sale of a SKU never has an earlier time.
     let row = sqlx::query!(
         "with started as (
              update goods set sale = sale + 1, stock_initial = $2, on_hand = $2, version = version + 1,
@@ -164,11 +166,11 @@ async fn start(
     Ok(Some(Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard: Some(guard) }))
 }
 
-/// Locks a SKU, created if it is new, until the end of the transaction. Another start of its sale waits here. Purchases
-/// that have written to the SKU are over by then, and later ones find that their sale is over, so what is left and what
-/// was ordered stay as they are.
+/// Locks the row of a SKU until the end of the transaction. Creates the row if the SKU is new. Another start of a
+/// sale of this SKU waits here. Purchases that have written to the row are over by then, and later purchases find
+/// that their sale is over. So the orders of the ended sale and the units that it left are final.
 async fn lock(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Goods, sqlx::Error> {
-    // If two create the SKU at once, the second one waits for the first. The update changes nothing.
+    // If two transactions create the SKU at once, the second one waits for the first. The update changes nothing.
     let row = sqlx::query!(
         "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, $2, 0, 0)
          on conflict (goods_no) do update set sale = goods.sale
@@ -180,8 +182,8 @@ async fn lock(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Goods,
     Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard: None })
 }
 
-/// Notes what was left of a sale. A sale that the ledger does not know gets its row now: an earlier version started it, or
-/// somebody did by hand.
+/// Writes the units that a sale left into the ledger. If the ledger does not have the sale, adds its row: an earlier
+/// version of the service started the sale, or somebody started it by hand.
 async fn note_end(connection: &mut PgConnection, ended: &Goods) -> Result<(), sqlx::Error> {
     let noted = sqlx::query!(
         "insert into sales (goods_no, sale, stock_initial, on_hand_final) values ($1, $2, $3, $4)

@@ -1,4 +1,4 @@
-//! Getting the database ready: reached, and with exactly the schema that this build knows.
+//! Prepares the database: connects, and makes sure that it has exactly the schema that this build knows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::service_role;
 use crate::secrets::Secret;
 use crate::setup_error::SetupError;
 
-/// Where the migrator notes what it has applied.
+/// The table in which the migrator notes what it has applied.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
-/// The oldest Postgres that has every setting of our connections: `client_connection_check_interval` and
-/// `idle_session_timeout` are of this version.
+/// The oldest Postgres that has every setting of our connections. `client_connection_check_interval` and
+/// `idle_session_timeout` are new in this version.
 const POSTGRES_MIN: u32 = 14;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
@@ -25,17 +25,17 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 /// Parses a database URL.
 ///
 /// # Errors
-/// [`SetupError::DatabaseUrl`] when it is not one.
+/// [`SetupError::DatabaseUrl`] if `url` is not one.
 pub fn options(url: &str) -> Result<PgConnectOptions, SetupError> {
-    // The driver parses any scheme, and would then look for Postgres at a server of another kind.
+    // The driver accepts any scheme, and would then look for Postgres at a server of another kind.
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(SetupError::DatabaseUrl("it does not begin with postgres://".to_owned()));
     }
     url.parse().map_err(|error: sqlx::Error| SetupError::DatabaseUrl(error.to_string()))
 }
 
-/// Connects once and makes sure that the schema is the one of this build, within that time: a role that may create tables
-/// migrates, and one that may not only looks. Instances that start together take turns.
+/// Connects once and makes sure that the schema is the one of this build. A role that may create tables migrates. Any
+/// other role only compares. Instances that start together take turns. `within` limits all of this.
 ///
 /// # Errors
 /// A [`SetupError`] that names the database, without its password, or the migration that does not fit.
@@ -53,8 +53,8 @@ pub async fn prepare(options: &PgConnectOptions, within: Duration) -> Result<(),
     .await
 }
 
-/// Connects once, migrates, and makes the role [`SERVICE_ROLE`](super::SERVICE_ROLE), which may log in with `password` if one is given; within
-/// that time. It may be repeated, with another password too.
+/// Connects once, migrates, and creates the role [`SERVICE_ROLE`](super::SERVICE_ROLE). With a `password`, the role
+/// may log in with it. `within` limits all of this. The call may be repeated, with another password too.
 ///
 /// # Errors
 /// A [`SetupError`] that names the database, without its password, and what is refused.
@@ -78,7 +78,8 @@ async fn connected(
     within: Duration,
     work: impl AsyncFnOnce(&mut PgConnection) -> Result<(), SetupError>,
 ) -> Result<(), SetupError> {
-    // The migrator makes its own table if there is none, and the server has a notice for every time that there is one.
+    // The migrator creates its own table if it does not exist. If the table exists, the server sends a notice every
+    // time, which this setting suppresses.
     let quiet = options.clone().options([("client_min_messages", "warning")]).disable_statement_logging();
     let done = tokio::time::timeout(within, async {
         let mut connection: PgConnection = quiet.connect().await.map_err(|source| unusable(options, source))?;
@@ -91,13 +92,13 @@ async fn connected(
     done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { place: place(options), within }))
 }
 
-/// The major version of a server that is too old, from what it reports: 130014 is 13.14.
+/// Returns the major version of a server if it is too old. A server reports 13.14 as 130014.
 fn too_old(server_version_num: Option<u32>) -> Option<u32> {
     server_version_num.map(|version| version / 10_000).filter(|major| *major < POSTGRES_MIN)
 }
 
 async fn may_create_tables(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    // There is no current schema for who may not even use one.
+    // The current schema is null for a role that may not even use one.
     sqlx::query_scalar!(r#"select coalesce(has_schema_privilege(current_schema(), 'create'), false) as "may!""#)
         .fetch_one(connection)
         .await
@@ -107,7 +108,7 @@ async fn migrate(connection: &mut PgConnection, options: &PgConnectOptions) -> R
     MIGRATIONS.run(connection).await.map_err(|error| refusal(error, place(options)))
 }
 
-/// Compares what was applied with what is embedded, once nobody else migrates.
+/// Compares the applied migrations with the embedded ones, while no other instance migrates.
 async fn verify(connection: &mut PgConnection, options: &PgConnectOptions) -> Result<(), SetupError> {
     let applied = async {
         connection.lock().await?;
@@ -123,7 +124,7 @@ async fn verify(connection: &mut PgConnection, options: &PgConnectOptions) -> Re
     compare(&applied).map_err(|mismatch| mismatch.into_error(place(options), options.get_username()))
 }
 
-/// How the migrations of a database differ from those that are embedded here.
+/// How the migrations of a database differ from those that are embedded in this build.
 #[derive(Debug, PartialEq, Eq)]
 enum Mismatch {
     Unknown(i64),
@@ -152,7 +153,8 @@ impl Mismatch {
     }
 }
 
-/// Whether this is because nobody has ever migrated the database, where the role may not even see that.
+/// Returns whether the table of the migrations does not exist, or the role may not read it. Then no migration counts
+/// as applied.
 fn is_no_table(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|refusal| refusal.code());
     matches!(code.as_deref(), Some("42P01" | "42501"))
@@ -162,7 +164,8 @@ fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
     let place = place(options);
     let is_tls = match &source {
         sqlx::Error::Tls(_) => true,
-        // The handshake failed, or a certificate was not found: nothing else is read from a file to reach a port.
+        // The handshake failed (`InvalidData`), or a certificate was not found (`NotFound`): a connection to a port
+        // reads no other file.
         sqlx::Error::Io(error) => {
             error.kind() == ErrorKind::InvalidData || (error.kind() == ErrorKind::NotFound && !is_local(options))
         }
@@ -171,7 +174,7 @@ fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
     if is_tls { SetupError::DatabaseTls { place, source } } else { SetupError::Database { place, source } }
 }
 
-/// Whether the server is reached by a socket in the file system.
+/// Returns whether the server is reached by a socket in the file system.
 fn is_local(options: &PgConnectOptions) -> bool {
     options.get_socket().is_some() || options.get_host().starts_with('/')
 }

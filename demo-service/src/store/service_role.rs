@@ -1,4 +1,4 @@
-//! The role that the service runs as, which may do what its statements need and no more.
+//! The database role of the service. It may do what the service's statements need and no more.
 
 use std::time::Duration;
 
@@ -11,25 +11,26 @@ use tracing::warn;
 use crate::secrets::Secret;
 use crate::setup_error::SetupError;
 
-/// Its name. It is one for the whole server; its rights are those that it was given in each database.
+/// The name of the role. The role belongs to the whole server. Its rights are granted in each database.
 pub const SERVICE_ROLE: &str = "seckill_service";
 
 const GRANTS: &str = include_str!("service_role.sql");
 
-/// The pause before a change that collided with that of another database is tried again.
+/// The pause before a change of the role is repeated, after it collided with a change from another database of the
+/// server.
 const COLLISION_PAUSE: Duration = Duration::from_millis(20);
 
-/// Makes the role, gives it its rights in this database and, if there is a password, lets it log in with that.
+/// Creates the role, and grants its rights in this database. With a password, lets the role log in with it.
 ///
-/// Without a password, a role that cannot be made is only warned about, as whoever runs the server may make another one.
+/// Without a password, a missing role only causes a warning: the operator of the server may create another role.
 ///
 /// # Errors
 /// [`SetupError::ServiceRole`] with what the database refused.
 ///
 /// # Cancel safety
-/// Dropped, each of the three may have been done or not. It may be repeated.
+/// Dropped, each of the three steps may have been done or not. The call may be repeated.
 pub(super) async fn grant(connection: &mut PgConnection, password: Option<&Secret>) -> Result<(), SetupError> {
-    // As long as nobody migrates: rights that are given twice at a time collide.
+    // Under the lock of the migrations, because concurrent grants of the same rights collide.
     connection.lock().await.map_err(of_lock)?;
     connection.execute(GRANTS).await.map_err(SetupError::ServiceRole)?;
     connection.unlock().await.map_err(of_lock)?;
@@ -40,7 +41,8 @@ pub(super) async fn grant(connection: &mut PgConnection, password: Option<&Secre
 }
 
 async fn let_log_in(connection: &mut PgConnection, password: &Secret) -> Result<(), sqlx::Error> {
-    // The server is told what it needs to check the password, never the password itself, which its log could show.
+    // The server gets a verifier, with which it can check the password. It never gets the password, which its log
+    // could show.
     let verifier = scram_sha_256(password.expose().as_bytes());
     let statement = format!("alter role {SERVICE_ROLE} login password '{verifier}'");
     loop {
@@ -51,8 +53,8 @@ async fn let_log_in(connection: &mut PgConnection, password: &Secret) -> Result<
     }
 }
 
-/// Whether another database of the server changed the role at the same time. It has no code of its own. The caller
-/// bounds how long this may go on.
+/// Returns whether another database of the server changed the role at the same time. Postgres has no SQLSTATE of its
+/// own for this. The caller limits the time of the attempts.
 fn is_collision(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| {
         refusal.code().as_deref() == Some("XX000") && refusal.message().starts_with("tuple concurrently updated")

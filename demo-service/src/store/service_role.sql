@@ -1,7 +1,7 @@
--- The role that the service runs as, with what its statements need and no more. It may be run any number of times.
+-- The role of the service, with the rights that its statements need and no more. The script may be run any number of times.
 
--- Roles belong to the whole server: another database of it may have made this one, at this very moment even, and whoever
--- owns this schema may not be allowed to make any.
+-- Roles belong to the whole server. Another database of the server may have created this role already, perhaps at this very
+-- moment. The owner of this schema may lack the right to create roles.
 do $$
 begin
     create role seckill_service nologin;

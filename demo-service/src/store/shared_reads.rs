@@ -1,6 +1,6 @@
-//! Shared reads. One read of a key runs at a time. Readers that come meanwhile share the next one, not the current one, which
-//! may be older than what they know. So each reader sees everything that was committed before it came, and one statement at a
-//! time works for all of them.
+//! Shared reads. At most one read of a key runs at a time. Readers that arrive during a read share the next one,
+//! because the current read may be older than what they know. So each reader sees everything that was committed
+//! before it arrived.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::yield_now;
 
-/// What is being read of each key.
+/// The reads of each key.
 pub(super) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
 
 struct Readers<V> {
-    /// Kept by the read that is under way.
+    /// Held by the read that is running.
     turn: Arc<AsyncMutex<()>>,
-    /// The read that has not begun, for as long as somebody waits for it.
+    /// The read that has not begun yet, as long as somebody waits for it.
     next: Option<WeakShared<BoxFuture<'static, V>>>,
 }
 
@@ -29,10 +29,10 @@ impl<K, V> Default for SharedReads<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SharedReads<K, V> {
-    /// What `read` says, or what that of another reader says which begins later than this call.
+    /// Returns the result of `read`, or the result of another reader's read that begins after this call.
     ///
     /// # Cancel safety
-    /// That of `read`, which is dropped with the last of those who wait for it.
+    /// As `read`. It is dropped together with the last caller that waits for it.
     pub(super) async fn read(self: &Arc<Self>, key: K, read: impl Future<Output = V> + Send + 'static) -> V {
         self.join(key, read).await
     }
@@ -47,10 +47,10 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         let turn = Arc::clone(&readers.turn);
         let reader = Reader { reads: Arc::clone(self), key, turn: Some(Arc::clone(&turn)) };
         let in_turn = async move {
-            // Dropped last.
+            // Declared first, so dropped last.
             let reader = reader;
             let _turn = turn.lock_owned().await;
-            // Whoever was heard by now comes along.
+            // Lets the tasks run that are ready, so that their readers still join this read.
             yield_now().await;
             if let Some(readers) = reader.reads.0.lock().get_mut(&reader.key) {
                 readers.next = None;
@@ -63,11 +63,12 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
     }
 }
 
-/// One read of a key. With the last of them the key is forgotten: anybody may ask for any number.
+/// One read of a key. The last read of a key removes the key from the map: clients may ask for any SKU number, so the
+/// map must not keep all of them.
 struct Reader<K: Eq + Hash, V> {
     reads: Arc<SharedReads<K, V>>,
     key: K,
-    /// Taken by the drop.
+    /// `None` only during the drop.
     turn: Option<Arc<AsyncMutex<()>>>,
 }
 
@@ -80,7 +81,7 @@ impl<K: Eq + Hash, V> Drop for Reader<K, V> {
         if is_last && next.is_none() {
             keys.remove(&self.key);
         }
-        // What `next` keeps may be dropped with it, which locks the keys again.
+        // `next` may be the last reference to a read. The drop of that read locks the map again.
         drop(keys);
         drop(next);
     }
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// Something that changes, and is read when it is told to answer.
+    /// A value that changes. A read of it ends when the test lets it answer.
     struct Slow {
         value: AtomicU32,
         reads: AtomicU32,
@@ -114,7 +115,7 @@ mod tests {
             Self { slow: Arc::new(slow), shared: Arc::default() }
         }
 
-        /// A reader that has come already.
+        /// Makes a reader that has arrived already.
         fn reader(&self, key: u8) -> Shared<BoxFuture<'static, u32>> {
             let slow = Arc::clone(&self.slow);
             self.shared.join(key, async move {
@@ -125,7 +126,7 @@ mod tests {
             })
         }
 
-        /// Waits until so many reads have begun, the last of them this reader's.
+        /// Waits until `reads` reads have begun. `reader` is the reader of the last of them.
         async fn begun(&self, reads: u32, reader: &mut Shared<BoxFuture<'static, u32>>) {
             while self.reads() < reads {
                 assert!(reader.now_or_never().is_none());

@@ -13,15 +13,16 @@ use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity, Token};
 
-/// The time for the answer to a rollback. The connection is closed otherwise, which rolls back too.
+/// The time limit for the answer to a rollback. After it the connection is closed, which rolls back, too.
 const ROLLBACK_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a transaction sees of others.
+/// The isolation level of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// Each statement sees what was committed before it, and overwrites what was committed meanwhile.
     ReadCommitted,
-    /// As if there were no others; otherwise it fails with SQLSTATE 40001, and may be tried again.
+    /// The transaction runs as if it were alone. If that is impossible, it fails with SQLSTATE 40001 and may be
+    /// repeated.
     Serializable,
 }
 
@@ -40,7 +41,7 @@ pub struct NewOrder<'a> {
     pub lines: &'a [OrderLine],
 }
 
-/// An order that is written and not committed yet.
+/// An order that is written, but not committed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenOrder {
     /// Its number.
@@ -49,7 +50,7 @@ pub struct WrittenOrder {
     pub transaction: TransactionId,
 }
 
-/// The number of a transaction. Unique until the database crashes, which may give it out again.
+/// The number of a transaction. It is unique until the database crashes. Then the database may use the number again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionId(String);
 
@@ -59,10 +60,10 @@ impl TransactionId {
     }
 }
 
-/// One transaction. Dropped before it is over, its connection is closed, and the server rolls back.
+/// One transaction. If it is dropped before it is over, its connection is closed, and the server rolls back.
 pub struct Transaction {
     connection: Connection,
-    // Given back after the connection.
+    // Dropped after the connection.
     _waiter: Option<Waiter>,
 }
 
@@ -71,17 +72,17 @@ pub struct Transaction {
 pub struct LockWait {
     /// The SKUs of the purchase, in the order of their numbers.
     pub goods: Vec<GoodsNo>,
-    /// When the wait is given up.
+    /// The deadline of the wait.
     pub until: Instant,
 }
 
 impl Store {
-    /// Begins a transaction. With `lock_wait`, it may wait for locks of the database: such transactions use only a part of
-    /// the connections, and each of their locks is waited for as long as is left when they begin. The caller bounds the wait
-    /// for the connection.
+    /// Begins a transaction. With `lock_wait`, the transaction may wait for locks of the database. Such transactions
+    /// use only a part of the connections. Each wait for a lock lasts at most the time that is left until
+    /// `lock_wait.until` when the transaction begins. The caller limits the wait for the connection.
     ///
     /// # Errors
-    /// As [`Failure::of_database`], among it that no connection was free in time.
+    /// As [`Failure::of_database`], also if no connection was free in time.
     ///
     /// # Cancel safety
     /// Dropped, a transaction that had begun is rolled back.
@@ -101,24 +102,24 @@ impl Store {
         let begun = match lock_wait {
             None => connection.ask().execute(begin).await,
             Some(wait) => {
-                // 0 would be for ever. There is nothing in the text but a number.
+                // A timeout of 0 would mean no limit. The SQL text is safe: only a number is inserted into it.
                 let left = wait.until.saturating_duration_since(Instant::now());
                 let bounded = format!("{begin}; set local lock_timeout = {}", left.as_millis().max(1));
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };
         connection.note(&begun);
-        // If it fails, a transaction may be open all the same, so the connection is closed.
+        // If this fails, a transaction may be open all the same. So the drop closes the connection.
         begun.map_err(Failure::of_database)?;
         Ok(Transaction { connection, _waiter: waiter })
     }
 
-    /// Reads what is left of a SKU and raises its fence to `token`. `None` if the fence is higher already, or the SKU has
-    /// another sale or another guard by now.
+    /// Reads the stock of a SKU and raises its fence to `token`. Returns `None` if the fence is already higher, or if
+    /// the SKU has another sale or another guard by now.
     ///
-    /// It is committed at once, so that the row is not locked while the reader makes up its mind, and not flushed to disk.
-    /// That is enough: the log is flushed in order, so a crash that takes the fence takes everything that was written under
-    /// it.
+    /// The change is committed at once, so the row is not locked while the purchase is decided. The commit does not
+    /// wait until it is flushed to disk. That is enough: the log is flushed in order, so a crash that loses the fence
+    /// loses everything that was written under it, too.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -151,24 +152,24 @@ impl Store {
 }
 
 impl Transaction {
-    /// Where its statements go.
+    /// Returns the connection for the next statement.
     pub(super) fn connection(&mut self) -> &mut PgConnection {
         self.connection.ask()
     }
 
-    /// Notes the answer to a statement, and names its failure.
+    /// Notes the answer to a statement, and turns its error into a failure.
     pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
         self.connection.note(&answer);
         answer.map_err(Failure::of_database)
     }
 
-    /// Reads what is left of a SKU, or `None` if there is no such SKU. Takes no lock.
+    /// Reads the stock of a SKU, without a lock. Returns `None` if there is no such SKU.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
     ///
     /// # Cancel safety
-    /// The transaction can only be rolled back. The same holds for every statement below.
+    /// Dropped, the transaction can only be rolled back. The same holds for every statement below.
     pub async fn read(&mut self, goods_no: GoodsNo) -> Result<Option<Level>, Failure> {
         let level = sqlx::query_as!(
             Level,
@@ -179,7 +180,7 @@ impl Transaction {
         self.heard(level)
     }
 
-    /// As [`read`](Self::read), once nobody else has the row locked, and locks it until the end of the transaction.
+    /// As [`read`](Self::read), but waits for the lock on the row, and keeps it until the end of the transaction.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -193,9 +194,10 @@ impl Transaction {
         self.heard(level)
     }
 
-    /// Waits for the advisory lock of a SKU, and keeps it until the end of the transaction. Advisory locks belong to the
-    /// whole database; the first of the two numbers says that this one is ours. The second is a hash, so now and then two
-    /// SKUs share a lock, which costs time and nothing else.
+    /// Waits for the advisory lock of a SKU, and keeps it until the end of the transaction. The whole database shares
+    /// one space of advisory locks. The first of the two numbers marks the lock as ours. The second number is a hash
+    /// of the SKU. SKUs with the same hash share a lock, which can delay purchases or make them fail, but oversells
+    /// nothing.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -206,10 +208,11 @@ impl Transaction {
         self.heard(locked).map(drop)
     }
 
-    /// Overwrites what is left, whatever it is by now, and returns whether the sale is still on and has this guard.
+    /// Overwrites the stock, whatever it is by now. Returns `false` and writes nothing if the sale is over or has
+    /// another guard.
     ///
-    /// The absolute value is the point of the comparison: two transactions that read the same stock both write the same
-    /// remainder, and one of the two updates is lost.
+    /// The absolute value is deliberate, because the comparison needs it. If two transactions read the same stock,
+    /// both write the same remainder, and one of the two updates is lost.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -225,8 +228,8 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// As [`overwrite`](Self::overwrite), if the fence of the row is the token of the line still: no later holder has read
-    /// the row.
+    /// As [`overwrite`](Self::overwrite), but writes only if the fence of the row is still the token of the line.
+    /// Then no later holder has read the row.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -245,7 +248,7 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// As [`overwrite`](Self::overwrite), if the row has this version still, which it then leaves behind.
+    /// As [`overwrite`](Self::overwrite), but writes only if the row still has this version. Increments the version.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -263,8 +266,8 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// Takes the units if the sale is still on, has this guard, and has enough left at this instant. Returns what remains.
-    /// The row stays locked until the end of the transaction.
+    /// Takes the units if the sale is still on, has this guard, and has enough units left at this instant. Returns
+    /// the units left, or `None` if nothing was taken. The row stays locked until the end of the transaction.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -288,8 +291,9 @@ impl Transaction {
         self.heard(remaining)
     }
 
-    /// Writes the order with all of its lines, and its key if it has one. `None` if the key has an order already: the caller
-    /// rolls back, as this order is written too. Waits for a transaction that writes the same key to end.
+    /// Writes the order with all of its lines, and its key if it has one. Waits for the end of any transaction that
+    /// writes the same key. Returns `None` if the key already has an order. The caller must then roll back, because
+    /// the new order is written as well.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -332,7 +336,7 @@ impl Transaction {
         Ok(row.is_first.then_some(written))
     }
 
-    /// Commits. `order_id` is the order that it writes, for a failure that leaves the outcome open.
+    /// Commits. `order_id` is the order that the transaction writes. A failure with an unknown outcome names it.
     ///
     /// # Errors
     /// As [`Failure::of_commit`].
@@ -343,15 +347,15 @@ impl Transaction {
         let committed = self.connection().execute("commit").await;
         self.connection.note(&committed);
         let committed = committed.map(drop).map_err(|error| Failure::of_commit(error, order_id));
-        // A refusal in words ends the transaction, too.
+        // A refused commit ends the transaction, too, so the connection can be used again.
         if !matches!(&committed, Err(failure) if failure.is(&OUTCOME_UNKNOWN)) {
             self.connection.settle(&Ok(()));
         }
         committed
     }
 
-    /// Rolls back, and keeps the connection if the database answers soon. If a statement was given up, the connection is
-    /// closed, which rolls back too.
+    /// Rolls back, and keeps the connection if the database answers within a second. If a statement was given up
+    /// before, closes the connection, which rolls back, too.
     pub async fn roll_back(mut self) {
         if self.connection.is_asked() {
             return;

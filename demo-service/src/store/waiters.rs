@@ -1,5 +1,5 @@
-//! Who may wait for a lock of the database. A purchase that waits has a connection. Without limits the buyers of one SKU
-//! would take every connection, and everybody else would wait for them.
+//! Limits how many purchases wait for locks of the database. A purchase that waits keeps a connection. Without
+//! limits, the buyers of one SKU would take every connection, and all other requests would wait for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -9,10 +9,11 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::sale::GoodsNo;
 
-/// So many SKUs may be in the table before those that nobody buys any more are forgotten.
+/// The size of the table of SKUs at which the SKUs without buyers are removed.
 const FORGET_AFTER: usize = 1024;
 
-/// The permits to wait: for three quarters of the connections, and for half of them to the buyers of one SKU.
+/// The permits to wait for a lock. At most three quarters of the connections, rounded down, may wait. At most half of
+/// the connections, rounded up, may wait for one SKU. Both numbers are at least 1.
 pub(super) struct Waiters {
     all: Arc<Semaphore>,
     of_one_max: usize,
@@ -26,14 +27,14 @@ pub(super) struct Waiter {
 }
 
 impl Waiters {
-    /// Permits for a pool of that many connections.
+    /// Makes the permits for a pool of `connections_max` connections.
     pub(super) fn new(connections_max: u32) -> Self {
         let (all, of_one_max) = limits(connections_max);
         Self { all: Arc::new(Semaphore::new(all)), of_one_max, of_one: Mutex::default() }
     }
 
-    /// Waits for a permit for a purchase of these SKUs, in the order of arrival. They must be in the order of their numbers:
-    /// two carts would wait for each other otherwise.
+    /// Waits for the permits of a purchase: one for each of its SKUs, then one of the total. Permits are granted in
+    /// the order of arrival. `goods` must be sorted by number. Otherwise two carts could wait for each other.
     ///
     /// # Errors
     /// The store was closed.
@@ -58,13 +59,14 @@ impl Waiters {
         semaphore
     }
 
-    /// Fails everybody who waits for a permit.
+    /// Closes the total. A purchase that waits for a permit of the total fails at once. A purchase that waits for a
+    /// permit of a SKU fails when it gets that permit.
     pub(super) fn close(&self) {
         self.all.close();
     }
 }
 
-/// How many purchases may wait at a time, and how many of one SKU.
+/// Returns how many purchases may wait at a time, and how many of them for one SKU.
 fn limits(connections_max: u32) -> (usize, usize) {
     let all = (connections_max - connections_max.div_ceil(4)).max(1);
     (all as usize, connections_max.div_ceil(2).min(all) as usize)

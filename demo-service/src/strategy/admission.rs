@@ -1,5 +1,6 @@
-//! Which strategy serves a purchase. A sale has one guard, the family of strategies that may write it, and nothing of
-//! another family comes near it. Pure: what is known of the sales comes in, a strategy or a refusal goes out.
+//! Decides which strategy serves a purchase. A sale has one guard: the family of strategies that may write it.
+//! Strategies of all other families are refused. This code is pure: the known sales go in, and a strategy or a
+//! refusal comes out.
 
 use super::entry::Entry;
 use crate::failure::{self, Failure};
@@ -14,17 +15,17 @@ pub enum Admission {
     Claim(&'static Entry),
 }
 
-/// What a service has to offer.
+/// The strategies that one instance offers.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// The strategies that it offers, in the order of the registry.
+    /// The strategies that requests may name, in the order of the registry.
     pub strategies: Vec<&'static Entry>,
     /// The strategy that claims sales without a guard.
     pub default: &'static Entry,
 }
 
 impl Offer {
-    /// The strategy of that name.
+    /// Returns the strategy of that name.
     ///
     /// # Errors
     /// [`UNKNOWN_STRATEGY`](failure::UNKNOWN_STRATEGY).
@@ -36,12 +37,12 @@ impl Offer {
         })
     }
 
-    /// Which strategy serves a purchase of these goods, of which the buyer may have named one.
+    /// Decides which strategy serves a purchase of these goods. `named` is the strategy that the buyer named, if any.
     ///
     /// # Errors
-    /// [`GUARD_MISMATCH`](failure::GUARD_MISMATCH) if the named strategy is of another family than the guard of a sale, if
-    /// the sales have guards of several families, or if a control would have to claim a sale;
-    /// [`ONE_AT_A_TIME`](failure::ONE_AT_A_TIME) if the goods are several and the strategy sells one SKU at a time;
+    /// [`GUARD_MISMATCH`](failure::GUARD_MISMATCH) if the named strategy is of another family than the guard of a
+    /// sale, if the sales have guards of several families, or if the strategy may not claim a sale without a guard;
+    /// [`ONE_AT_A_TIME`](failure::ONE_AT_A_TIME) if there are several goods and the strategy sells one SKU at a time;
     /// [`UNKNOWN_STRATEGY`](failure::UNKNOWN_STRATEGY) if the strategy of the sale is not offered here.
     pub fn admit(&self, named: Option<&'static Entry>, goods: &[Goods]) -> Result<Admission, Failure> {
         let guarded = goods.iter().filter_map(|goods| Some((goods.goods_no, goods.guard.as_ref()?)));
@@ -80,7 +81,8 @@ impl Offer {
         }
     }
 
-    /// The strategy for a cart of several SKUs: the one that was named, or the sale's own, or another of its family.
+    /// Returns the strategy for a cart of several SKUs. If `entry` sells no carts and the buyer named no strategy,
+    /// another strategy of its family may serve the cart.
     fn for_cart(&self, entry: &'static Entry, is_named: bool) -> Result<&'static Entry, Failure> {
         if entry.carts {
             return Ok(entry);

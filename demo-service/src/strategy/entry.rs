@@ -60,7 +60,8 @@ pub enum Sections {
 }
 
 impl Sections {
-    /// The most purchases that may be inside at once, if a semaphore has `configured` permits. `None` means no limit.
+    /// Returns the most purchases that may be inside at once, if a semaphore has `configured` permits. `None` means
+    /// no limit.
     pub fn permits(self, configured: u32) -> Option<u32> {
         match self {
             Self::Exclusive => Some(1),
@@ -105,7 +106,8 @@ impl Entry {
         (self.build)(context)
     }
 
-    /// Whether a purchase may give a sale this guard. A control is a mistake on purpose, so only an administrator may.
+    /// Returns whether a purchase may make this strategy's family the guard of a sale. A control oversells on
+    /// purpose, so only an administrator may choose it.
     pub fn may_claim(&self) -> bool {
         matches!(self.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells)
     }

@@ -1,5 +1,5 @@
-//! `local-mutex`: a control. A mutex in the memory of the instance around read, decide and overwrite. Other instances know
-//! nothing of it.
+//! `local-mutex`: a control. A mutex in the memory of the instance is held around read, decide and overwrite. Other
+//! instances do not see the mutex.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::telemetry::clock::Moment;
 /// The strategy.
 pub(super) struct LocalMutex {
     context: Context,
-    /// One for each SKU that was ever bought here. Unknown SKUs are refused before, so it does not outgrow the table of
-    /// goods.
+    /// One mutex for each SKU that a purchase has asked for here. Unknown SKUs are refused before, so the map is
+    /// never larger than the table of goods.
     mutexes: parking_lot::Mutex<HashMap<GoodsNo, Arc<Mutex<()>>>>,
 }
 
@@ -31,7 +31,7 @@ impl LocalMutex {
         Arc::clone(self.mutexes.lock().entry(goods_no).or_default())
     }
 
-    /// Waits for the mutexes of a cart, all within the time for the lock.
+    /// Waits for all mutexes of a cart, until the deadline for the lock.
     async fn acquire(&self, call: &Call) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
         let acquire = async {
             let mut held = Vec::new();

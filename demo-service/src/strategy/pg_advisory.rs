@@ -1,5 +1,5 @@
-//! `pg-advisory`: an advisory lock of the database around read, decide and overwrite. The database releases it with the
-//! transaction.
+//! `pg-advisory`: an advisory lock of the database around read, decide and overwrite. The database releases the lock
+//! at the end of the transaction.
 
 use super::section::Section;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};

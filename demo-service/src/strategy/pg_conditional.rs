@@ -1,9 +1,9 @@
 //! `pg-conditional`: no lock but the row's own. One update takes the units if enough are left at that instant.
 //!
-//! The update names the sale, so a late purchase cannot sell out of the next sale. If there is business to do, it is done
-//! before the transaction begins, after a look that spares a buyer who comes too late the business time. So the business of
-//! many buyers runs side by side, and none of them keeps a connection meanwhile. A real service must do its business first
-//! and take the stock last for this to be a fair picture of it.
+//! The update names the sale, so a late purchase cannot take units of the next sale. The business is done before the
+//! transaction begins, after a look at the stock. The look refuses a buyer who comes too late before the business
+//! time. So the business of many buyers runs concurrently, and none of them keeps a connection meanwhile. This is a
+//! fair picture of a real service only if that service also does its business first and takes the stock last.
 
 use super::section::{Section, do_business_first};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};

@@ -1,5 +1,6 @@
-//! `pg-optimistic` and `pg-serializable`: no lock. A purchase that was overtaken between its read and its write fails, and
-//! is tried again. At isolation level read committed the version of the row tells; at serializable the database does.
+//! `pg-optimistic` and `pg-serializable`: no lock. A purchase that was overtaken between its read and its write
+//! fails, and is repeated. At isolation level read committed, the version of the row shows that the purchase was
+//! overtaken. At serializable, the database detects it.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ impl PgOptimistic {
         Self { context, isolation }
     }
 
-    /// Tries until nobody comes between. The pauses have random lengths, so that those who met do not meet again.
+    /// Makes at most `attempts_max` attempts, until no other purchase overtakes one. The pauses have random lengths,
+    /// so that purchases that collided do not collide again.
     async fn sell(&self, call: &Call) -> Decision {
         let mut pause_max = PAUSE_MIN;
         for _ in 1..self.context.attempts_max {

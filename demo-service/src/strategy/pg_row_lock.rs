@@ -27,7 +27,8 @@ impl PgRowLock {
         let sold = match levels {
             Ok(levels) => {
                 section.enter(asked);
-                // Nobody writes the row under its lock. Other strategies of the family check the version.
+                // While the row is locked, nobody else writes it. The version is incremented for other strategies of
+                // the family, which check it.
                 section.overwrite_unchanged(&levels).await
             }
             Err(failure) => Err(failure),

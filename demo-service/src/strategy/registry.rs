@@ -1,5 +1,5 @@
 //! The table of strategies, and the only list of them. The command line, `GET /strategies`, the metrics and the tests
-//! iterate it. A new strategy is one row here and one file beside it.
+//! iterate over it. A new strategy is one row here and one file beside it.
 
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
@@ -277,12 +277,12 @@ pub static STRATEGIES: [Entry; 19] = [
     },
 ];
 
-/// The names, in the order of the table.
+/// Returns the names, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     STRATEGIES.iter().map(|entry| entry.name)
 }
 
-/// The row of that name.
+/// Returns the row of that name, if there is one.
 pub fn find(name: &str) -> Option<&'static Entry> {
     STRATEGIES.iter().find(|entry| entry.name == name)
 }

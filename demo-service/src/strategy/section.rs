@@ -1,4 +1,4 @@
-//! The steps that strategies are made of: one transaction, and what the history notes of it.
+//! The steps that strategies are made of: one transaction, and its record in the history.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,11 @@ use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 
-/// How much later than the server we give up the wait for a lock. A statement that the server gives up keeps its connection.
+/// We give up the wait for a lock this much later than the server. If the server gives a statement up first, its
+/// connection can be used again.
 const LOCK_GRACE: Duration = Duration::from_millis(100);
 
-/// The fencing tokens of a purchase, one for each SKU. There are none without a lock in ZooKeeper.
+/// The fencing tokens of a purchase, one for each SKU. Without a lock in ZooKeeper there are none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens(Arc<[(GoodsNo, Token)]>);
 
@@ -40,30 +41,32 @@ pub(super) struct Written {
 
 /// One attempt at a purchase: its transaction, its lines in the order of the SKUs, and its visit in the history.
 ///
-/// A strategy calls the steps in its order and ends with [`end`](Self::end). Dropped before, its connection is closed, and
-/// the database rolls back.
+/// A strategy calls the steps that it needs, and ends with [`end`](Self::end) or [`commit`](Self::commit). If the
+/// section is dropped before that, its connection is closed, and the database rolls back.
 pub(super) struct Section<'a> {
     context: &'a Context,
     call: &'a Call,
     lines: Vec<Line>,
     tokens: Tokens,
-    /// When its waits for locks of the database are given up, if it may wait for any.
+    /// The deadline of its waits for locks of the database, if it may wait for any.
     locks_until: Option<Instant>,
-    // The visit is over before the transaction can be, and with it the locks of the database.
+    // Declared before the transaction, so dropped first: the visit ends before the locks of the database are
+    // released.
     visit: Option<Visit>,
     transaction: Transaction,
 }
 
-/// Reads, decides and overwrites in one transaction. Only a lock around it makes that right. The order records the fencing
-/// tokens of the lock.
+/// Reads, decides and overwrites in one transaction. Only a lock around it prevents overselling. The order records
+/// the fencing tokens of that lock.
 pub(super) async fn overwrite_alone(context: &Context, call: &Call, tokens: Tokens) -> Decision {
     let mut section = Section::begin(context, call, tokens).await?;
     let sold = section.overwrite().await;
     section.end(sold).await
 }
 
-/// Looks at the stock and does the business of a purchase before its transaction begins, if there is business to do. A buyer
-/// who comes too late is spared the business time, and nobody keeps a connection meanwhile. Returns the time that it took.
+/// Looks at the stock, and then does the business of a purchase, before its transaction begins. Does nothing if no
+/// business time is set. If the SKU is sold out, the purchase fails before its business time. No connection is kept
+/// during the business time. Returns how long the business took.
 pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<Duration, Failure> {
     if context.business_time.is_none() {
         return Ok(Duration::ZERO);
@@ -82,14 +85,15 @@ pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<
 }
 
 impl<'a> Section<'a> {
-    /// Begins without a lock of the database to wait for, under locks with these fencing tokens, which its order records.
+    /// Begins a transaction that waits for no lock of the database. `tokens` are the fencing tokens of the locks
+    /// around it. The order records them.
     pub(super) async fn begin(context: &'a Context, call: &'a Call, tokens: Tokens) -> Result<Self, Failure> {
         let transaction = call.wait(context.store.begin(Isolation::ReadCommitted, None)).await??;
         Ok(Self { tokens, ..Self::of(context, call, transaction) })
     }
 
-    /// Begins with the intent to wait for locks of the database until then. A purchase waits for a lock on a connection, so
-    /// the wait for the connection counts as a part of it.
+    /// Begins a transaction that may wait for locks of the database until `until`. A purchase needs a connection to
+    /// wait for a lock, so the wait for the connection counts as a part of that wait.
     pub(super) async fn begin_to_wait(
         context: &'a Context,
         call: &'a Call,
@@ -105,7 +109,7 @@ impl<'a> Section<'a> {
         Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
     }
 
-    /// The same under locks with these fencing tokens, which its order records.
+    /// Sets the fencing tokens of the locks around the section. The order records them.
     pub(super) fn with_tokens(self, tokens: Tokens) -> Self {
         Self { tokens, ..self }
     }
@@ -115,13 +119,14 @@ impl<'a> Section<'a> {
         Self { context, call, lines, tokens: Tokens::default(), locks_until: None, visit: None, transaction }
     }
 
-    /// Notes in the history that the critical section begins, which was asked for at `asked`. The end of the section is
-    /// noted before the next statement, as the database may end it there: by a commit, or because a statement fails.
+    /// Notes in the history that the critical section begins, and that it was asked for at `asked`. Before each later
+    /// write, the history notes that the section lasted until then. The database may end the section at that
+    /// statement: by a commit, or because the statement fails.
     pub(super) fn enter(&mut self, asked: Moment) {
         self.visit = Some(visit(self.context, &self.lines, &self.tokens, asked));
     }
 
-    /// Reads what is left of each SKU, without a lock.
+    /// Reads the stock of each SKU, without a lock.
     pub(super) async fn read(&mut self) -> Result<Vec<Level>, Failure> {
         let mut levels = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
@@ -130,7 +135,7 @@ impl<'a> Section<'a> {
         self.known(levels)
     }
 
-    /// Reads what is left of each SKU, and locks the rows, one after the other.
+    /// Reads the stock of each SKU and locks its row, one SKU after the other.
     pub(super) async fn read_for_update(&mut self) -> Result<Vec<Level>, Failure> {
         let mut levels = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
@@ -140,7 +145,7 @@ impl<'a> Section<'a> {
         self.known(levels)
     }
 
-    /// Takes the advisory lock of each SKU, one after the other.
+    /// Takes the advisory lock of each SKU, one SKU after the other.
     pub(super) async fn lock_advisory(&mut self) -> Result<(), Failure> {
         for line in &self.lines {
             let lock = self.transaction.lock_advisory(line.goods_no);
@@ -157,7 +162,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Reads, decides, and writes what remains over whatever is there.
+    /// Reads, decides, and overwrites the stock, whatever it is by then.
     pub(super) async fn overwrite(&mut self) -> Result<Vec<OrderLine>, Failure> {
         let levels = self.read().await?;
         let sold = self.decide(&levels).await?;
@@ -170,7 +175,7 @@ impl<'a> Section<'a> {
         Ok(sold)
     }
 
-    /// Decides by what was read under a fence, and writes what remains if our token is the fence still.
+    /// Decides by `levels`, which were read under a fence. Overwrites the stock if the fence is still our token.
     pub(super) async fn overwrite_fenced(&mut self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
         let sold = self.decide(levels).await?;
         for (at, line) in sold.iter().enumerate() {
@@ -182,7 +187,7 @@ impl<'a> Section<'a> {
         Ok(sold)
     }
 
-    /// Decides by what was read, and writes what remains if nobody has written the rows since.
+    /// Decides by `levels`. Overwrites the stock if the version of the row is still the one in `levels`.
     pub(super) async fn overwrite_unchanged(&mut self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
         let sold = self.decide(levels).await?;
         for (at, (line, level)) in sold.iter().zip(levels).enumerate() {
@@ -194,7 +199,7 @@ impl<'a> Section<'a> {
         Ok(sold)
     }
 
-    /// Takes the units if enough are left at that instant. Waits for the rows.
+    /// Waits for the lock of each row. Takes the units if enough are left at that instant.
     pub(super) async fn take(&mut self) -> Result<Vec<OrderLine>, Failure> {
         let mut sold = Vec::with_capacity(self.lines.len());
         for (at, line) in self.lines.clone().into_iter().enumerate() {
@@ -227,10 +232,11 @@ impl<'a> Section<'a> {
         OrderLine { goods_no, sale, quantity, remaining: Some(remaining), token }
     }
 
-    /// Commits the order, or rolls back and passes the failure on.
+    /// Writes the order and commits. If `sold` is a failure or the order cannot be written, rolls back and returns
+    /// the failure.
     ///
     /// # Cancel safety
-    /// Dropped during the commit, the outcome is unknown, and the call knows.
+    /// Dropped during the commit, the outcome is unknown, and [`Call::is_committing`] returns `true`.
     pub(super) async fn end(mut self, sold: Result<Vec<OrderLine>, Failure>) -> Decision {
         let written = match sold {
             Ok(sold) => self.write_order(sold).await,
@@ -252,7 +258,7 @@ impl<'a> Section<'a> {
         let Context { strategy, instance, .. } = self.context;
         let (cart, key) = (&self.call.purchase.cart, self.call.purchase.key.as_ref());
         let insert = self.transaction.insert_order(NewOrder { strategy, instance, key, cart, lines: &sold });
-        // A key waits for another purchase under the same key. Nothing else here waits for anybody.
+        // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
         let transaction =
             transaction.ok_or_else(|| Failure::new(&failure::REPEATED, "the key has an order already"))?;
@@ -260,7 +266,8 @@ impl<'a> Section<'a> {
         Ok(Written { order: Order { order_id, strategy, instance, lines: sold }, transaction })
     }
 
-    /// Commits. From here on a failure leaves the outcome open, unless the database refuses in words.
+    /// Commits. From here on, a failure means that the outcome is unknown, unless the answer proves that nothing was
+    /// committed.
     pub(super) async fn commit(mut self, written: Written) -> Decision {
         self.about_to_write();
         let Written { order, transaction } = written;
@@ -272,14 +279,15 @@ impl<'a> Section<'a> {
         committed.map(|()| order)
     }
 
-    /// The database may end the section by the next statement.
+    /// Notes in the history that the section lasted until now. The next statement may end it.
     fn about_to_write(&mut self) {
         if let Some(visit) = &mut self.visit {
             visit.seen_inside();
         }
     }
 
-    /// Why a row was not written: a second read tells whether the sale is over, and else it is `otherwise`.
+    /// Returns why a row was not written. A second read tells whether the sale is over. If it is not, returns
+    /// `otherwise`.
     async fn why_not_written(&mut self, at: usize, otherwise: Failure) -> Failure {
         let goods_no = self.lines[at].goods_no;
         let level = self.transaction.read(goods_no).await;
@@ -287,21 +295,22 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A visit of the critical sections of these lines, which begins now.
+/// Begins a visit of the critical sections of these lines.
 pub(super) fn visit(context: &Context, lines: &[Line], tokens: &Tokens, asked: Moment) -> Visit {
     let places = lines.iter().map(|line| (line.goods_no, tokens.of(line.goods_no))).collect();
     Arc::clone(&context.history).enter(context.strategy, places, asked)
 }
 
-/// The level of a SKU, if its sale is the one that the purchase was admitted to, and its guard is this family.
+/// Returns the level of a SKU. Fails if its sale is not the one to which the purchase was admitted, or if another
+/// family guards it.
 fn admitted(context: &Context, call: &Call, goods_no: GoodsNo, level: Option<Level>) -> Result<Level, Failure> {
     let level = level.ok_or_else(|| Failure::unknown_goods(goods_no))?;
     let is_same = level.sale == call.sale_of(goods_no) && level.guard.as_deref() == Some(context.family);
     if is_same { Ok(level) } else { Err(restarted(call, goods_no)) }
 }
 
-/// Waits for a lock of the database. The server gives up at the same time. It counts each lock of a statement for itself,
-/// so the wait may be over before.
+/// Waits for a lock of the database until `until`. At about that time the server gives up, too. But the server limits
+/// the wait for each lock separately. So for a later lock our limit comes first: [`LOCK_GRACE`] after `until`.
 async fn locked<T>(
     context: &Context,
     call: &Call,
@@ -313,8 +322,8 @@ async fn locked<T>(
     locked.unwrap_or_else(|_| Err(context.lock_timeout()))
 }
 
-/// Another sale of a SKU has started than the one that the purchase was admitted to. It may be admitted anew, unless it has
-/// decided already.
+/// The failure if another sale of the SKU has started since the purchase was admitted. The purchase may be admitted
+/// again, unless it has decided already.
 pub(super) fn restarted(call: &Call, goods_no: GoodsNo) -> Failure {
     if call.has_decided.load(Ordering::Relaxed) {
         return Failure::of(&failure::SALE_RESTARTED);
@@ -322,7 +331,7 @@ pub(super) fn restarted(call: &Call, goods_no: GoodsNo) -> Failure {
     Failure::new(&failure::GUARD_MISMATCH, format!("another sale of SKU {goods_no} has started; nothing was written"))
 }
 
-/// A later holder came first.
+/// The failure if a later holder of the lock came first.
 pub(super) fn fenced() -> Failure {
     let detail = "a later holder of the lock had read the stock before this purchase could write; nothing was written";
     Failure::new(&failure::FENCED, detail)

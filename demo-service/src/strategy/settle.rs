@@ -11,19 +11,21 @@ use crate::store::Store;
 /// The pause before the database is asked again whether a commit is over.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The same after a question without an answer, which may have cost a connection. Silence is counted in these.
+/// The pause after a question without an answer, which may have cost a connection. [`silence`] counts in pauses of
+/// this length.
 const LONG_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the log says that a lock is kept.
+/// How often the log says that a lock is still kept.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Waits until a commit that was not answered is over. Until then the lock must be kept: the next holder would read the
-/// stock from before the commit and overwrite the stock from after it. What came of the commit stays unknown.
+/// Waits until a commit that was not answered is over. Until then the lock must be kept. Otherwise the next holder
+/// would read the stock from before the commit, and overwrite the stock from after it. The outcome of the commit
+/// stays unknown.
 ///
-/// It waits as long as the database answers anything on any connection, for Postgres has no time limit for a commit. A
-/// refused question is asked again. If the database is silent for twice `--db-timeout`, the lock is released. A commit that
-/// has arrived and outlasts that silence meets the next holder: that is the hole of every strategy whose row does not check
-/// the write.
+/// Postgres has no time limit for a commit, so the wait goes on as long as the database answers anything on any
+/// connection. A refused question is asked again. If the database is silent for twice `--db-timeout`, the lock is
+/// released. A commit that reached the server and outlasts that silence may collide with the next holder. Every
+/// strategy whose row does not check the write has this gap.
 ///
 /// # Cancel safety
 /// Dropped, only the waiting ends.
@@ -55,8 +57,8 @@ pub(super) async fn settle(context: &Context, call: &Call) {
     }
 }
 
-/// Waits until the database has been silent for `patience` since this call. Each pause counts as [`LONG_PAUSE`], however long
-/// it took: a process that was stopped in the meantime must listen again before it concludes anything.
+/// Waits until the database has been silent for `patience` since this call. Each pause counts as [`LONG_PAUSE`],
+/// however long it took. So a process that was stopped in the meantime listens again before it gives up.
 async fn silence(store: &Store, patience: Duration) {
     let mut silent = Duration::ZERO;
     while silent < patience {

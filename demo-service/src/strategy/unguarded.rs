@@ -1,5 +1,5 @@
-//! `unguarded`: the first control. Read, decide and overwrite in one transaction without any lock, so that purchases that
-//! meet overwrite each other.
+//! `unguarded`: the first control. Reads, decides and overwrites in one transaction without any lock, so concurrent
+//! purchases overwrite each other.
 
 use super::section::{Tokens, overwrite_alone, visit};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};

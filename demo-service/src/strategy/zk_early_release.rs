@@ -1,5 +1,5 @@
-//! `zk-mutex-early-release`: a control, and the mistake of many tutorials. The lock is released before the commit, so the
-//! next buyer reads the stock from before it.
+//! `zk-mutex-early-release`: a control, and the mistake of many tutorials. The lock is released before the commit, so
+//! the next buyer reads the stock from before that commit.
 
 use super::section::Section;
 use super::zk_hold::{Held, Locks};

@@ -1,9 +1,10 @@
-//! `zk-mutex-fenced`, `zk-handoff-fenced` and `zk-cohort-fenced`: a lock in ZooKeeper, and a fence in the row. The read
-//! raises the fence to the token of the hold, and the write checks it. A holder that was overtaken cannot write, so nothing
-//! is oversold whatever happens to processes and networks.
+//! `zk-mutex-fenced`, `zk-handoff-fenced` and `zk-cohort-fenced`: a lock in ZooKeeper, and a fence in the row. The
+//! read raises the fence to the token of the hold, and the write checks it. A holder that was overtaken cannot write,
+//! so nothing is oversold whatever happens to processes and networks.
 //!
-//! The fence is raised in a transaction of its own, before the business time: otherwise its row lock would guard the
-//! purchase better than the lock that is to be measured.
+//! The fence is raised in a transaction of its own, before the business time. Otherwise the row lock of that
+//! transaction would guard the purchase, and the comparison would measure the row lock instead of the lock in
+//! ZooKeeper.
 
 use super::section::{Section, Tokens, fenced, restarted};
 use super::zk_hold::Locks;
@@ -28,7 +29,7 @@ impl ZkFenced {
         section.end(sold).await
     }
 
-    /// Reads what is left of each SKU, in the order of the SKUs, and raises its fence, as long as the client waits.
+    /// Reads the stock of each SKU and raises its fence, in the order of the SKUs. Stops if the client hangs up.
     async fn raise_fences(&self, call: &Call, tokens: &Tokens) -> Result<Vec<Level>, Failure> {
         let context = self.context();
         let mut levels = Vec::with_capacity(call.purchase.cart.lines().len());

@@ -1,4 +1,5 @@
-//! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released behind the answer.
+//! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
+//! answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,18 +23,18 @@ use crate::telemetry::history::Visit;
 /// The folder of all locks of the service.
 const ROOT: &str = "/seckill";
 
-/// The time for the confirmation of a release. Without it the release goes on in the background.
+/// The time limit for the confirmation of a release. After it, the release goes on in the background.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Most locks that a strategy keeps for their next use. Each may cost the server a watch. The one that was used least
-/// recently makes room.
+/// Upper bound of the locks that a strategy keeps for their next use. Each of them may cost the server a watch. The
+/// least recently used lock is dropped first.
 const KEPT_MAX: usize = 1024;
 
-/// Acquires a lock that guards nothing and releases it, which shows that the chroot exists and may be written to. If
-/// another instance is just doing the same, that shows it as well.
+/// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
+/// another instance holds the lock, that shows it, too.
 ///
 /// # Errors
-/// Whatever the recipe says.
+/// The error of the recipe.
 ///
 /// # Cancel safety
 /// Dropped, the lock is released in the background.
@@ -54,10 +55,10 @@ pub(super) struct Locks {
     /// The folder of the locks: strategies that exclude each other share it.
     folder: &'static str,
     make: MakeLock,
-    /// Whether all buyers of a SKU use one session: those of a lock that is handed over within a session.
+    /// Whether all buyers of a SKU use the same session. A lock that is handed over within a session needs that.
     is_by_goods: bool,
-    /// Locks for their next use, by session and SKU: a [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer one
-    /// request to acquire and one to release.
+    /// Locks for their next use, by session and SKU. A [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer
+    /// one request to acquire and one to release.
     kept: Mutex<LruCache<(i64, GoodsNo), AnyLock>>,
 }
 
@@ -65,10 +66,10 @@ pub(super) struct Locks {
 pub(super) struct Held<'a> {
     guard: MultiGuard,
     tokens: Tokens,
-    /// When the first of them was asked for.
+    /// When the first lock was asked for.
     asked: Moment,
     granted: Instant,
-    /// Whether a loss was counted. A release tells of the same loss again.
+    /// Whether the loss was counted. The release reports the same loss again.
     is_loss_counted: AtomicBool,
     context: &'a Context,
 }
@@ -78,7 +79,7 @@ impl Locks {
         Self { context, folder, make, is_by_goods: false, kept: Mutex::new(LruCache::new(KEPT_MAX)) }
     }
 
-    /// The same, with one session for all buyers of a SKU.
+    /// Makes all buyers of a SKU use the same session.
     pub(super) fn by_goods(self) -> Self {
         Self { is_by_goods: true, ..self }
     }
@@ -87,7 +88,7 @@ impl Locks {
         &self.context
     }
 
-    /// Decides a purchase by `sell` under the locks of its cart, and releases them behind the answer.
+    /// Decides a purchase by `sell` under the locks of its cart. Releases the locks after the answer.
     pub(super) async fn purchase<'a, F>(&'a self, call: &'a Call, sell: impl FnOnce(Tokens) -> F) -> Decided<'a>
     where
         F: Future<Output = Decision>,
@@ -112,7 +113,7 @@ impl Locks {
         self.acquire_all(&session, &lines, locks, call).await
     }
 
-    /// As [`acquire`](Self::acquire), of locks that the caller has made, one for each line.
+    /// As [`acquire`](Self::acquire), but with locks that the caller has made, one for each line.
     pub(super) async fn acquire_all(
         &self,
         session: &Session,
@@ -123,13 +124,15 @@ impl Locks {
         let context = &self.context;
         let wait = context.lock_wait_left(call);
         let asked = Moment::now();
-        // Boxed, as the recipes' future is large, and every wrapper around it would take as much of the stack again.
+        // Boxed, because the recipes' future is large, and every wrapper around it would take as much of the stack
+        // again.
         let acquire = Box::pin(async {
             Span::current().record("session", display(format_args!("{:#x}", session.id())));
             let held = locks.and_then(MultiLock::new)?.acquire_within(wait).await?;
             Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
         });
-        // Servers that are silent keep an acquire beyond its time, to make sure of its node. Dropped, it does so behind us.
+        // If the servers are silent, an acquire outlasts its deadline, to make sure that its node is deleted. After
+        // the drop at `call.until`, it does so in the background.
         let acquire = context.metrics.waiting(call.wait(timeout_at(call.until, acquire))).await?;
         let acquired = acquire.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
@@ -140,19 +143,20 @@ impl Locks {
         Ok(Held { guard, tokens, asked, granted, is_loss_counted, context })
     }
 
-    /// The session for the locks of a SKU.
+    /// Returns the session for the locks of a SKU.
     pub(super) fn session(&self, goods_no: GoodsNo) -> Result<Session, Failure> {
         let sessions = &self.context.sessions;
         let session = if self.is_by_goods { sessions.pick_for(goods_no) } else { sessions.pick() };
         session.ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
-    /// The path of the lock of a SKU: the node of a naive lock, the parent of the others' queues.
+    /// Returns the path of the lock of a SKU. It is the node of a naive lock, and the parent of the queue of any
+    /// other lock.
     pub(super) fn path(&self, goods_no: GoodsNo) -> String {
         format!("{ROOT}/{}/{goods_no}", self.folder)
     }
 
-    /// The lock of a SKU, kept or made.
+    /// Returns the lock of a SKU. Makes it if it is not kept.
     fn lock(&self, session: &Session, goods_no: GoodsNo) -> Result<AnyLock, zk_recipes::Error> {
         let mut kept = self.kept.lock();
         if let Some(lock) = kept.get(&(session.id(), goods_no)) {
@@ -170,14 +174,14 @@ impl<'a> Held<'a> {
         self.tokens.clone()
     }
 
-    /// Runs the purchase under the locks, in the time for the database. A lost hold stops it wherever it stands. Before the
-    /// commit that rolls back; once the commit is on its way nothing calls it back, and the outcome is unknown.
+    /// Runs the purchase under the locks, until the deadline for the database. A lost hold stops the purchase at
+    /// once. Before the commit is sent, that rolls the purchase back. After that, the outcome is unknown.
     pub(super) async fn run(&self, call: &Call, purchase: impl Future<Output = Decision>) -> Decision {
         let _visit = self.visit(call);
         self.guard(call, purchase).await
     }
 
-    /// As [`run`](Self::run), of any part, without a note in the history.
+    /// As [`run`](Self::run), but for any part of a purchase, and without a record in the history.
     pub(super) async fn guard<T>(
         &self,
         call: &Call,
@@ -192,16 +196,16 @@ impl<'a> Held<'a> {
         visit(self.context, call.purchase.cart.lines(), &self.tokens, self.asked)
     }
 
-    /// The failure that a lost hold means at this point of the purchase.
+    /// Returns the failure for a hold that was lost at this point of the purchase.
     fn lost(&self, call: &Call, reason: zk_recipes::Error) -> Failure {
         self.count_lost(&reason);
         let detail = "the hold on the lock was lost before the commit, which stopped the purchase; nothing was written";
         call.stopped(Failure::new(&failure::HOLD_LOST, detail).caused_by(reason))
     }
 
-    /// Answers with the decision, and releases the locks behind the answer. The outcome is certain by then. If it is not,
-    /// the locks are kept until the commit is over, also those that were lost: a hold is lost by our clock before it is lost
-    /// by the server's, so its node may yet keep the next holder out.
+    /// Returns the decision. The release of the locks is the work after the answer. If the outcome is unknown, the
+    /// locks are kept until the commit is over. That includes locks that were lost: a hold is lost by our clock
+    /// before it is lost by the server's, so its node may still keep the next holder out.
     pub(super) fn release_behind(self, call: &'a Call, decision: Decision) -> Decided<'a> {
         let behind = async move {
             if call.is_committing() {
@@ -212,7 +216,7 @@ impl<'a> Held<'a> {
         Decided { decision, behind: Some(Box::pin(behind)) }
     }
 
-    /// Releases the locks. A failure changes nothing about an order that is committed.
+    /// Releases the locks. A failure of the release does not affect a committed order.
     pub(super) async fn release(self) {
         self.context.metrics.record_hold(self.granted.elapsed());
         match timeout(RELEASE_WITHIN, self.guard.release()).await {
@@ -221,7 +225,7 @@ impl<'a> Held<'a> {
                 if !self.is_loss_counted.into_inner() {
                     self.context.metrics.count_lost(&error);
                 }
-                // The span has the token.
+                // The span names the token.
                 warn!(%error, "a lock was not released cleanly");
             }
             Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
@@ -236,7 +240,7 @@ impl<'a> Held<'a> {
 }
 
 fn token(token: FencingToken) -> Token {
-    // Hand-overs are counted from the grant, and never come near the end of either type.
+    // Hand-overs are counted from the grant, and their number stays far below the limit of both types.
     Token { number: token.get(), handover: i64::try_from(token.handover()).unwrap_or(i64::MAX) }
 }
 

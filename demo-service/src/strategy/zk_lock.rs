@@ -1,5 +1,6 @@
-//! `zk-mutex`, `zk-multi`, `zk-handoff`, `zk-cohort`, `zk-naive`, `zk-semaphore-mutex` and `zk-rwlock`: a lock in ZooKeeper
-//! around read, decide and overwrite. Only the lock keeps two purchases apart, so it is as right as the session lives.
+//! `zk-mutex`, `zk-multi`, `zk-handoff`, `zk-cohort`, `zk-naive`, `zk-semaphore-mutex` and `zk-rwlock`: a lock in
+//! ZooKeeper around read, decide and overwrite. Only the lock keeps two purchases apart, so they are safe only as
+//! long as the ZooKeeper session lives.
 
 use tokio::time::timeout_at;
 use zk_recipes::{AnyLock, RwLock};
@@ -48,7 +49,7 @@ impl ZkReadWriteLock {
         let line = Line { goods_no, quantity: Quantity::ONE };
         let held = locks.acquire_all(&session, &[line], lock, call).await?;
         let looked = held.guard(call, self.context().store.look(goods_no)).await;
-        // Given up, the release goes on in the background.
+        // At the deadline, the release goes on in the background.
         timeout_at(call.until, held.release()).await.ok();
         looked
     }

@@ -1,5 +1,5 @@
-//! `zk-semaphore`: `pg-conditional` behind a semaphore. Its permits bound how many buyers of a SKU are in the database; the
-//! row decides, so nothing is oversold whatever happens to the permits.
+//! `zk-semaphore`: `pg-conditional` behind a semaphore. The permits bound how many buyers of a SKU are in the
+//! database. The row decides, so nothing is oversold whatever happens to the permits.
 
 use super::section::{Section, Tokens, do_business_first};
 use super::zk_hold::Locks;

@@ -1,5 +1,6 @@
-//! The clock that the history is kept by: the system's monotonic one, in nanoseconds. All processes that have the same one,
-//! in containers of one host too, can compare their times; [`id`] says which these are.
+//! The clock of the history: the monotonic clock of the system, in nanoseconds. Processes with the same clock can
+//! compare their times. That includes processes in different containers of one host. [`id`] tells which processes
+//! have the same clock.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The boot of the kernel, which its monotonic clock counts from.
+/// The id of the boot of the kernel. The monotonic clock counts from the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The time namespace of this process, which may set that clock off.
+/// The time namespace of this process. A time namespace may shift the monotonic clock.
 const TIME_NAMESPACE: &str = "/proc/self/ns/time";
 
-/// The number of the time namespace that every Linux starts with, and that sets nothing off.
+/// The number of the initial time namespace of every Linux. It shifts nothing.
 const TIME_NAMESPACE_INITIAL: u64 = 0xEFFF_FFFA;
 
 /// An instant of the clock, in nanoseconds.
@@ -31,17 +32,17 @@ impl Moment {
         Self(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Nanoseconds since whatever the clock counts from, such as the boot of the host.
+    /// Nanoseconds since the start of the clock, for example since the boot of the host.
     pub fn ns(self) -> u64 {
         self.0
     }
 }
 
-/// What tells this clock from others: processes that get the same text have the same clock. `None` where the system does
-/// not say.
+/// Identifies the clock: processes that get the same text have the same clock. Returns `None` if the system does not
+/// tell.
 ///
-/// On Linux it is the boot of the kernel, and the time namespace where that is not the initial one. Virtual machines that
-/// were resumed from one snapshot have the same text and clocks that may differ.
+/// On Linux the text is the id of the boot, and the time namespace unless it is the initial one. One exception:
+/// virtual machines that were resumed from one snapshot have the same text, but their clocks may differ.
 pub fn id() -> Option<&'static str> {
     static ID: LazyLock<Option<String>> =
         LazyLock::new(|| if cfg!(target_os = "linux") { of_linux() } else { of_darwin() });
@@ -52,7 +53,7 @@ fn of_linux() -> Option<String> {
     let boot_id = fs::read_to_string(BOOT_ID).ok()?;
     let time_namespace = match fs::metadata(TIME_NAMESPACE) {
         Ok(namespace) => namespace.ino(),
-        // Before Linux 5.6 there were none.
+        // Linux before 5.6 has no time namespaces.
         Err(error) if error.kind() == ErrorKind::NotFound => TIME_NAMESPACE_INITIAL,
         Err(_) => return None,
     };
@@ -68,8 +69,8 @@ fn linux_id(boot_id: &str, time_namespace: u64) -> Option<String> {
     }
 }
 
-/// The boot of macOS, which unlike the time of it stays the same when somebody sets the clock on the wall. Other systems
-/// do not know the name, and say nothing.
+/// Returns the id of the boot of macOS. Unlike the time of the boot, it stays the same when somebody sets the wall
+/// clock. Other systems do not know the name, so the result is `None`.
 fn of_darwin() -> Option<String> {
     let told = Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]).output().ok()?;
     let boot = String::from_utf8(told.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! Who was in which critical section when, for an auditor who checks that no two overlapped.
+//! Records which purchase was in which critical section, and when. An auditor checks that no two of them overlapped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::clock::Moment;
 use crate::sale::{GoodsNo, Token};
 
-/// The last critical sections of one instance. The memory is bounded: new ones take the place of the oldest.
+/// The latest critical sections of one instance. The memory is bounded: new records replace the oldest.
 #[derive(Debug)]
 pub struct History {
     capacity: usize,
@@ -20,7 +20,7 @@ pub struct History {
 #[derive(Debug, Default)]
 struct Records {
     kept: VecDeque<Record>,
-    /// The number of the first that is kept.
+    /// The number of the first record in `kept`.
     first: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct Page {
     pub records: Vec<Record>,
 }
 
-/// A purchase in a critical section, which it leaves when this is dropped.
+/// A purchase in a critical section. The drop ends the visit and records it.
 #[derive(Debug)]
 pub struct Visit {
     history: Arc<History>,
@@ -89,12 +89,12 @@ pub struct Visit {
     places: Vec<(GoodsNo, Option<Token>)>,
     asked: Moment,
     entered: Moment,
-    /// When it was last seen inside; `None` if it is inside until it is dropped.
+    /// When the purchase was last seen inside. `None` if it is inside until the drop.
     left: Option<Moment>,
 }
 
 impl History {
-    /// A history of the last `capacity` sections.
+    /// Makes a history of the latest `capacity` records.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, records: Mutex::default() }
     }
@@ -110,7 +110,8 @@ impl History {
         Visit { history: self, strategy, places, asked, entered, left: None }
     }
 
-    /// At most `limit` records from number `from` on, or from the oldest that is kept.
+    /// Returns at most `limit` records from number `from` on. If that record is no longer kept, begins with the
+    /// oldest.
     pub fn page(&self, from: u64, limit: usize) -> Page {
         let records = self.records.lock();
         let recorded_total = records.first + records.kept.len() as u64;
@@ -121,7 +122,7 @@ impl History {
         Page { next, recorded_total, dropped_total: records.first, records: page }
     }
 
-    /// How many records have made room for newer ones.
+    /// Returns how many records were replaced by newer ones.
     pub fn dropped_total(&self) -> u64 {
         self.records.lock().first
     }
@@ -150,8 +151,8 @@ impl History {
 }
 
 impl Visit {
-    /// Notes that the section goes on until now at least. The next statement may end it, at a time that only the database
-    /// knows: so the section counts as left now, unless it is seen inside again.
+    /// Notes that the section lasts until now at least. The next statement may end it, at a time that only the
+    /// database knows. So the section counts as left now, unless the purchase is seen inside again.
     pub fn seen_inside(&mut self) {
         self.left = Some(Moment::now());
     }

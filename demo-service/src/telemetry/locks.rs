@@ -17,7 +17,7 @@ const REASONS: [(&str, LostReason); 4] = [
     ("node_deleted", LostReason::NodeDeleted),
 ];
 
-/// The waits and holds of one strategy.
+/// The metrics of the waits and holds of one strategy.
 #[derive(Clone)]
 pub struct LockMetrics {
     wait_seconds: Histogram,
@@ -27,7 +27,7 @@ pub struct LockMetrics {
     lost: HashMap<LostReason, Counter>,
 }
 
-/// One who waits. Dropped, it does not any more.
+/// One wait for a lock. Its drop ends it and records its duration.
 struct Waiting<'a>(&'a LockMetrics, Instant);
 
 impl LockMetrics {
@@ -42,11 +42,11 @@ impl LockMetrics {
         }
     }
 
-    /// Waits for a lock, had or not, and is counted among those who do. In a span of its own, `acquire`, in which the
-    /// session and the token may be recorded.
+    /// Waits for `acquire`. The wait is counted while it lasts, and its duration is recorded, whether the lock was
+    /// acquired or not. It has its own span, `acquire`, in which the session and the token may be recorded.
     ///
     /// # Cancel safety
-    /// That of what is waited for; the wait is recorded.
+    /// As `acquire`. The wait is recorded even if it is dropped.
     pub async fn waiting<F: Future>(&self, acquire: F) -> F::Output {
         let acquire = async {
             self.queue_depth.increment(1.0);
@@ -63,7 +63,7 @@ impl LockMetrics {
         self.hold_seconds.record(duration);
     }
 
-    /// Counts the holds that were lost, if that is what `error` says.
+    /// Counts each lost hold that `error` reports. Ignores other errors.
     pub fn count_lost(&self, error: &zk_recipes::Error) {
         match error {
             zk_recipes::Error::HoldLost { reason, .. } => {
@@ -79,7 +79,7 @@ impl LockMetrics {
         }
     }
 
-    /// Counts an attempt that was overtaken and is made again.
+    /// Counts an attempt that was overtaken and will be repeated.
     pub fn count_retry(&self) {
         self.retries.increment(1);
     }

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus.
 //!
-//! Every instance has a recorder of its own rather than the one of the process, so that several in one process do not
-//! add up, and every series exists from the start, at zero.
+//! Every instance has its own recorder, so that several instances in one process do not add up. Every series exists
+//! from the start, at zero.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::sessions::SessionCounts;
 const BUCKETS_SECONDS: [f64; 16] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
 
-/// How often samples are moved into the histograms when nobody reads them.
+/// How often samples are moved into the histograms if nobody reads the metrics.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// The labels of `outcome`: every kind of failure that a purchase can end with, and the ends that are no failure.
+/// The values of the label `outcome`: those of the failures that can end a purchase, and `sold` and `repeated`.
 fn outcomes() -> BTreeSet<&'static str> {
     failure::ALL.iter().filter_map(|kind| kind.outcome).chain(["sold", "repeated"]).collect()
 }
@@ -47,27 +47,27 @@ pub struct Metrics {
     lost: Gauge,
 }
 
-/// What is asked after when the metrics are, and not counted as it happens.
+/// Values that are read when the metrics are rendered. They are not counted as they change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Levels {
-    /// What the ZooKeeper sessions have exchanged in all.
+    /// The total traffic of the ZooKeeper sessions.
     pub traffic: Traffic,
-    /// How they are.
+    /// The ZooKeeper sessions by state.
     pub sessions: SessionCounts,
     /// How the database connections are used.
     pub connections: Connections,
     /// How many requests are being worked on.
     pub in_flight: u32,
-    /// How many records of the history have made room for newer ones in all.
+    /// The total of the records of the history that were replaced by newer ones.
     pub history_dropped: u64,
 }
 
 /// How the connections to the database are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// At work.
+    /// In use.
     pub in_use: u32,
-    /// Open and waiting for work.
+    /// Open and not in use.
     pub idle: u32,
 }
 
@@ -108,7 +108,7 @@ impl Metrics {
         })
     }
 
-    /// Where the deductions of a strategy are counted.
+    /// Returns where the deductions of a strategy are counted.
     ///
     /// # Panics
     /// When the strategy is not registered.
@@ -116,7 +116,7 @@ impl Metrics {
         &self.strategy(strategy).0
     }
 
-    /// Where the waits and holds of a strategy are recorded.
+    /// Returns where the waits and holds of a strategy are recorded.
     ///
     /// # Panics
     /// When the strategy is not registered.
@@ -133,7 +133,7 @@ impl Metrics {
         self.shed.increment(1);
     }
 
-    /// The text for Prometheus, with these levels and the figures of the process.
+    /// Returns the text for Prometheus, with these levels and the metrics of the process.
     pub fn render(&self, levels: &Levels) -> String {
         let Levels { traffic, sessions, connections, in_flight, history_dropped } = *levels;
         self.in_flight.set(f64::from(in_flight));
@@ -150,7 +150,7 @@ impl Metrics {
         self.prometheus.render() + &process::text()
     }
 
-    /// Keeps the memory of samples bounded, for ever.
+    /// Runs for ever: keeps the memory of the samples bounded.
     ///
     /// # Cancel safety
     /// Nothing is lost.

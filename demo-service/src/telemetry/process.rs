@@ -1,11 +1,11 @@
-//! The figures of the process, all instances in it included, under the names that Prometheus has for them everywhere.
+//! The metrics of the process, all instances in it together, under the standard names of Prometheus.
 
 use metrics_process::collector::collect;
 
-/// Returns the figures as text for Prometheus. The text lacks a figure that the system does not provide.
+/// Returns the metrics as text for Prometheus. A metric that the system does not provide is left out.
 ///
-/// The metrics library cannot write them: its counters are whole numbers. Whole seconds of processor time would say little
-/// about a load of some seconds.
+/// The metrics library cannot write them: its counters are whole numbers. Whole seconds of processor time are too
+/// coarse for a load of a few seconds.
 pub(super) fn text() -> String {
     let now = collect();
     let whole = |number: Option<u64>| number.map(|number| number.to_string());

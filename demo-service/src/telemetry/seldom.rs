@@ -1,13 +1,13 @@
-//! Telling of what many requests meet at once, but not of each.
+//! Limits repeated log messages: one message stands for many requests that fail at once.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long nothing is told after something was.
+/// The pause after a message. In it, no message is let through.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Lets one message through every so often, and counts the others.
+/// Lets one message through, holds back all others for [`PAUSE`], and counts those.
 #[derive(Debug)]
 pub(super) struct Seldom(Mutex<State>);
 
@@ -22,7 +22,8 @@ impl Seldom {
         Self(Mutex::new(State { quiet_until: None, untold: 0 }))
     }
 
-    /// Whether to tell now, and of how many nothing was told since the last time.
+    /// Asks to let a message through. Returns how many messages were held back since the last one, or `None` if this
+    /// one is held back, too.
     pub(super) fn ask(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
         if state.quiet_until.is_some_and(|until| now < until) {

@@ -95,8 +95,9 @@ async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
     let before = Footprint::of(&program);
     waves(BUYERS / WAVE).await;
 
-    wait_until(async || zookeeper.metric("zk_watch_count").await.unwrap() == watches).await;
-    wait_until(async || zookeeper.metric("zk_znode_count").await.unwrap() == nodes).await;
+    // There may be fewer nodes than before: the server deletes empty containers once a minute.
+    wait_until(async || zookeeper.metric("zk_watch_count").await.unwrap() <= watches).await;
+    wait_until(async || zookeeper.metric("zk_znode_count").await.unwrap() <= nodes).await;
     wait_until(async || Footprint::of(&program).files <= before.files).await;
     let resident_max_kib = before.resident_kib * (100 + GROWTH_MAX_PERCENT) / 100;
     let after = Footprint::of(&program);

@@ -220,7 +220,18 @@ async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
         // It leaves out the document itself. Without orders the checks would have had little to look at.
         assert!(report.contains("11 selected / 11 total"), "{report}");
         assert!(lab.orders().await > orders_before, "{report}");
+        // It has named strategies of every family for the same SKUs, and has started sales under any of them.
+        assert_eq!(sales_that_do_not_add_up(&lab).await, [], "{report}");
     }
+}
+
+/// The sales, as SKU and number, whose orders and remaining units are together not what they began with.
+async fn sales_that_do_not_add_up(lab: &Lab) -> Vec<(i64, i64)> {
+    let sql = "select sales.goods_no, sales.sale from sales join goods on goods.goods_no = sales.goods_no
+               where sales.stock_initial <> coalesce(sales.on_hand_final, goods.on_hand) + (
+                   select coalesce(sum(line.quantity), 0) from order_lines as line
+                   where line.goods_no = sales.goods_no and line.sale = sales.sale)";
+    sqlx::query_as(sql).fetch_all(&mut lab.connect().await).await.unwrap()
 }
 
 /// The SKUs that schemathesis.toml names.

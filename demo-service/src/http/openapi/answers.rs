@@ -1,5 +1,6 @@
-//! The answers that several operations share, first of all their refusals. An answer may name links to operations, and a
-//! status, that a listener does not have: [`super::complete`] removes them from its document.
+//! The answers that several operations share, most of them refusals. An answer may have links to operations that a
+//! listener does not have, and a status that it never sends. [`super::complete`] removes them from the document of
+//! that listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use super::super::routes::orders::OrderView;
 use super::{PROBLEM, header};
 use crate::failure::{self, Kind};
 
-/// Where an answer about a SKU has its number.
+/// Where an answer about a SKU has the number of the SKU.
 const GOODS_NO: &str = "$response.body#/goods_no";
 
 type Answers = BTreeMap<String, RefOr<Response>>;
@@ -27,7 +28,7 @@ type Answers = BTreeMap<String, RefOr<Response>>;
 /// What can happen to any request.
 const ANY: &[&Kind] = &[&failure::INVALID_HOST, &failure::REQUEST_TIMEOUT, &failure::INTERNAL];
 
-/// What can happen to requests that take a slot, of which the body is received first.
+/// What can happen to requests that take a slot. Their body is received first.
 const LIMITED: &[&Kind] =
     &[&failure::OVERLOADED, &failure::MALFORMED_BODY, &failure::OVERSIZED_BODY, &failure::BODY_TIMEOUT];
 
@@ -46,7 +47,7 @@ const LOCKED: &[&Kind] = &[
     &failure::SHUTTING_DOWN,
 ];
 
-/// What can happen to purchases beyond.
+/// What can happen to purchases, beside the sets above.
 const BOUGHT: &[&Kind] = &[
     &failure::SOLD_OUT,
     &failure::RATE_LIMITED,
@@ -89,9 +90,9 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Refusals of what is answered on every connection.
+    /// Refusals of operations that every connection serves.
     Alive: ANY;
-    /// Refusals of what needs no server and is no probe.
+    /// Refusals of operations that need no server and are no probes.
     Unstored: ANY, &[&failure::OVERLOADED];
     /// Refusals of the probe that asks the servers.
     Ready: ANY, &[&failure::NOT_READY];
@@ -116,7 +117,7 @@ refusals! {
     Reviewing: ANY, LIMITED, &[&failure::UNAUTHORIZED, &failure::INVALID_INPUT];
 }
 
-/// The answers of these kinds, by status.
+/// Returns the answers of these kinds, by status.
 fn refusals(sets: &[&[&'static Kind]]) -> Answers {
     let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
     for kind in sets.iter().copied().flatten() {
@@ -135,7 +136,7 @@ fn refusals(sets: &[&[&'static Kind]]) -> Answers {
     answers.collect()
 }
 
-/// One answer that stands for several kinds.
+/// Makes one answer that stands for several kinds.
 fn refusal(status: StatusCode, kinds: &[&Kind]) -> Response {
     let lines: Vec<_> = kinds.iter().map(|kind| format!("- `{}`: {}", kind.slug(), kind.meaning)).collect();
     let urns: BTreeSet<_> = kinds.iter().map(|kind| kind.urn).collect();
@@ -279,7 +280,7 @@ mod tests {
     fn every_kind_that_a_client_can_see_is_documented_somewhere() {
         let documented: Vec<_> = DOCUMENTED.iter().copied().flatten().copied().flatten().collect();
         for kind in failure::ALL {
-            // Nobody is there to see the first, and the second is no answer.
+            // No client is there to see `CLIENT_GONE`, and `REPEATED` is never an answer.
             let is_unseen = [&failure::CLIENT_GONE, &failure::REPEATED].contains(kind);
             assert_ne!(documented.contains(&kind), is_unseen, "{}", kind.urn);
         }

@@ -1,4 +1,4 @@
-//! `/admin`: the administrator's part. It exists only where there is an `ADMIN_TOKEN`.
+//! `/admin`: administration. It exists only if there is an `ADMIN_TOKEN`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::sale::{NewStock, Stock};
 use crate::telemetry::clock;
 use crate::telemetry::history::Page;
 
-/// Refuses a request that does not bear the token of the administrator, before anything of it is read.
+/// Refuses a request without the token of the administrator, before its body is read.
 ///
 /// # Errors
 /// 401 without the token.
@@ -76,7 +76,7 @@ fn new_stock<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NewStock, D::
     deserializer.deserialize_any(StockOrWord)
 }
 
-/// Reads a whole number that is not negative, or the word.
+/// Reads a whole number that is not negative, or the word [`REMAINING`].
 struct StockOrWord;
 
 impl StockOrWord {
@@ -112,8 +112,8 @@ impl Visitor<'_> for StockOrWord {
 /// `PUT`: starts the next sale of a SKU, which is created if it is new.
 ///
 /// # Errors
-/// 404 for an unknown strategy, 4xx for a body that is not `{"stock":100}`, 503 when the database is
-/// away or did not answer the commit.
+/// 404 for an unknown strategy, or for an unknown SKU with the stock `remaining`; 4xx for a malformed body; 503 if
+/// the database is not available or did not answer the commit.
 ///
 /// # Cancel safety
 /// Dropped, the sale may have started or not.
@@ -157,7 +157,7 @@ pub struct HistoryQuery {
     limit: u64,
 }
 
-/// The most records of one page: a few MiB.
+/// Upper bound of the records of one page, which is a few MiB.
 const PAGE_MAX: usize = 10_000;
 
 fn page_max() -> u64 {
@@ -178,7 +178,7 @@ pub struct HistoryView {
     page: Page,
 }
 
-/// `GET /admin/history`: who was in which critical section when, on this instance.
+/// `GET /admin/history`: which purchase was in which critical section, and when, on this instance.
 ///
 /// # Errors
 /// 422 for a malformed query.

@@ -15,7 +15,7 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
                            img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
                            frame-ancestors 'none'";
 
-/// The document, written once.
+/// The document, serialized once.
 #[derive(Debug, Clone)]
 pub struct Contract(pub Bytes);
 
@@ -35,12 +35,13 @@ pub async fn show(Extension(Contract(json)): Extension<Contract>) -> impl IntoRe
 
 /// `GET /docs`: a page that shows the document and can try its operations. Its files are part of the program.
 pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    // Relative, so that it is found behind a proxy that serves this service under some path, too.
+    // A relative path, so that the page also finds the document behind a proxy that serves this service under some
+    // path.
     let config = Config::from("../openapi.json")
         .use_base_layout()
         .display_operation_id(true)
         .display_request_duration(true)
-        // It would ask a server on the Internet.
+        // The validator would ask a server on the Internet.
         .validator_url("none");
     Router::from(SwaggerUi::new("/docs").config(config)).layer(map_response(confine))
 }

@@ -51,11 +51,11 @@ impl From<Goods> for GoodsView {
     }
 }
 
-/// `GET`: what is left, as the named strategy looks, or the sale's own.
+/// `GET`: looks at the stock with the named strategy, or with the sale's own.
 ///
 /// # Errors
-/// 404 for an unknown SKU or strategy, 422 for a malformed number or a strategy of another family, 503 when
-/// the database is away, or the lock was not acquired in time.
+/// 404 for an unknown SKU or strategy, 422 for a malformed number or a strategy of another family, 503 if the
+/// database is not available or the lock was not acquired in time.
 ///
 /// # Cancel safety
 /// Nothing is lost.

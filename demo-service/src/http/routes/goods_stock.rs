@@ -47,11 +47,11 @@ pub struct Bought {
 /// `GET`: buys one unit.
 ///
 /// # Errors
-/// 404 for an unknown SKU or strategy, 409 when sold out, 422 for a malformed request or a strategy of another family, 503
-/// when it could not be done.
+/// 404 for an unknown SKU or strategy, 409 if sold out, 422 for a malformed request or a strategy of another family,
+/// 503 if the purchase could not be made.
 ///
 /// # Cancel safety
-/// Dropped, a purchase that has its lock goes on to its end.
+/// Dropped, a purchase that has its lock runs to its end.
 #[utoipa::path(
     get,
     path = "/goods-stock/{goods_no}",
@@ -84,7 +84,7 @@ pub async fn buy_one(
     }))
 }
 
-/// Any other method: refused. `HEAD` too, as it must be safe and buying is not.
+/// Refuses any other method. It refuses `HEAD`, too, because `HEAD` must be safe and buying is not.
 pub async fn refuse_method() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")], "this resource answers GET only").into_response()
 }

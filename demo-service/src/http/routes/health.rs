@@ -37,10 +37,10 @@ pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
 
-/// `GET /readyz`: Postgres, which can be written to, and ZooKeeper answered just now.
+/// `GET /readyz`: Postgres and ZooKeeper answered just now, and Postgres accepts writes.
 ///
 /// # Errors
-/// 503, naming what is the matter with which of them.
+/// 503 with what is wrong with Postgres, ZooKeeper or both.
 ///
 /// # Cancel safety
 /// Nothing is lost.

@@ -1,4 +1,4 @@
-//! `/metrics`: the figures, for Prometheus.
+//! `/metrics`: the metrics, for Prometheus.
 
 use std::sync::Arc;
 

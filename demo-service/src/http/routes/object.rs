@@ -1,4 +1,5 @@
-//! JSON objects. A derived reader also takes an array of the members in their order, which no document promises.
+//! JSON objects. A derived `Deserialize` also accepts an array of the members in their order. No OpenAPI document
+//! promises that.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,5 @@
-//! `/goods/{goods_no}/orders` and `/orders`: buying, so that it can be asked for again.
+//! `/goods/{goods_no}/orders` and `/orders`: buying with an idempotency key, so that a client can safely repeat a
+//! request.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RequiredKey {
     }
 }
 
-/// The key in the headers of a request.
+/// Returns the key in the headers of a request.
 ///
 /// # Errors
 /// 400 without a key, 422 for several or a malformed one.
@@ -50,7 +51,7 @@ pub fn key_of(headers: &HeaderMap) -> Result<IdempotencyKey, Failure> {
         return Err(Failure::invalid_input("there is more than one Idempotency-Key"));
     }
     let text = value.to_str().unwrap_or_default();
-    // A structured string, as the draft of the header has it, is the text between its quotes.
+    // In the draft of the header, the key is a structured string: the text between its quotes.
     let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     text.parse().map_err(|invalid: InvalidKey| invalid.into())
 }
@@ -74,7 +75,7 @@ impl IntoParams for RequiredKey {
     }
 }
 
-/// The `{order_id}` of a path. Numbers of orders are spelt like those of goods.
+/// The `{order_id}` of a path. It is spelt like a SKU number, in digits only.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderIdInPath(GoodsNo);
 
@@ -186,11 +187,11 @@ impl From<OrderLine> for OrderLineView {
 /// `POST /goods/{goods_no}/orders`: buys some units of one SKU.
 ///
 /// # Errors
-/// 400 without a key, 404 for an unknown SKU or strategy, 409 when sold out, 422 for a malformed request, 503 when it
-/// could not be done.
+/// 400 without a key, 404 for an unknown SKU or strategy, 409 if sold out, 422 for a malformed request or a strategy
+/// of another family, 503 if the purchase could not be made.
 ///
 /// # Cancel safety
-/// Dropped, a purchase that has its lock goes on to its end.
+/// Dropped, a purchase that has its lock runs to its end.
 #[utoipa::path(
     post,
     path = "/goods/{goods_no}/orders",
@@ -250,7 +251,7 @@ pub async fn buy_cart(
 /// `GET /orders/{order_id}`: looks at an order.
 ///
 /// # Errors
-/// 404 when there is none, 503 when the database is away.
+/// 404 if there is no such order, 503 if the database is not available.
 ///
 /// # Cancel safety
 /// Nothing is lost.

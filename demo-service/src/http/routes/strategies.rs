@@ -1,4 +1,4 @@
-//! `/strategies`: the registry, for those who compare.
+//! `/strategies`: the registry, for clients that compare strategies.
 
 use std::sync::Arc;
 

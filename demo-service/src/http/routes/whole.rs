@@ -1,13 +1,13 @@
-//! Whole numbers in bodies, as JSON knows them.
+//! Whole numbers in JSON bodies.
 
 use std::fmt;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// Two to the power of 63: the least number that is too large.
+/// Two to the power of 63: the smallest number that is too large.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Reads a whole number. JSON has numbers of one kind only, so `2.0` is as whole as `2`; some programs write it so.
+/// Reads a whole number. JSON has only one type of numbers, so `2.0` is as whole as `2`. Some programs write `2.0`.
 ///
 /// # Errors
 /// For everything that is no number, or has a fraction, or does not fit.

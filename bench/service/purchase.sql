@@ -1,6 +1,6 @@
 -- One purchase of the strategy pg-conditional without business time, statement by statement as the service sends it. The service
--- knows the sale.
-begin isolation level read committed \; set local lock_timeout = 5000;
+-- knows the sale. Its begin sets a lock timeout in the same message, which a prepared statement cannot.
+begin isolation level read committed;
 update goods set on_hand = on_hand - 1::bigint, version = version + 1
 where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row' and on_hand >= 1::bigint
 returning on_hand \gset left_

@@ -116,11 +116,11 @@ pub struct Config {
     /// Purchases that one client may ask for in a second, on average and at once; more are refused with 429. A client is an
     /// IPv4 address or a /64 network of IPv6. Behind a proxy all buyers have its address: leave this out and let the proxy
     /// limit them [default: unlimited]
-    #[arg(long, env, value_name = "N")]
+    #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_client: Option<NonZeroU32>,
     /// Purchases that may be asked for under one Idempotency-Key in a second, on average and at once; more are refused with
     /// 429 [default: unlimited]
-    #[arg(long, env, value_name = "N")]
+    #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_key: Option<NonZeroU32>,
     /// How long an idempotency key is remembered, from its order on
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
@@ -293,6 +293,10 @@ fn session_timeout(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
+fn rate(text: &str) -> Result<NonZeroU32, &'static str> {
+    text.parse().map_err(|_| "give a number of purchases a second, from 1 to 4294967295")
+}
+
 fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
     match humantime::parse_duration(text) {
         Ok(lifetime) if (KEY_LIFETIME_MIN..=KEY_LIFETIME_MAX).contains(&lifetime) => Ok(lifetime),
@@ -363,8 +367,8 @@ mod tests {
             (&["--key-lifetime", "0s"], "from 1s to 365days"),
             (&["--key-lifetime", "40s"], "--key-lifetime (40s) must be more than twice --http-timeout (20s)"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),
-            (&["--rate-per-client", "0"], "--rate-per-client"),
-            (&["--rate-per-key", "1.5"], "--rate-per-key"),
+            (&["--rate-per-client", "0"], "give a number of purchases a second, from 1 to 4294967295"),
+            (&["--rate-per-key", "1.5"], "give a number of purchases a second"),
             (&["--lock-wait", "0s"], "from 1ms to 1day"),
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),
             (&["--listen", "8080"], "8080"),

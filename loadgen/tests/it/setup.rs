@@ -134,6 +134,16 @@ fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
 }
 
 #[test]
+fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare"]);
+    command.env("DATABASE_URL", "postgres://buyer:s3cret@127.0.0.1:1/seckill");
+    assert_setup_error(&lab, &mut command, "at 127.0.0.1:1, the server of DATABASE_URL: ");
+    let finished = finish(&mut command);
+    assert!(!finished.stderr.contains("s3cret"), "{}", finished.stderr);
+}
+
+#[test]
 fn a_report_folder_that_cannot_be_made_is_found_out_before_anything_starts() {
     let lab = Lab::new();
     fs::write(lab.path("report"), "a file").unwrap();

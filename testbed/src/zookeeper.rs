@@ -23,8 +23,9 @@ pub struct ZooKeeperConfig {
     /// The server's unit of time, in whole milliseconds. Sessions time out after two ticks at the least, and are looked
     /// through for expired ones once a tick; a short tick makes a test of expiry short.
     pub tick_time: Duration,
-    /// How often the server looks for empty containers to delete, in whole milliseconds. A short interval makes a test of
-    /// their removal short.
+    /// How often the server looks for empty containers to delete, in whole milliseconds. The default is an hour, so that
+    /// the nodes of idle locks stay there during a test or a measurement; the server's own default is a minute. A short
+    /// interval makes a test of their removal short.
     pub container_check_interval: Duration,
     /// The shortest and the longest session timeout that the server grants, in whole milliseconds. Without them it grants from
     /// two ticks to ten minutes, or to 20 ticks if that is longer.
@@ -46,7 +47,7 @@ impl Default for ZooKeeperConfig {
     fn default() -> Self {
         Self {
             tick_time: Duration::from_secs(2),
-            container_check_interval: Duration::from_secs(60),
+            container_check_interval: Duration::from_hours(1),
             session_timeouts: None,
             tls: None,
         }

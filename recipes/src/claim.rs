@@ -256,11 +256,26 @@ impl Claim {
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
-        let removal = remains::remove(self.session.wire(), self.session.id(), &mut self.remains).await;
+        let (wire, parting) = (self.session.wire(), &mut self.parting);
+        let is_one_request = matches!(self.remains, Remains::Node { handoff: None, heir: None, .. });
+        let line = wire.connected().filter(|_| is_one_request);
+        let lasts = || line.as_ref().is_some_and(|line| wire.is_over(line));
+        let removal = {
+            let mut removal = pin!(remains::remove(wire, self.session.id(), &mut self.remains));
+            let answer = poll!(&mut removal);
+            // If the connection was there before and after, the request was sent over it.
+            if let Some(parting) = parting.as_ref().filter(|_| lasts()) {
+                parting.leaves();
+            }
+            match answer {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => removal.await,
+            }
+        };
         if let Ok(removal) = removal {
             self.armed = false;
-            let parting = self.parting.take().filter(|_| removal != Removal::Kept);
-            parting.into_iter().for_each(Parting::gone);
+            let parting = parting.take().filter(|_| removal != Removal::Kept);
+            parting.into_iter().for_each(|parting| parting.gone(lasts()));
         }
         removal.map_err(|error| self.session.explain("delete", self.path(), error))
     }

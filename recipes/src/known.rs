@@ -118,7 +118,9 @@ impl Known {
 
     /// Whether a contender holds whose `create` the server has just answered with the number `own`.
     pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
-        expected.is_met(own, self.uncontended.lock().incarnation())
+        let mut watched = self.uncontended.lock();
+        let incarnation = watched.incarnation();
+        watched.uncontended.proves(expected, own, incarnation)
     }
 }
 
@@ -134,9 +136,14 @@ impl Watched {
 }
 
 impl Parting {
-    /// Tells that the deletion of the node is confirmed.
-    pub(crate) fn gone(self) {
-        self.known.uncontended.lock().uncontended.gone(self.grant);
+    /// Tells that the deletion of the node was sent, in one request.
+    pub(crate) fn leaves(&self) {
+        self.known.uncontended.lock().uncontended.leaves(self.grant);
+    }
+
+    /// Tells that the deletion of the node is confirmed. `in_order`: by the connection over which it was sent first.
+    pub(crate) fn gone(self, in_order: bool) {
+        self.known.uncontended.lock().uncontended.gone(self.grant, in_order);
     }
 }
 

@@ -1,11 +1,16 @@
 //! When a contender holds without having looked. Pure.
 //!
-//! The server numbers the sequential children of a node by how many were ever created below it, of whatever kind and by
-//! whomever. So if the number of a contender follows that of the last of its session that was granted the lock alone, and
-//! that one had gone before the contender's `create` was sent, nobody is ahead: all before the last had gone when it was
-//! granted, nobody has come in between, and the last has gone, too. In another node at the same path the numbers begin
-//! anew, so the lock's node must still be the one of the last grant: it is as long as a watch that was set on it has not
-//! fired, as the server tells of a change before it answers what it applies later.
+//! The server numbers all children that were ever created in the lock's node, of every kind and session. Let the last
+//! contender of our session that was granted the lock alone have number n. When it was granted, every contender before it
+//! had gone. So if our own number is n + 1, and node n was deleted before ours was created, no contender is ahead.
+//!
+//! Node n was deleted before ours was created in two cases. Its deletion was confirmed before our `create` was sent; or
+//! the deletion was sent before our `create` over the same connection, and was confirmed since. A server applies the
+//! requests of one connection in order. It is not enough that node n has gone by now: somebody may have deleted our own
+//! node in between, and let a later contender in.
+//!
+//! If the lock's node is deleted and created again, the numbers begin anew. So it must still be the node of the last grant.
+//! It is, as long as a watch on it has not fired, because the server sends notifications before later replies.
 
 use crate::node::Sequence;
 
@@ -30,18 +35,32 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uncontended {
     last: Option<Grant>,
-    /// Whether it is confirmed that the node of the last has gone.
-    has_gone: bool,
+    /// The node of the last.
+    node: LastNode,
     /// How many grants followed one another in the same node, without a number in between and without another change of
     /// that node.
     in_a_row: u8,
 }
 
-/// The grant that a contender may turn out to follow whose `create` has not been sent yet. Its node has gone.
+/// What is known of the node of the last grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum LastNode {
+    /// It may be there.
+    #[default]
+    Held,
+    /// Its deletion was sent. A `create` that is sent later over the same connection is applied after it.
+    Leaving,
+    /// Its deletion is confirmed. `in_order`: the connection has lasted since the deletion was sent, so every `create` that
+    /// was sent after it was applied after it.
+    Gone { in_order: bool },
+}
+
+/// The grant that a contender may follow whose `create` has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expected {
-    incarnation: i64,
-    last: Sequence,
+    last: Grant,
+    /// Whether the deletion of the last node is confirmed already. Otherwise it was sent.
+    is_gone: bool,
 }
 
 /// What to send right behind a `create`.
@@ -58,14 +77,24 @@ pub enum Opening {
 impl Uncontended {
     /// Notes that a contender was granted the lock alone.
     pub fn granted(&mut self, grant: Grant) {
-        let follows = |last: Grant| Expected::after(last).is_met(grant.sequence, Some(grant.incarnation));
+        let follows = |last: Grant| last.is_followed_by(grant.sequence, Some(grant.incarnation));
         self.in_a_row = if self.last.is_some_and(follows) { self.in_a_row.saturating_add(1) } else { 1 };
-        (self.last, self.has_gone) = (Some(grant), false);
+        (self.last, self.node) = (Some(grant), LastNode::Held);
     }
 
-    /// Notes the confirmation that the node of a grant has gone.
-    pub fn gone(&mut self, grant: Grant) {
-        self.has_gone |= self.last == Some(grant);
+    /// Notes that the deletion of the node of a grant was sent, in one request.
+    pub fn leaves(&mut self, grant: Grant) {
+        if self.last == Some(grant) && self.node == LastNode::Held {
+            self.node = LastNode::Leaving;
+        }
+    }
+
+    /// Notes the confirmation that the node of a grant has gone. `in_order`: the connection over which the deletion was sent
+    /// has lasted until now.
+    pub fn gone(&mut self, grant: Grant, in_order: bool) {
+        if self.last == Some(grant) {
+            self.node = LastNode::Gone { in_order: in_order && self.node == LastNode::Leaving };
+        }
     }
 
     /// Notes that the watch of the lock's node has fired.
@@ -73,9 +102,21 @@ impl Uncontended {
         self.in_a_row = 0;
     }
 
-    /// What a contender that is about to send its `create` may follow.
+    /// Returns the grant that a contender may follow that is about to send its `create`.
     pub fn expected(&self) -> Option<Expected> {
-        self.last.filter(|_| self.has_gone).map(Expected::after)
+        let last = self.last?;
+        match self.node {
+            LastNode::Held => None,
+            LastNode::Leaving => Some(Expected { last, is_gone: false }),
+            LastNode::Gone { .. } => Some(Expected { last, is_gone: true }),
+        }
+    }
+
+    /// Returns whether a contender follows the grant that was expected before its `create` was sent, and so holds. The server
+    /// has answered its `create` with the number `own`. A watch of the lock's node in the incarnation `watched` has not fired.
+    pub fn proves(&self, expected: Expected, own: Sequence, watched: Option<i64>) -> bool {
+        let has_gone_in_order = self.last == Some(expected.last) && self.node == LastNode::Gone { in_order: true };
+        expected.last.is_followed_by(own, watched) && (expected.is_gone || has_gone_in_order)
     }
 
     /// What such a contender had best send with it. A watch of the lock's node in the incarnation `watched` has not fired.
@@ -83,7 +124,7 @@ impl Uncontended {
         match (self.expected(), watched) {
             (Some(_), None) if self.in_a_row >= GRANTS_BEFORE_WATCH => Opening::LookAndWatch,
             (Some(expected), Some(watched))
-                if watched == expected.incarnation && self.in_a_row >= GRANTS_BEFORE_TRUST =>
+                if watched == expected.last.incarnation && self.in_a_row >= GRANTS_BEFORE_TRUST =>
             {
                 Opening::Nothing(expected)
             }
@@ -92,20 +133,16 @@ impl Uncontended {
     }
 }
 
-impl Expected {
-    fn after(last: Grant) -> Self {
-        Self { incarnation: last.incarnation, last: last.sequence }
+impl Grant {
+    fn is_followed_by(self, own: Sequence, watched: Option<i64>) -> bool {
+        own.before() == self.sequence && watched == Some(self.incarnation)
     }
+}
 
+impl Expected {
     /// Which node of the path the contender is in if it follows that grant.
     pub fn incarnation(self) -> i64 {
-        self.incarnation
-    }
-
-    /// Whether a contender follows that grant, and so holds, whose `create` the server has answered with the number `own`.
-    /// A watch of the lock's node in the incarnation `watched` has not fired since.
-    pub fn is_met(self, own: Sequence, watched: Option<i64>) -> bool {
-        own.before() == self.last && watched == Some(self.incarnation)
+        self.last.incarnation
     }
 }
 
@@ -126,7 +163,8 @@ mod tests {
         let mut known = Uncontended::default();
         for number in numbers {
             known.granted(grant(1, *number));
-            known.gone(grant(1, *number));
+            known.leaves(grant(1, *number));
+            known.gone(grant(1, *number), true);
         }
         known
     }
@@ -134,7 +172,7 @@ mod tests {
     /// Whether a contender of this number would hold by what is known now.
     fn trusts(known: &Uncontended, watched: Option<i64>, own: i32) -> bool {
         match known.opening(watched) {
-            Opening::Nothing(expected) => expected.is_met(sequence(own), watched),
+            Opening::Nothing(expected) => known.proves(expected, sequence(own), watched),
             Opening::Look | Opening::LookAndWatch => false,
         }
     }
@@ -169,11 +207,11 @@ mod tests {
         known.granted(grant(1, 6));
         assert_eq!(known.expected(), None);
         assert_eq!(known.opening(Some(1)), Opening::Look);
-        known.gone(grant(1, 5));
+        known.gone(grant(1, 5), true);
         assert_eq!(known.expected(), None, "an earlier one has gone");
-        known.gone(grant(2, 6));
+        known.gone(grant(2, 6), true);
         assert_eq!(known.expected(), None, "one of that number in another node has gone");
-        known.gone(grant(1, 6));
+        known.gone(grant(1, 6), false);
         assert!(trusts(&known, Some(1), 7));
     }
 
@@ -182,17 +220,45 @@ mod tests {
         let mut known = after(&[4, 5]);
         known.granted(grant(1, 6));
         known.granted(grant(1, 7));
-        known.gone(grant(1, 6));
+        known.leaves(grant(1, 6));
+        known.gone(grant(1, 6), true);
         assert_eq!(known.expected(), None);
+    }
+
+    /// What is known after grants of 4, 5 and 6, and what a contender expects whose `create` is sent after the deletion of 6.
+    fn leaving() -> (Uncontended, Expected) {
+        let mut known = after(&[4, 5]);
+        known.granted(grant(1, 6));
+        known.leaves(grant(1, 6));
+        let Opening::Nothing(expected) = known.opening(Some(1)) else { panic!("the deletion was sent") };
+        (known, expected)
+    }
+
+    #[test]
+    fn a_deletion_that_was_sent_before_is_proof_once_it_is_confirmed_over_that_connection() {
+        let (mut known, expected) = leaving();
+        assert!(!known.proves(expected, sequence(7), Some(1)), "it is not confirmed");
+        known.gone(grant(1, 6), true);
+        assert!(known.proves(expected, sequence(7), Some(1)));
+        assert!(!known.proves(expected, sequence(8), Some(1)), "another number is in between");
+        assert!(!known.proves(expected, sequence(7), None), "the watch has fired");
+    }
+
+    #[test]
+    fn a_deletion_that_may_have_been_sent_again_is_proof_only_for_who_creates_later() {
+        let (mut known, expected) = leaving();
+        known.gone(grant(1, 6), false);
+        assert!(!known.proves(expected, sequence(7), Some(1)));
+        assert!(trusts(&known, Some(1), 7));
     }
 
     #[test]
     fn a_watch_of_another_node_or_none_proves_nothing() {
         let known = after(&[4, 5]);
         let expected = known.expected().unwrap();
-        assert!(expected.is_met(sequence(6), Some(1)));
-        assert!(!expected.is_met(sequence(6), Some(2)));
-        assert!(!expected.is_met(sequence(6), None), "it has fired");
+        assert!(known.proves(expected, sequence(6), Some(1)));
+        assert!(!known.proves(expected, sequence(6), Some(2)));
+        assert!(!known.proves(expected, sequence(6), None), "it has fired");
         assert_eq!(known.opening(Some(2)), Opening::Look);
     }
 
@@ -200,7 +266,7 @@ mod tests {
     fn numbers_that_begin_anew_are_another_row() {
         let mut known = after(&[4, 5]);
         known.granted(grant(2, 6));
-        known.gone(grant(2, 6));
+        known.gone(grant(2, 6), true);
         assert_eq!(known.opening(Some(2)), Opening::Look);
     }
 
@@ -210,7 +276,7 @@ mod tests {
         known.disturbed();
         assert_eq!(known.opening(None), Opening::Look);
         known.granted(grant(1, 6));
-        known.gone(grant(1, 6));
+        known.gone(grant(1, 6), true);
         assert_eq!(known.opening(None), Opening::LookAndWatch);
     }
 

@@ -13,7 +13,7 @@ use zk_recipes::internals::{Bounds, Entry, Standing, Step, Turns, Uncontended};
 
 use super::model::Times;
 use super::place::{Move, Place};
-use super::server::{Answer, Ask, Leave, Served, Server};
+use super::server::{Answer, Ask, INCARNATION, Leave, Served, Server};
 use super::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// Something that happens at a moment.
@@ -58,6 +58,13 @@ pub(super) struct Session {
     /// How often a cohort has handed its hold over unasked, and since when.
     handovers_unasked: u32,
     unasked_since_ns: u64,
+}
+
+impl Session {
+    /// The incarnation of the lock's node, if it is watched.
+    pub(super) fn watched(&self) -> Option<i64> {
+        self.watches_parent.then_some(INCARNATION)
+    }
 }
 
 /// A drain under way.
@@ -294,6 +301,9 @@ impl Drain {
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Leave::Nothing,
         };
         self.send(place, Ask::Delete(number, leave));
+        if let Some(grant) = self.places[place].grant.filter(|_| matches!(leave, Leave::Nothing)) {
+            self.session_of(place).uncontended.leaves(grant);
+        }
         if let Some(follower) = follower {
             self.at(self.times.handover_ns, Event::Passed { place: follower });
         }
@@ -304,7 +314,7 @@ impl Drain {
         self.ended_ns = self.ended_ns.max(self.now_ns);
         self.places[place].is_gone = true;
         if let Some(grant) = self.places[place].grant.take() {
-            self.session_of(place).uncontended.gone(grant);
+            self.session_of(place).uncontended.gone(grant, true);
         }
         if self.recipe == Recipe::Cohort
             && let Some(waiter) = self.session_of(place).turns.pass()

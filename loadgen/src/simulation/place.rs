@@ -105,9 +105,7 @@ impl Drain {
         let opening = match self.recipe {
             _ if session.is_busy => None,
             Recipe::Handoff => Some(Opening::Look),
-            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => {
-                Some(session.uncontended.opening(session.watches_parent.then_some(INCARNATION)))
-            }
+            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Some(session.uncontended.opening(session.watched())),
         };
         self.send(place, Ask::Create);
         let look = if self.recipe == Recipe::Handoff { Ask::Note } else { Ask::List };
@@ -163,9 +161,7 @@ impl Drain {
         self.is_numbered(place, number);
         let session = &self.sessions[self.places[place].session];
         match self.places[place].phase {
-            Phase::Trusting(expected)
-                if expected.is_met(self.own(place), session.watches_parent.then_some(INCARNATION)) =>
-            {
+            Phase::Trusting(expected) if session.uncontended.proves(expected, self.own(place), session.watched()) => {
                 self.places[place].knows_incarnation = true;
                 self.step(place)
             }

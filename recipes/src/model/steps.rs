@@ -258,10 +258,11 @@ impl Protocol {
         if self.expects && program.may_probe() {
             let grant = server::grant(state.clients[i].incarnation, own_number(state, i));
             state.uncontended.granted(grant);
-            // Whether it is worth while to rely on the next number is left open.
+            // Whether it is worth while to rely on the next number is left open, and when the deletion is sent.
             state.uncontended.disturbed();
+            state.uncontended.leaves(grant);
             if !self.rules.waits_for_parting {
-                state.uncontended.gone(grant);
+                state.uncontended.gone(grant, true);
             }
         }
         if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
@@ -270,7 +271,8 @@ impl Protocol {
     /// Whether a contender holds because it follows the grant that was `expected`. The watch of the lock's node is set anew
     /// at every moment, and has fired when that node is another by now.
     fn is_met(&self, state: &State, expected: Expected, number: u8) -> bool {
-        expected.is_met(server::sequence(number), (self.rules.watched)(expected, state.incarnation.into()))
+        let watched = (self.rules.watched)(expected, state.incarnation.into());
+        state.uncontended.proves(expected, server::sequence(number), watched)
     }
 
     /// Whether a contender that has its node follows the last grant, as far as is known by now.
@@ -293,7 +295,7 @@ impl Protocol {
                     // A note would have disturbed the watch.
                     let grant = server::grant(state.clients[i].incarnation, number);
                     if state.clients[i].program != Program::Handoff {
-                        state.uncontended.gone(grant);
+                        state.uncontended.gone(grant, true);
                     }
                 }
                 Claim::Disarmed

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
 use zk_recipes::{CohortMutex, Error, LockGuard, LockOptions, Mutex, Session, SessionConfig};
@@ -98,6 +99,25 @@ async fn from_the_third_time_on_the_lock_is_had_by_one_request_and_given_back_by
     let bytes = after.1 - before.1 - "mntr".len() as u64;
     assert_eq!(bytes, after.0.bytes_sent - before.0.bytes_sent, "and the server saw no others");
     assert_eq!(after.0.notifications, 0);
+}
+
+/// On one thread, the confirmation of the release is seen before the answer to the `create` behind it.
+#[tokio::test]
+async fn a_contender_behind_a_release_that_is_not_confirmed_yet_needs_no_look() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    // A timeout so long that no ping falls into the measurement.
+    let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let session = Session::connect(&server.connect_string(), config).await.unwrap();
+    let lock = had_alone(&session).await;
+    let mut held = lock.acquire().await.unwrap();
+    let before = session.traffic().requests;
+    for _ in 0..10 {
+        let (released, next) = soon("the lock", join(held.release(), lock.acquire())).await;
+        released.unwrap();
+        held = next.unwrap();
+    }
+    assert_eq!(session.traffic().requests - before, 10 * 2);
+    held.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,96 +39,96 @@ const KEY_LIFETIME_MAX: Duration = Duration::from_hours(365 * 24);
 #[derive(Clone, Parser)]
 #[command(name = "demo-service", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Config {
-    /// Address to serve on; port 0 takes any that is free
+    /// Address to serve on; port 0 takes any free port
     #[arg(long, env, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
     /// Second address, for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin
     #[arg(long, env, value_name = "ADDRESS:PORT")]
     pub operators_listen: Option<SocketAddr>,
-    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE; migrated at start by a user who may create tables, and
-    /// looked at by any other. With ?sslmode=verify-full&sslrootcert=PATH the server must have a certificate of that
-    /// authority for that host. Without a password in the URL, the service uses PGPASSWORD, or else the password file
-    /// of Postgres (PGPASSFILE or ~/.pgpass), which only its owner may read
+    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. If the user may create tables, the service migrates the
+    /// database at start; otherwise it only checks the tables. ?sslmode=verify-full&sslrootcert=PATH encrypts the
+    /// connection and checks the certificate of the server. If the URL has no password, the service uses PGPASSWORD, or
+    /// else the password file of Postgres (PGPASSFILE or ~/.pgpass), which only its owner may read
     #[arg(long, env, hide_env_values = true, value_name = "URL")]
     pub database_url: String,
-    /// Migrate the database as its owner, make the role seckill_service, which may do what the service needs and no more,
-    /// and exit
+    /// Migrate the database as its owner, make the role seckill_service with only the rights that the service needs, and
+    /// exit
     #[arg(long, env)]
     pub migrate_only: bool,
-    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT; needed unless there is --migrate-only
+    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT; required without --migrate-only
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "CONNECT")]
     pub zookeeper: Option<String>,
-    /// PEM file of the authority that issued the certificates of the ZooKeeper servers; all of them are spoken to by TLS
+    /// PEM file of the authority that issued the certificates of the ZooKeeper servers; turns TLS on for all of them
     #[arg(long, env, value_name = "PATH")]
     pub zookeeper_ca: Option<PathBuf>,
-    /// PEM file with the certificate that proves to ZooKeeper who the service is
+    /// PEM file with the certificate that the service shows to ZooKeeper
     #[arg(long, env, value_name = "PATH", requires_all = ["zookeeper_ca", "zookeeper_key"])]
     pub zookeeper_cert: Option<PathBuf>,
     /// PEM file with the private key of --zookeeper-cert
     #[arg(long, env, value_name = "PATH", requires = "zookeeper_cert")]
     pub zookeeper_key: Option<PathBuf>,
-    /// ZooKeeper sessions that the deductions take turns in
+    /// ZooKeeper sessions of the instance; purchases use them in turn
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
-    /// Silence after which ZooKeeper ends a session and frees its locks; also the time to open one
+    /// Silence after which ZooKeeper ends a session and frees its locks; also the longest time to open a session
     #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = session_timeout)]
     pub zk_session_timeout: Duration,
-    /// Strategy of the sales that are put on sale without one, and of those that no purchase has claimed yet
+    /// Default strategy: guards every sale for which neither the administrator nor the first purchase names another
     #[arg(long, env, default_value = "zk-mutex", value_name = "NAME", value_parser = strategy_parser())]
     pub strategy: &'static Entry,
-    /// Strategies that sales and requests may name, beside --strategy [default: all]
+    /// Strategies that a sale or a request may name; --strategy is always one of them [default: all]
     #[arg(long, env, value_delimiter = ',', value_name = "NAME,…", value_parser = strategy_parser())]
     pub offer: Vec<&'static Entry>,
     /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: BusinessTime,
-    /// By when a deduction must have its lock, counted from the arrival of the request
+    /// Deadline for the lock of a deduction, counted from the arrival of the request
     #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
     pub lock_wait: Duration,
-    /// By when a deduction must be over, counted from the arrival of the request; also bounds each single wait for a
-    /// database connection, statement or row lock
+    /// Deadline for a whole deduction, counted from the arrival of the request; also the upper bound of each wait for a
+    /// database connection, a statement or a row lock
     #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
     pub db_timeout: Duration,
-    /// By when a request must be answered, counted from its arrival
+    /// Deadline for the answer, counted from the arrival of the request
     #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
     pub http_timeout: Duration,
-    /// Order in which the locks of a cart are taken
+    /// Order in which a purchase takes the locks of its cart
     #[arg(long, env, default_value = "canonical", value_name = "ORDER")]
     pub lock_order: LockOrder,
-    /// Buyers of one SKU that zk-semaphore lets into the database at a time
+    /// Permits of zk-semaphore: buyers of one SKU that may be in the database at once
     #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub permits: u32,
-    /// Most attempts of a deduction that others overtake (pg-optimistic, pg-serializable)
+    /// Most attempts of one deduction after conflicts with others (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
-    /// Most database connections; a purchase that waits for a lock of Postgres has one. Two more serve probes and the question
-    /// whether a commit is over
+    /// Most database connections for requests. A purchase that waits for a lock of Postgres occupies one. Two more
+    /// connections serve the probes and ask whether a commit is over
     #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
-    /// Most requests of buyers worked on at once; more are refused. Keep it below --connections-max, above which clients wait
-    /// unheard instead
+    /// Most requests of buyers in progress; the service refuses further ones. Keep it below --connections-max: clients
+    /// above that limit wait without an answer
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Most open client connections of each address; fewer if the limit of open files is low. 32 more serve probes only;
+    /// Most open client connections of each listener; fewer if the limit of open files is low. 32 more serve probes only;
     /// further ones wait
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
-    /// Purchases that one client may ask for in a second, on average and at once; more are refused with 429. A client is an
-    /// IPv4 address or a /64 network of IPv6. Behind a proxy all buyers have its address: leave this out and let the proxy
-    /// limit them [default: unlimited]
+    /// Most purchases per second of one client, and its largest burst; the service answers 429 to more. A client is an
+    /// IPv4 address or a /64 network of IPv6. Behind a proxy all buyers have the proxy's address: omit this option and let
+    /// the proxy limit them [default: unlimited]
     #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_client: Option<NonZeroU32>,
-    /// Purchases that may be asked for under one Idempotency-Key in a second, on average and at once; more are refused with
-    /// 429 [default: unlimited]
+    /// Most purchases per second under one Idempotency-Key, and the largest burst; the service answers 429 to more
+    /// [default: unlimited]
     #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_key: Option<NonZeroU32>,
-    /// How long an idempotency key is remembered, from its order on
+    /// How long the service remembers an idempotency key after its order
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
-    /// Refuse buyers whose first SKU this instance has seen sold out after a look that they share, without a lock
+    /// Remember in memory which sales are sold out, and refuse their buyers after one shared read, without a lock
     #[arg(long, env)]
     pub remember_sold_out: bool,
-    /// Critical sections whose record is kept for GET /admin/history; the oldest make room
+    /// Records of critical sections kept for GET /admin/history; new records replace the oldest
     #[arg(long, env, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub history: u32,
     /// Name that this instance writes into its orders

@@ -9,7 +9,7 @@ mod process;
 mod seldom;
 
 pub use locks::LockMetrics;
-pub use metrics::{Connections, Levels, Metrics, Outcomes};
+pub use metrics::{Connections, Levels, Metrics, Outcomes, RateLimited};
 
 use std::io::IsTerminal;
 use std::time::Instant;

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::extract::{ConnectInfo, Request};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use metrics::Counter;
 
 use super::routes::orders;
 use crate::config::Config;
 use crate::failure::{self, Failure};
 use crate::sale::IdempotencyKey;
+use crate::telemetry::RateLimited;
 
 /// The fewest checks between two sweeps of a [`Rate`].
 const SWEEP_AFTER_MIN: usize = 1024;
@@ -24,9 +26,10 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Returns the rates of a configuration, or `None` if it has none.
-    pub(super) fn of(config: &Config) -> Option<Self> {
-        let (per_client, per_key) = (config.rate_per_client.map(Rate::new), config.rate_per_key.map(Rate::new));
+    /// Returns the rates of a configuration, or `None` if it has none. Refusals are counted in `limited`.
+    pub(super) fn of(config: &Config, limited: &RateLimited) -> Option<Self> {
+        let per_client = config.rate_per_client.map(|rate| Rate::new(rate, limited.per_client.clone()));
+        let per_key = config.rate_per_key.map(|rate| Rate::new(rate, limited.per_key.clone()));
         config.limits_rates().then_some(Self { per_client, per_key })
     }
 
@@ -60,6 +63,7 @@ fn client(address: IpAddr) -> IpAddr {
 struct Rate<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,
     per_second: NonZeroU32,
+    refusals: Counter,
     /// Checks until the next sweep. A sweep visits every key that is remembered. The next one comes after as many
     /// checks as keys are left, and after [`SWEEP_AFTER_MIN`] checks at least. So a sweep adds little to the cost of
     /// a check, and the number of keys at most doubles between two sweeps, or grows to twice that minimum.
@@ -67,9 +71,9 @@ struct Rate<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> Rate<K> {
-    fn new(per_second: NonZeroU32) -> Self {
+    fn new(per_second: NonZeroU32, refusals: Counter) -> Self {
         let limiter = RateLimiter::keyed(Quota::per_second(per_second));
-        Self { limiter, per_second, until_sweep: AtomicUsize::new(SWEEP_AFTER_MIN) }
+        Self { limiter, per_second, refusals, until_sweep: AtomicUsize::new(SWEEP_AFTER_MIN) }
     }
 
     /// Counts a purchase. Every rate is at least one per second, so a refused purchase may be repeated after one
@@ -80,6 +84,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
             self.until_sweep.store(self.limiter.len().max(SWEEP_AFTER_MIN), Ordering::Relaxed);
         }
         self.limiter.check_key(key).map_err(|_| {
+            self.refusals.increment(1);
             let detail = format!(
                 "one {what} may ask for {} purchases a second ({option}); nothing was written",
                 self.per_second
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn keys_that_have_not_been_used_for_a_while_are_forgotten() {
         // At this rate a key counts for two microseconds.
-        let rate = Rate::new(NonZeroU32::new(1_000_000).unwrap());
+        let rate = Rate::new(NonZeroU32::new(1_000_000).unwrap(), Counter::noop());
         for key in 0..100_000 {
             rate.check(&key, "--rate", "key").unwrap();
         }

@@ -30,6 +30,7 @@ use super::routes::contract::{self, Contract};
 use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
 use crate::app::App;
 use crate::failure::{self, Failure};
+use crate::sale::IdempotencyKey;
 
 /// The largest body that is read. A full cart takes about a KiB.
 const BODY_BYTES_MAX: usize = 4 * 1024;
@@ -59,7 +60,7 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     // A request over the limit is refused before it waits for a lock or a connection. Probes and metrics stay
     // answered.
     let slots = |rates| from_fn_with_state(Slots { app: Arc::clone(&app), rates }, take_slot);
-    let (buying, looking) = (slots(Rates::of(&app.config).map(Arc::new)), slots(None));
+    let (buying, looking) = (slots(Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new)), slots(None));
     let desk = Desk { app: Arc::clone(&app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) };
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
@@ -265,14 +266,22 @@ async fn answer_in_time(State(within): State<Duration>, mut request: Request, ne
     let arrived = Instant::now();
     request.extensions_mut().insert(Arrived(arrived));
     let identity = Identity::of(&request);
-    let answered = async { timeout_at(arrived + within, next.run(request)).await.unwrap_or_else(|_| late(within)) };
+    let key = orders::key_of(request.headers()).ok();
+    let answered = async {
+        let answer = timeout_at(arrived + within, next.run(request)).await;
+        answer.unwrap_or_else(|_| late(within, key.as_ref()))
+    };
     identity.around(answered).await
 }
 
-fn late(within: Duration) -> Response {
+fn late(within: Duration, key: Option<&IdempotencyKey>) -> Response {
+    let remedy = match key {
+        Some(key) => format!("if it was a purchase, send it again with the same Idempotency-Key, {key}"),
+        None => "look before you send it again".to_owned(),
+    };
     let detail = format!(
-        "no answer within {within:?} of the request: it may have been carried out or not, and may be carried out yet; look \
-         before you send it again"
+        "no answer within {within:?} of the request: it may have been carried out or not, and may be carried out yet; \
+         {remedy}"
     );
     Failure::new(&failure::REQUEST_TIMEOUT, detail).into_response()
 }
@@ -310,7 +319,8 @@ mod tests {
 
     /// Sends a request to `routes` under the deadline `within`. Returns the status and the problem of the answer.
     async fn refusal(routes: Router, within: Duration) -> (StatusCode, Value) {
-        let request = Request::get("/").header(HOST, "lab").body(Body::empty()).unwrap();
+        let request =
+            Request::get("/").header(HOST, "lab").header("idempotency-key", "a-key").body(Body::empty()).unwrap();
         let response = enclose(routes, Contract(Bytes::new()), within).oneshot(request).await.unwrap();
         assert_eq!(response.headers()[CONTENT_TYPE], problem::PROBLEM_JSON);
         let status = response.status();
@@ -328,12 +338,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_takes_too_long_is_answered_all_the_same() {
+    async fn a_request_that_takes_too_long_is_answered_with_a_way_to_repeat_it() {
         let routes = Router::new().route("/", get(pending::<()>));
         let (status, problem) = refusal(routes, Duration::from_millis(10)).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(problem["type"], "urn:seckill-lab:problem:request-timeout");
-        assert!(problem["detail"].as_str().unwrap().contains("within 10ms"), "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("within 10ms") && detail.contains("Idempotency-Key, a-key"), "{detail}");
     }
 
     /// The document of a listener of a service with these options.

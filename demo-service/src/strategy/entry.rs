@@ -11,13 +11,13 @@ use super::{Context, Strategy};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// Sells too much under load: the control that shows that the load can find a mistake.
+    /// Oversells under load: the control that shows that the load can find a mistake.
     Oversells,
-    /// Right on one instance; sells too much on several.
+    /// Never oversells on one instance; oversells on several.
     OversellsOnManyInstances,
-    /// Right as long as no holder outlives its ZooKeeper session unnoticed, for instance by a pause before a write.
+    /// Never oversells unless a holder outlives its ZooKeeper session unnoticed, for example by a pause before a write.
     SafeWhileSessionLives,
-    /// Right whatever happens to processes and networks.
+    /// Never oversells, whatever happens to processes and networks.
     NeverOversells,
 }
 
@@ -83,15 +83,15 @@ pub struct Entry {
     pub mechanism: Mechanism,
     /// The family of strategies that exclude each other. A sale is guarded by one family.
     pub family: &'static str,
-    /// Whom a release wakes.
+    /// How many waiters one release wakes through ZooKeeper.
     pub wakes: Wakes,
-    /// Which of its sections may overlap.
+    /// Which critical sections of one SKU may overlap.
     pub sections: Sections,
     /// Whether it can sell several SKUs together.
     pub carts: bool,
-    /// Whether it is in a comparison for which nobody has chosen.
+    /// Whether `loadgen compare` runs it by default.
     pub headline: bool,
-    /// How it works, in a sentence or two.
+    /// How it works, in one or two sentences.
     pub summary: &'static str,
     #[serde(skip)]
     pub(super) build: Build,

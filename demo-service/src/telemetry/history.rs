@@ -24,24 +24,23 @@ struct Records {
     first: u64,
 }
 
-/// One critical section, as far as one SKU is concerned: a purchase has one record for each SKU of its cart. The times are
-/// in nanoseconds of the clock that the answer names; `asked_ns` <= `entered_ns` <= `left_ns` always.
+/// The critical section of one purchase on one SKU. A purchase has one record for each SKU of its cart. The times are
+/// nanoseconds of the clock that the answer names, and `asked_ns` <= `entered_ns` <= `left_ns`.
 ///
-/// Where something keeps sections of the strategy apart (`permits` in the list of strategies is not null), a section is
-/// within its hold: `entered_ns` was taken when the lock, or the statement that waits for the database's own, had been
-/// answered, and `left_ns` before the release, the commit or the rollback that lets the next one in was asked for. So of
-/// the records with one clock, one strategy and one SKU no more than `permits` overlap, unless somebody outlived the hold
-/// unnoticed, for instance in a pause that was longer than the session lives: who did is inside until it is noticed, which
-/// a fence makes harmless but not untrue.
+/// If the strategy has `permits` in the list of strategies, a section lies within its hold. `entered_ns` is taken after
+/// the reply to the acquire, or to the statement that waits for a lock of Postgres. `left_ns` is taken before the
+/// release, the commit or the rollback is sent. So at most `permits` records with the same clock, strategy and SKU
+/// overlap. The exception is a purchase that outlives its hold unnoticed, for example in a pause longer than the session
+/// timeout. It counts as inside until the loss is noticed, also if a fence refuses its write.
 ///
-/// Within a lock of ZooKeeper or of the process the section goes from before the first read until the commit was answered,
-/// or given up, after which the lock is kept until the commit is over; `zk-mutex-early-release` gives its lock back before
-/// the commit, and stays inside until after it. `pg-row-lock` and `pg-advisory` are inside from after the read,
-/// `pg-conditional` from after the update, all three until before the commit. Where a statement of theirs fails, the
-/// database may end the hold before the service hears of it: they were then inside until before that statement.
+/// Under a lock of ZooKeeper or of the process, the section begins before the first read. It ends when the reply to the
+/// commit has come or is given up; the lock is kept until the commit is over. `zk-mutex-early-release` releases its lock
+/// before the commit and stays inside until after it. `pg-row-lock` and `pg-advisory` are inside from after the read,
+/// `pg-conditional` from after the update, all three until before the commit. If one of their statements fails, the
+/// section ends before that statement, because the database may end the hold before the service hears of it.
 ///
-/// There is no record of who did not get inside, of whoever only looked, and of `pg-optimistic` and `pg-serializable`,
-/// whose sections nothing keeps apart.
+/// Purchases that did not get inside have no record. Neither have looks, `pg-optimistic` and `pg-serializable`, whose
+/// sections may overlap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = CriticalSection)]
 pub struct Record {
@@ -51,19 +50,18 @@ pub struct Record {
     pub strategy: &'static str,
     /// The SKU.
     pub goods_no: i64,
-    /// The fencing token of the hold, where there was one.
+    /// The fencing token of the hold; null without a token.
     #[schema(required)]
     pub token: Option<i64>,
-    /// Its second part: hand-overs within a process since the grant.
+    /// The second part of the token: local hand-overs since the grant.
     #[schema(required)]
     pub token_handover: Option<i64>,
-    /// When it began to ask to be let in: right before the acquire of the lock was called, or the statement sent that waits;
-    /// of a cart, the first of them. Where nothing is waited for, about `entered_ns`. Who asked first need not be first in
-    /// the queue: the request was still to be sent.
+    /// When the purchase began its first acquire, or sent its first statement that waits for a lock. About `entered_ns`
+    /// if the strategy waits for nothing. The order of these times need not be the order of the queue.
     pub asked_ns: u64,
-    /// When it had been let in, by every lock of a cart.
+    /// When the purchase held every lock of its cart.
     pub entered_ns: u64,
-    /// When it was about to leave.
+    /// When the purchase was about to leave.
     pub left_ns: u64,
 }
 
@@ -71,13 +69,13 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = HistoryPage)]
 pub struct Page {
-    /// The number of the record that comes after those of this page.
+    /// The number of the record after the last one of this page.
     pub next: u64,
-    /// How many records were made in all.
+    /// The number of all records made so far.
     pub recorded_total: u64,
-    /// How many of them made room for newer ones.
+    /// The number of records that newer ones have replaced.
     pub dropped_total: u64,
-    /// In the order in which they were made, each when its section was over.
+    /// In the order in which their sections ended.
     pub records: Vec<Record>,
 }
 

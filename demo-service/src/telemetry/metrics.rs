@@ -34,6 +34,7 @@ pub struct Metrics {
     prometheus: PrometheusHandle,
     strategies: HashMap<&'static str, (Outcomes, LockMetrics)>,
     shed: Counter,
+    rate_limited: RateLimited,
     in_flight: Gauge,
     connections_in_use: Gauge,
     connections_idle: Gauge,
@@ -62,6 +63,15 @@ pub struct Levels {
     pub history_dropped: u64,
 }
 
+/// The counters of purchases that exceeded a rate.
+#[derive(Clone)]
+pub struct RateLimited {
+    /// The rate of their client.
+    pub per_client: Counter,
+    /// The rate of their idempotency key.
+    pub per_key: Counter,
+}
+
 /// How the connections to the database are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
@@ -88,11 +98,13 @@ impl Metrics {
         with_local_recorder(&recorder, || {
             describe();
             let session_state = |state: &'static str| gauge!("zookeeper_sessions", "state" => state);
+            let rate_limited = |by: &'static str| counter!("seckill_requests_rate_limited_total", "by" => by);
             let connection_state = |state: &'static str| gauge!("postgres_connections", "state" => state);
             Self {
                 prometheus,
                 strategies: strategies.map(|name| (name, (Outcomes::new(name), LockMetrics::new(name)))).collect(),
                 shed: counter!("seckill_requests_shed_total"),
+                rate_limited: RateLimited { per_client: rate_limited("client"), per_key: rate_limited("key") },
                 in_flight: gauge!("seckill_requests_in_flight"),
                 connections_in_use: connection_state("in_use"),
                 connections_idle: connection_state("idle"),
@@ -131,6 +143,11 @@ impl Metrics {
     /// Counts a request that was refused because the service was at its limit.
     pub fn count_shed(&self) {
         self.shed.increment(1);
+    }
+
+    /// Returns where the purchases that exceeded a rate are counted.
+    pub fn rate_limited(&self) -> &RateLimited {
+        &self.rate_limited
     }
 
     /// Returns the text for Prometheus, with these levels and the metrics of the process.
@@ -184,16 +201,20 @@ impl Outcomes {
 
 fn describe() {
     describe_counter!("seckill_deductions_total", "deductions by strategy and outcome");
-    describe_histogram!("seckill_deduction_seconds", "time of a deduction, its lock included");
-    describe_histogram!("seckill_lock_wait_seconds", "time until a lock was had or given up");
+    describe_histogram!("seckill_deduction_seconds", "time of a deduction, including the wait for its lock");
+    describe_histogram!("seckill_lock_wait_seconds", "time from the request for a lock to its grant or to giving up");
     describe_histogram!("seckill_lock_hold_seconds", "time from the grant of a lock to its release");
-    describe_counter!("seckill_lock_lost_total", "holds that were lost before they were released, by reason");
-    describe_gauge!("seckill_queue_depth", "deductions of this instance that wait for a lock now");
-    describe_counter!("seckill_retries_total", "attempts of deductions that were overtaken and made again");
-    describe_counter!("seckill_requests_shed_total", "requests refused because the service was at its limit");
-    describe_gauge!("seckill_requests_in_flight", "requests being worked on now, those whose client is gone included");
-    describe_counter!("seckill_history_dropped_total", "records of critical sections that made room for newer ones");
-    describe_gauge!("postgres_connections", "database connections of the pool by state");
+    describe_counter!("seckill_lock_lost_total", "holds lost before their release, by reason");
+    describe_gauge!("seckill_queue_depth", "deductions of this instance that wait for a lock");
+    describe_counter!("seckill_retries_total", "attempts of deductions repeated after a conflict");
+    describe_counter!("seckill_requests_shed_total", "requests refused because too many were in progress");
+    describe_counter!(
+        "seckill_requests_rate_limited_total",
+        "purchases refused because of a rate, by what exceeded it"
+    );
+    describe_gauge!("seckill_requests_in_flight", "requests in progress, including those whose client has left");
+    describe_counter!("seckill_history_dropped_total", "records of critical sections that newer ones replaced");
+    describe_gauge!("postgres_connections", "connections of the pool by state");
     describe_counter!("zookeeper_requests_total", "requests sent to ZooKeeper by this instance");
     describe_counter!("zookeeper_notifications_total", "watch notifications received from ZooKeeper");
     describe_counter!("zookeeper_bytes_sent_total", "bytes of the requests sent to ZooKeeper");

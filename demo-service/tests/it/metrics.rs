@@ -87,6 +87,7 @@ async fn every_series_is_there_from_the_start() {
         ("seckill_queue_depth", strategies),
         ("seckill_retries_total", strategies),
         ("seckill_requests_shed_total", 1),
+        ("seckill_requests_rate_limited_total", 2),
         ("seckill_requests_in_flight", 1),
         ("seckill_history_dropped_total", 1),
     ] {

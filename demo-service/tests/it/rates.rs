@@ -47,6 +47,8 @@ async fn a_client_over_its_rate_is_refused_and_others_are_served() {
         })
         .await;
     }
+    let refused = instance.metric(r#"seckill_requests_rate_limited_total{by="client"}"#).await;
+    assert!(refused.is_some_and(|refused| refused >= 3.0), "{refused:?}");
     for address in [[127, 0, 0, 2], [127, 0, 0, 3]] {
         buy_from(&instance, address).await.assert_ok();
         bought += 1;
@@ -68,6 +70,7 @@ async fn a_key_over_its_rate_is_refused_and_others_are_served() {
         true
     })
     .await;
+    assert_eq!(instance.metric(r#"seckill_requests_rate_limited_total{by="key"}"#).await, Some(1.0));
     instance.order(1, 1, "", "another").await.assert_created();
     instance.buy(1, "").await.assert_ok();
     instance.buy(1, "").await.assert_ok();

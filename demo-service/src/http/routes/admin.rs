@@ -147,11 +147,11 @@ pub async fn start_sale(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HistoryQuery {
-    /// The number of the first record that is wanted: 0, or `next` of the page before.
+    /// The number of the first record: 0, or `next` of the previous page.
     #[serde(default)]
     #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
     from: u64,
-    /// The most records that are wanted; of a larger number, 10000 are had.
+    /// Most records of the page. More than 10000 count as 10000.
     #[serde(default = "page_max")]
     #[param(format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615u64)]
     limit: u64,
@@ -170,8 +170,8 @@ fn page_max() -> u64 {
 pub struct HistoryView {
     /// The name of the instance.
     instance: String,
-    /// The clock that the times of the records were taken by. Those of instances that answer the same here can be compared,
-    /// and no others; null where the system does not tell its clock from others.
+    /// The clock of the times. Times of two instances are comparable only if both name the same clock. Null if the
+    /// system does not identify its clock.
     #[schema(required)]
     clock: Option<&'static str>,
     #[serde(flatten)]

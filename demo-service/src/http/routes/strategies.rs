@@ -15,9 +15,9 @@ use crate::strategy::entry::Entry;
 /// The table and the default.
 #[derive(Serialize, ToSchema)]
 pub struct Strategies {
-    /// The strategy of sales that are put on sale without one.
+    /// The strategy of sales for which nobody names one.
     default: &'static str,
-    /// All that requests may name.
+    /// The strategies that sales and requests may name.
     strategies: Vec<Offered>,
 }
 
@@ -27,9 +27,9 @@ pub struct Strategies {
 pub struct Offered {
     #[serde(flatten)]
     entry: &'static Entry,
-    /// How many sections of one SKU may be inside at once, over all instances, as long as the promise holds and no holder
-    /// outlives its ZooKeeper session: 1 where they are `exclusive`, `--permits` of this instance, which should be that of
-    /// all, where there are `permits`, null where they are `overlapping`.
+    /// Most critical sections of one SKU at once, over all instances, unless a holder outlives its ZooKeeper session: 1 for
+    /// `exclusive` sections, `--permits` for `permits`, null for `overlapping` ones. All instances should have the same
+    /// `--permits`.
     #[schema(required, minimum = 1)]
     permits: Option<u32>,
 }
@@ -41,8 +41,8 @@ pub struct Offered {
     operation_id = "listStrategies",
     tag = "goods",
     summary = "List the strategies and what they promise",
-    description = "With how many of its sections may be inside at once as this instance is configured. Strategies of one \
-                   `family` exclude each other, so any of them may buy in a sale that the family guards.",
+    description = "For each, its `permits` on this instance. Strategies of one \
+                   `family` exclude each other: any of them may buy in a sale that the family guards.",
     responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Unstored)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {

@@ -29,7 +29,7 @@ fn deductions(c: &mut Criterion) {
     let shop = runtime.block_on(Shop::open()).expect("Postgres, ZooKeeper and the service");
     let mut group = c.benchmark_group("deduction");
     group.sampling_mode(SamplingMode::Flat);
-    for entry in &STRATEGIES {
+    for entry in STRATEGIES {
         for buyers in BUYERS {
             // Criterion calls the function once for each sample. The buyers stay for all of them.
             let mut buying = None;

@@ -33,7 +33,7 @@ const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, pat
 const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
 
 /// The table.
-pub static STRATEGIES: [Entry; 19] = [
+pub static STRATEGIES: &[Entry] = &[
     Entry {
         name: "unguarded",
         promise: Promise::Oversells,
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn every_name_is_unique_and_finds_its_own_row() {
-        for entry in &STRATEGIES {
+        for entry in STRATEGIES {
             assert!(std::ptr::eq(find(entry.name).unwrap(), entry), "{}", entry.name);
         }
         assert!(find("").is_none());
@@ -301,14 +301,14 @@ mod tests {
 
     #[test]
     fn only_locks_in_zookeeper_wake_anybody() {
-        for entry in &STRATEGIES {
+        for entry in STRATEGIES {
             assert_eq!(entry.mechanism == Mechanism::Zookeeper, entry.wakes != Wakes::None, "{}", entry.name);
         }
     }
 
     #[test]
     fn only_a_semaphore_lets_in_as_many_as_it_is_told() {
-        for entry in &STRATEGIES {
+        for entry in STRATEGIES {
             let expected = match entry.name {
                 "zk-semaphore" => Some(7),
                 _ if entry.sections == Sections::Overlapping => None,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_family_has_one_promise() {
-        for entry in &STRATEGIES {
+        for entry in STRATEGIES {
             for other in STRATEGIES.iter().filter(|other| other.family == entry.family) {
                 assert_eq!(entry.promise, other.promise, "{} and {}", entry.name, other.name);
             }
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn summaries_are_one_line_of_text() {
-        for entry in &STRATEGIES {
+        for entry in STRATEGIES {
             assert!(!entry.summary.contains(['\n', '\r']) && !entry.summary.contains("  "), "{}", entry.name);
         }
     }

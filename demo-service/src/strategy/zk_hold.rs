@@ -1,6 +1,7 @@
 //! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
 //! answer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
-use zk_recipes::{AnyLock, FencingToken, MultiGuard, MultiLock, Session};
+use zk_recipes::{AnyLock, ConnectionState, FencingToken, MultiGuard, MultiLock, Session};
 
 use super::section::{Tokens, visit};
 use super::settle::settle;
@@ -60,6 +61,16 @@ pub(super) struct Locks {
     /// Locks for their next use, by session and SKU. A [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer
     /// one request to acquire and one to release.
     kept: Mutex<LruCache<(i64, GoodsNo), AnyLock>>,
+    /// The seat of the last purchase of each SKU. A lone buyer keeps the session, and with it the kept lock.
+    latest: Mutex<LruCache<GoodsNo, Seat>>,
+}
+
+/// The session of one purchase.
+#[derive(Clone)]
+struct Seat {
+    session: Session,
+    /// Counts the purchases of the SKU that want or have its lock.
+    buyers: Arc<()>,
 }
 
 /// The locks of one purchase, held.
@@ -69,6 +80,7 @@ pub(super) struct Held<'a> {
     /// When the first lock was asked for.
     asked: Moment,
     granted: Instant,
+    seat: Seat,
     /// Whether the loss was counted. The release reports the same loss again.
     is_loss_counted: AtomicBool,
     context: &'a Context,
@@ -76,7 +88,8 @@ pub(super) struct Held<'a> {
 
 impl Locks {
     pub(super) fn new(context: Context, folder: &'static str, make: MakeLock) -> Self {
-        Self { context, folder, make, is_by_goods: false, kept: Mutex::new(LruCache::new(KEPT_MAX)) }
+        let (kept, latest) = (LruCache::new(KEPT_MAX), LruCache::new(KEPT_MAX));
+        Self { context, folder, make, is_by_goods: false, kept: Mutex::new(kept), latest: Mutex::new(latest) }
     }
 
     /// Makes all buyers of a SKU use the same session.
@@ -108,20 +121,20 @@ impl Locks {
     /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE): without a session nothing is sold.
     pub(super) async fn acquire(&self, call: &Call) -> Result<Held<'_>, Failure> {
         let lines = call.purchase.cart.in_order(self.context.lock_order);
-        let session = self.session(lines[0].goods_no)?;
-        let locks: Result<Vec<_>, _> = lines.iter().map(|line| self.lock(&session, line.goods_no)).collect();
-        self.acquire_all(&session, &lines, locks, call).await
+        self.acquire_by(&lines, |session, goods_no| self.lock(session, goods_no), call).await
     }
 
-    /// As [`acquire`](Self::acquire), but with locks that the caller has made, one for each line.
-    pub(super) async fn acquire_all(
+    /// As [`acquire`](Self::acquire), but with locks that `make` makes.
+    pub(super) async fn acquire_by(
         &self,
-        session: &Session,
         lines: &[Line],
-        locks: Result<Vec<AnyLock>, zk_recipes::Error>,
+        make: impl Fn(&Session, GoodsNo) -> Result<AnyLock, zk_recipes::Error>,
         call: &Call,
     ) -> Result<Held<'_>, Failure> {
         let context = &self.context;
+        let seat = self.seat(lines[0].goods_no)?;
+        let session = &seat.session;
+        let locks: Result<Vec<_>, _> = lines.iter().map(|line| make(session, line.goods_no)).collect();
         let wait = context.lock_wait_left(call);
         let asked = Moment::now();
         // Boxed, because the recipes' future is large, and every wrapper around it would take as much of the stack
@@ -140,14 +153,26 @@ impl Locks {
         let tokens = guard.guards().iter().map(|guard| token(guard.token()));
         let tokens = lines.iter().map(|line| line.goods_no).zip(tokens).collect();
         let (granted, is_loss_counted) = (Instant::now(), AtomicBool::new(false));
-        Ok(Held { guard, tokens, asked, granted, is_loss_counted, context })
+        Ok(Held { guard, tokens, asked, granted, seat, is_loss_counted, context })
     }
 
-    /// Returns the session for the locks of a SKU.
-    pub(super) fn session(&self, goods_no: GoodsNo) -> Result<Session, Failure> {
-        let sessions = &self.context.sessions;
-        let session = if self.is_by_goods { sessions.pick_for(goods_no) } else { sessions.pick() };
-        session.ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
+    /// Chooses the session for the locks of a purchase, by its first SKU. If no other purchase of the SKU is in
+    /// progress, that is the session of the last one. Otherwise it is the next session in turn.
+    fn seat(&self, goods_no: GoodsNo) -> Result<Seat, Failure> {
+        let (sessions, none) = (&self.context.sessions, || Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE));
+        if self.is_by_goods {
+            let session = sessions.pick_for(goods_no).ok_or_else(none)?;
+            return Ok(Seat { session, buyers: Arc::default() });
+        }
+        let mut latest = self.latest.lock();
+        let buyers = match latest.get(&goods_no) {
+            Some(last) if Arc::strong_count(&last.buyers) == 1 && last.is_connected() => return Ok(last.clone()),
+            Some(last) => Arc::clone(&last.buyers),
+            None => Arc::default(),
+        };
+        let seat = Seat { session: sessions.pick().ok_or_else(none)?, buyers };
+        latest.insert(goods_no, seat.clone());
+        Ok(seat)
     }
 
     /// Returns the path of the lock of a SKU. It is the node of a naive lock, and the parent of the queue of any
@@ -165,6 +190,12 @@ impl Locks {
         let lock = (self.make)(session, &self.path(goods_no), self.context.permits)?;
         kept.insert((session.id(), goods_no), lock.clone());
         Ok(lock)
+    }
+}
+
+impl Seat {
+    fn is_connected(&self) -> bool {
+        self.session.state() == ConnectionState::Connected
     }
 }
 
@@ -219,6 +250,8 @@ impl<'a> Held<'a> {
     /// Releases the locks. A failure of the release does not affect a committed order.
     pub(super) async fn release(self) {
         self.context.metrics.record_hold(self.granted.elapsed());
+        // The next lone buyer need not wait for the confirmation: its requests follow over the same connection.
+        drop(self.seat);
         match timeout(RELEASE_WITHIN, self.guard.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

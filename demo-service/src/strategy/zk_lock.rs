@@ -3,7 +3,7 @@
 //! long as the ZooKeeper session lives.
 
 use tokio::time::timeout_at;
-use zk_recipes::{AnyLock, RwLock};
+use zk_recipes::{AnyLock, RwLock, Session};
 
 use super::section::overwrite_alone;
 use super::zk_hold::Locks;
@@ -44,10 +44,10 @@ impl ZkReadWriteLock {
 
     async fn look_locked(&self, goods_no: GoodsNo, call: &Call) -> Result<Option<Goods>, Failure> {
         let locks = &self.write.locks;
-        let session = locks.session(goods_no)?;
-        let lock = RwLock::new(&session, &locks.path(goods_no)).map(|lock| vec![AnyLock::from(lock.read())]);
+        let read_lock =
+            |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read()));
         let line = Line { goods_no, quantity: Quantity::ONE };
-        let held = locks.acquire_all(&session, &[line], lock, call).await?;
+        let held = locks.acquire_by(&[line], read_lock, call).await?;
         let looked = held.guard(call, self.context().store.look(goods_no)).await;
         // At the deadline, the release goes on in the background.
         timeout_at(call.until, held.release()).await.ok();

@@ -32,7 +32,7 @@ async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
 async fn a_sale_has_the_strategy_of_its_reset_and_else_the_default() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--strategy", "pg-advisory"]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let answer = instance.put_on_sale(goods_no, 2, entry.name).await;
         answer.assert_ok();
         assert_eq!((&answer.body["guard"], &answer.body["strategy"]), (&json!(entry.family), &json!(entry.name)));

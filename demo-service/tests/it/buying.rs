@@ -5,13 +5,13 @@ use demo_service::strategy::registry::STRATEGIES;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, wait_until};
 
 #[tokio::test]
 async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--instance", "till-1"]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 3, entry.name).await.assert_ok();
         let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_ok();
@@ -48,11 +48,30 @@ async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
     }
 }
 
+/// Each release is sent after the answer, so it may count for the next purchase. Signs of life of a session count, too.
+#[tokio::test]
+async fn a_lone_buyer_pays_one_request_for_the_lock_and_one_for_its_release() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--zk-sessions", "4"]).await;
+    let requests = async || instance.metric("zookeeper_requests_total").await.unwrap();
+    for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-cohort"]) {
+        instance.put_on_sale(goods_no, 1_000_000, strategy).await.assert_ok();
+        wait_until(async || {
+            let before = requests().await;
+            for _ in 0..10 {
+                instance.buy(goods_no, strategy).await.assert_ok();
+            }
+            requests().await - before <= 21.0
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
@@ -81,7 +100,7 @@ async fn a_purchase_that_names_no_strategy_is_served_by_that_of_the_sale() {
 async fn what_does_not_exist_is_not_found() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for entry in &STRATEGIES {
+    for entry in STRATEGIES {
         instance.buy(7, entry.name).await.assert_problem(404, "unknown-goods");
     }
     instance.put_on_sale(1, 1, "").await.assert_ok();

@@ -98,7 +98,7 @@ async fn every_strategy_keeps_its_promise_on_three_instances() {
     let lab = Lab::new().await;
     // All at once, so that they also meet in the migration of the empty database.
     let instances = join_all((0..3).map(|_| lab.start(&LOAD))).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         match entry.promise {
             Promise::Oversells | Promise::OversellsOnManyInstances => {
                 assert_oversells(&lab, &instances, goods_no, entry).await;
@@ -118,7 +118,7 @@ async fn every_strategy_keeps_its_promise_on_three_instances() {
 async fn every_strategy_but_the_control_is_right_on_one_instance() {
     let lab = Lab::new().await;
     let instances = [lab.start(&LOAD).await];
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         if entry.promise == Promise::Oversells {
             assert_oversells(&lab, &instances, goods_no, entry).await;
         } else {

@@ -90,7 +90,7 @@ async fn every_strategy_sells_under_locks_that_are_taken_over_tls() {
     let (_zookeeper, lab) = zookeeper_for("127.0.0.1", &authority).await;
     let client = authority.issue("shop.example").unwrap();
     let instance = lab.start(&flags(authority.certificate(), &client)).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");

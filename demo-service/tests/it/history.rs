@@ -76,7 +76,7 @@ async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--permits", "1"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let (both_wait, sections) = buy_while_another_commits(&lab, &instance, goods_no, entry).await;
         let context = format!("{}: {sections:?}, {both_wait}", entry.name);
         if ["pg-optimistic", "pg-serializable"].contains(&entry.name) {

@@ -37,7 +37,7 @@ impl Shop {
 async fn the_same_key_replays_the_order_and_sells_once_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         let key = format!("sold-{goods_no}");
         let first = instance.order(goods_no, 4, entry.name, &key).await;
@@ -72,11 +72,11 @@ async fn a_refusal_writes_neither_a_key_nor_an_order() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     let rows = async || (lab.keys().await, lab.orders().await);
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 0, entry.name).await.assert_ok();
     }
     for number in 0..50 {
-        let entry = &STRATEGIES[number % STRATEGIES.len()];
+        let entry = STRATEGIES[number % STRATEGIES.len()];
         let goods_no = i64::try_from(number % STRATEGIES.len()).unwrap() + 1;
         instance.order(goods_no, 1, entry.name, &format!("key-{number}")).await.assert_problem(409, "sold-out");
     }
@@ -92,7 +92,7 @@ async fn a_refusal_writes_neither_a_key_nor_an_order() {
 async fn the_key_of_a_refusal_buys_after_a_restock_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let key = format!("key-{goods_no}");
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.order(goods_no, 2, entry.name, &key).await.assert_problem(409, "sold-out");
@@ -122,7 +122,7 @@ fn assert_one_purchase(answers: &[Answer]) {
 async fn two_purchases_under_one_key_at_the_same_time_are_one_order_by_every_strategy() {
     let lab = Lab::new().await;
     let instances = join_all((0..2).map(|_| lab.start(&LOAD))).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instances[0].put_on_sale(goods_no, 100, entry.name).await.assert_ok();
         for turn in 0..5 {
             let key = format!("{}-{turn}", entry.name);
@@ -138,7 +138,7 @@ async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
     let lab = Lab::new().await;
     let arguments = [&LOAD[..], &["--hold", "5ms"]].concat();
     let instances = join_all((0..3).map(|_| lab.start(&arguments))).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instances[0].put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         let buyers = (0..12).map(|buyer| instances[buyer % 3].order(goods_no, 1, entry.name, entry.name));
         assert_one_purchase(&join_all(buyers).await);

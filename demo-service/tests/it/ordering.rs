@@ -11,7 +11,7 @@ use crate::lab::{Answer, Lab, cart};
 async fn an_order_takes_its_units_and_can_be_looked_at_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--instance", "till-1"]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 10, entry.name).await.assert_ok();
         let answer = instance.order(goods_no, 3, entry.name, entry.name).await;
         answer.assert_created();
@@ -61,7 +61,7 @@ async fn malformed_orders_are_refused_and_use_no_key() {
 async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for (first, entry) in (1..).step_by(2).zip(&STRATEGIES) {
+    for (first, entry) in (1..).step_by(2).zip(STRATEGIES) {
         let second = first + 1;
         instance.put_on_sale(first, 3, entry.name).await.assert_ok();
         instance.put_on_sale(second, 1, entry.name).await.assert_ok();

@@ -17,14 +17,14 @@ async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let instance = lab.start(&["--zk-sessions", "2"]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
     }
 
     drop(zookeeper);
     wait_until(async || instance.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let answer = instance.buy(goods_no, entry.name).await;
         if entry.mechanism == Mechanism::Zookeeper {
             answer.assert_problem(503, "lock-service-unavailable");
@@ -48,7 +48,7 @@ async fn without_postgres_nothing_is_sold_and_the_service_says_so() {
     instance.buy(1, "zk-mutex").await.assert_ok();
 
     drop(postgres);
-    for entry in &STRATEGIES {
+    for entry in STRATEGIES {
         instance.buy(1, entry.name).await.assert_problem(503, "database-unavailable");
     }
     instance.get("/goods/1").await.assert_problem(503, "database-unavailable");

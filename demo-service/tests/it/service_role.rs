@@ -55,7 +55,7 @@ async fn every_strategy_sells_as_the_role_of_the_service() {
     assert_migrates(&owner, Some(PASSWORD));
     let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
     let instance = lab.start(&[]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let name = entry.name;
         instance.put_on_sale(goods_no, 3, name).await.assert_ok();
         instance.put_on_sale(goods_no, 5, name).await.assert_ok();

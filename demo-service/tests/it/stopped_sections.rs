@@ -37,7 +37,7 @@ fn losses(app: &App, entry: &Entry) -> u32 {
 /// An app with a sale for each strategy.
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
     let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         start_sale(&app, goods_no, entry).await;
     }
     app
@@ -52,7 +52,7 @@ async fn start_sale(app: &App, goods_no: i64, entry: &'static Entry) {
 async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
-    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
+    let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
         let mut connection = lab.connect().await;
@@ -78,7 +78,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
     slow_down_commits(&lab, 1.0).await;
-    let guarded = (1..).zip(&STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
+    let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
     for (goods_no, entry) in guarded {
         wait_until(async || app.sessions.pick().is_some()).await;
         let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
@@ -162,7 +162,7 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
     let instance = lab.start(&times).await;
     slow_down_commits(&lab, 4.5).await;
     let mut buyers = Vec::new();
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         buyers.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
     }
@@ -172,7 +172,7 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
         assert_eq!(instance.metric(&series).await, Some(1.0));
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
     }
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         if entry.mechanism == Mechanism::Process || is_guarded_to_the_end(entry) {
             instance.buy(goods_no, entry.name).await.assert_problem(409, "sold-out");
         }
@@ -185,11 +185,11 @@ async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_
 async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
     }
     lab.connect().await.execute("drop table orders cascade").await.unwrap();
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_problem(500, "internal");
         assert!(!answer.body.to_string().contains("orders"), "{answer:?}");

@@ -24,7 +24,7 @@ async fn every_strategy_sells_under_locks_that_nobody_else_may_use() {
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let instance = Instance::start(as_shop(&lab, &["--zk-sessions", "2"])).await;
     let stranger = Client::connect(&lab.zookeeper).await.unwrap();
-    for (goods_no, entry) in (1..).zip(&STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
         if entry.mechanism == Mechanism::Zookeeper {

@@ -76,7 +76,7 @@ async fn a_refusal_writes_neither_a_key_nor_an_order() {
         instance.put_on_sale(goods_no, 0, entry.name).await.assert_ok();
     }
     for number in 0..50 {
-        let entry = STRATEGIES[number % STRATEGIES.len()];
+        let entry = &STRATEGIES[number % STRATEGIES.len()];
         let goods_no = i64::try_from(number % STRATEGIES.len()).unwrap() + 1;
         instance.order(goods_no, 1, entry.name, &format!("key-{number}")).await.assert_problem(409, "sold-out");
     }

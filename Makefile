@@ -82,7 +82,7 @@ bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and z
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)
 
 bench-service: deps-bench ## measure the service beside pgbench and a bare handler, and loadgen beside wrk
-	cargo build --release --locked
+	cargo build --release --locked --workspace --bins
 	./target/release/bench-service $(ARGS)
 
 bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README

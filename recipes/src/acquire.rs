@@ -30,6 +30,10 @@ use crate::token::FencingToken;
 use crate::uncontended::Opening;
 use crate::wire::retry_lost_reply;
 
+/// How often a contender yields to the task that hears of the confirmation of the last release. It is woken before, but
+/// Tokio polls the task first that was woken last, and may have passed the other one to another thread.
+const YIELDS_FOR_CONFIRMATION: usize = 2;
+
 /// A place that a contender has taken in the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -264,6 +268,12 @@ impl LockQueue {
             Opening::Nothing(expected) => {
                 let created = create.await?;
                 let place = self.place(claim, &created)?;
+                // The reply to a delete that was sent before has come, but its task may be polled after this one.
+                for _ in 0..YIELDS_FOR_CONFIRMATION {
+                    if !self.known.proves(expected, place.sequence) {
+                        tokio::task::yield_now().await;
+                    }
+                }
                 let seen = if self.known.proves(expected, place.sequence) {
                     place.incarnation.get_or_init(|| expected.incarnation());
                     Seen::new(Ahead::nobody(), None)

@@ -256,14 +256,15 @@ impl Claim {
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
-        let (wire, parting) = (self.session.wire(), &mut self.parting);
+        // Told of this attempt only: the order of the requests of two attempts is not known.
+        let (wire, parting) = (self.session.wire(), self.parting.take());
         let is_one_request = matches!(self.remains, Remains::Node { handoff: None, heir: None, .. });
         let line = wire.connected().filter(|_| is_one_request);
         let lasts = || line.as_ref().is_some_and(|line| wire.is_over(line));
         let removal = {
             let mut removal = pin!(remains::remove(wire, self.session.id(), &mut self.remains));
             let answer = poll!(&mut removal);
-            // If the connection was there before and after, the request was sent over it.
+            // If the connection was there before and after, the request was sent over it, or never will be.
             if let Some(parting) = parting.as_ref().filter(|_| lasts()) {
                 parting.leaves();
             }
@@ -274,7 +275,7 @@ impl Claim {
         };
         if let Ok(removal) = removal {
             self.armed = false;
-            let parting = parting.take().filter(|_| removal != Removal::Kept);
+            let parting = parting.filter(|_| removal != Removal::Kept);
             parting.into_iter().for_each(|parting| parting.gone(lasts()));
         }
         removal.map_err(|error| self.session.explain("delete", self.path(), error))

@@ -17,7 +17,8 @@
 //! * A session that several share, and a lock that they pass on before the server knows. What is not known to the one that
 //!   releases, whether the other's node is there, is the server's to find out.
 //! * The note of a holder, and what else is read with it, as the server counts it.
-//! * A grant by nothing but the number, wherever the library may rely on that; when it does is left open. What a grant
+//! * A grant by nothing but the number, wherever the library may rely on that; when it does is left open. A `create` is
+//!   applied and answered in one step here, so the order of a delete and a `create` under way is not explored. What a grant
 //!   says is known to all contenders here until another is granted, so that each may be the next of its session, or of
 //!   another that has come in between.
 //! * The node whose children queue, deleted when it is empty, and created again: the numbers begin anew. Its watch tells

@@ -1,10 +1,13 @@
 //! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
 //! answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::poll;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -61,7 +64,7 @@ pub(super) struct Locks {
     /// Locks for their next use, by session and SKU. A [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer
     /// one request to acquire and one to release.
     kept: Mutex<LruCache<(i64, GoodsNo), AnyLock>>,
-    /// The seat of the last purchase of each SKU. A lone buyer keeps the session, and with it the kept lock.
+    /// The seat of the last purchase of each SKU. A lone buyer keeps the session, and usually the kept lock.
     latest: Mutex<LruCache<GoodsNo, Seat>>,
 }
 
@@ -69,7 +72,7 @@ pub(super) struct Locks {
 #[derive(Clone)]
 struct Seat {
     session: Session,
-    /// Counts the purchases of the SKU that want or have its lock.
+    /// Counts the purchases that want or have locks, and whose first SKU this is. Too low after an eviction.
     buyers: Arc<()>,
 }
 
@@ -250,9 +253,16 @@ impl<'a> Held<'a> {
     /// Releases the locks. A failure of the release does not affect a committed order.
     pub(super) async fn release(self) {
         self.context.metrics.record_hold(self.granted.elapsed());
-        // The next lone buyer need not wait for the confirmation: its requests follow over the same connection.
+        let mut release = pin!(timeout(RELEASE_WITHIN, self.guard.release()));
+        // Sends the release. The next lone buyer need not wait for the confirmation: its requests follow over the same
+        // connection.
+        let sent = poll!(&mut release);
         drop(self.seat);
-        match timeout(RELEASE_WITHIN, self.guard.release()).await {
+        let released = match sent {
+            Poll::Ready(released) => released,
+            Poll::Pending => release.await,
+        };
+        match released {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 if !self.is_loss_counted.into_inner() {

@@ -129,8 +129,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn check(&self) -> Result<Health, Failure> {
-        let probes = self.probes.clone();
-        let check = async move {
+        let check = async |probes: Connections| {
             let mut connection = probes.get().await?;
             // A standby reports `transaction_read_only`, too.
             let read_only =
@@ -138,7 +137,7 @@ impl Store {
             let read_only = read_only.fetch_one(connection.ask()).await;
             Ok(if connection.heard(read_only)? { Health::ReadOnly } else { Health::Writable })
         };
-        self.checks.read((), check).await
+        self.checks.read((), || check(self.probes.clone())).await
     }
 
     /// Reads one SKU. Returns `None` if there is no such SKU.
@@ -165,8 +164,11 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn look(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
-        let store = self.clone();
-        self.looks.read(goods_no, async move { store.goods(goods_no).await }).await
+        let read = || {
+            let store = self.clone();
+            async move { store.goods(goods_no).await }
+        };
+        self.looks.read(goods_no, read).await
     }
 
     /// Reads an order. Returns `None` if no order has that number.

@@ -29,15 +29,22 @@ impl<K, V> Default for SharedReads<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SharedReads<K, V> {
-    /// Returns the result of `read`, or the result of another reader's read that begins after this call.
+    /// Returns the result of `read`, or the result of another reader's read that begins after this call. Calls `read`
+    /// only in the first case: most readers of a crowd share a read, and the future of a statement is large.
     ///
     /// # Cancel safety
-    /// As `read`. It is dropped together with the last caller that waits for it.
-    pub(super) async fn read(self: &Arc<Self>, key: K, read: impl Future<Output = V> + Send + 'static) -> V {
+    /// As the future. It is dropped together with the last caller that waits for it.
+    pub(super) async fn read<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> V
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
         self.join(key, read).await
     }
 
-    fn join(self: &Arc<Self>, key: K, read: impl Future<Output = V> + Send + 'static) -> Shared<BoxFuture<'static, V>> {
+    fn join<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> Shared<BoxFuture<'static, V>>
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
         let mut keys = self.0.lock();
         let new = || Readers { turn: Arc::default(), next: None };
         let readers = keys.entry(key.clone()).or_insert_with(new);
@@ -46,6 +53,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         }
         let turn = Arc::clone(&readers.turn);
         let reader = Reader { reads: Arc::clone(self), key, turn: Some(Arc::clone(&turn)) };
+        let read = read();
         let in_turn = async move {
             // Declared first, so dropped last.
             let reader = reader;
@@ -118,7 +126,7 @@ mod tests {
         /// Makes a reader that has arrived already.
         fn reader(&self, key: u8) -> Shared<BoxFuture<'static, u32>> {
             let slow = Arc::clone(&self.slow);
-            self.shared.join(key, async move {
+            self.shared.join(key, || async move {
                 slow.reads.fetch_add(1, Ordering::SeqCst);
                 let value = slow.value.load(Ordering::SeqCst);
                 slow.answers.acquire().await.unwrap().forget();
@@ -189,6 +197,6 @@ mod tests {
         lab.answer(1);
         assert!(lab.shared.0.lock().is_empty(), "keys that nobody reads are forgotten");
         assert_eq!((lab.reader(1).await, lab.reads()), (0, 2));
-        assert!(lab.shared.join(1, pending()).now_or_never().is_none(), "it was not answered by an old read");
+        assert!(lab.shared.join(1, pending).now_or_never().is_none(), "it was not answered by an old read");
     }
 }

@@ -125,7 +125,7 @@ pub struct Config {
     /// How long the service remembers an idempotency key after its order
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
-    /// Remember in memory which sales are sold out, and refuse their buyers after one shared read, without a lock
+    /// Remember in memory which SKUs are sold out, and refuse their buyers after one shared read, without a lock
     #[arg(long, env)]
     pub remember_sold_out: bool,
     /// Records of critical sections kept for GET /admin/history; new records replace the oldest

@@ -16,9 +16,10 @@ use loadgen::audit::{Audit, Evidence, OrderRow};
 use loadgen::history::{HistoryAudit, Section};
 use loadgen::stats::times::Times;
 use loadgen::stats::{Ratio, median, paired, rate};
-use zk_recipes::internals::{
-    Contender, Event, Leases, LeasesVerdict, Liveness, Margins, Mode, Names, Queue, Sequence, Verdict,
-};
+use zk_recipes_protocol::leases::{self, Leases};
+use zk_recipes_protocol::liveness::{Event, Liveness, Margins};
+use zk_recipes_protocol::names::{Mode, Names, Sequence};
+use zk_recipes_protocol::queue::{Contender, Queue, Verdict};
 
 /// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
 /// would notice runs.
@@ -141,7 +142,7 @@ fn leases_and_own(count: usize) -> (Leases<'static>, HashSet<&'static str>) {
 #[bench::of_10000(args = (10_000), setup = leases_and_own)]
 fn verdict_on_leases(
     (leases, own): (Leases<'static>, HashSet<&'static str>),
-) -> (LeasesVerdict, (Leases<'static>, HashSet<&'static str>)) {
+) -> (leases::Verdict, (Leases<'static>, HashSet<&'static str>)) {
     let permits = own.len();
     (black_box(&leases).verdict(black_box(&own), permits), (leases, own))
 }

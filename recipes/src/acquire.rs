@@ -7,9 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{join, join3};
+use zk_recipes_protocol::names::{Mode, Names, Naming, Sequence};
+use zk_recipes_protocol::number_proof::FirstRequests;
+use zk_recipes_protocol::predecessors::Predecessors;
+use zk_recipes_protocol::queue::Queue;
+use zk_recipes_protocol::release_note::{Note, ParentState};
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use crate::ahead::Ahead;
 use crate::claim::{Claim, Created};
 use crate::deadline::Deadline;
 use crate::error::Error;
@@ -17,18 +21,15 @@ use crate::guard::Hold;
 use crate::kept_watch::KeptWatch;
 use crate::known::Known;
 use crate::mark::Mark;
-use crate::node::{self, Mode, Names, Naming, Sequence};
+use crate::node;
 use crate::options::validate_node_data;
 use crate::pulse::Proof;
-use crate::queue::Queue;
 use crate::relay::{Baton, Member, Membership};
-use crate::released::{Note, Noted};
 use crate::remains::Remains;
 use crate::session::Session;
 use crate::taken::TakenNodes;
 use crate::token::FencingToken;
-use crate::uncontended::Opening;
-use crate::wire::retry_lost_reply;
+use crate::wire::{self, retry_lost_reply};
 
 /// How often a contender yields to the task that hears of the confirmation of the last release. It is woken before, but
 /// Tokio polls the task first that was woken last, and may have passed the other one to another thread.
@@ -50,7 +51,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Who bars its way; nobody when it holds.
-    ahead: Ahead,
+    ahead: Predecessors,
     /// The one directly ahead, if it is of our session and so known without a look.
     before: Option<Arc<Member>>,
     /// What that one has passed on.
@@ -62,11 +63,11 @@ pub(crate) struct Seen {
 /// The answer to the look that is sent right behind the creation of a node.
 enum Look {
     Children(Vec<String>, Stat),
-    Noted(Noted),
+    Noted(ParentState),
 }
 
 impl Seen {
-    fn new(ahead: Ahead, noted_version: Option<i32>) -> Self {
+    fn new(ahead: Predecessors, noted_version: Option<i32>) -> Self {
         Self { ahead, before: None, baton: None, noted_version }
     }
 }
@@ -264,8 +265,8 @@ impl LockQueue {
             };
             return Ok((place, seen));
         }
-        let keeps_watch = match self.opening() {
-            Opening::Nothing(expected) => {
+        let keeps_watch = match self.first_requests() {
+            FirstRequests::Nothing(expected) => {
                 let created = create.await?;
                 let place = self.place(claim, &created)?;
                 // The reply to a delete that was sent before has come, but its task may be polled after this one.
@@ -276,14 +277,14 @@ impl LockQueue {
                 }
                 let seen = if self.known.proves(expected, place.sequence) {
                     place.incarnation.get_or_init(|| expected.incarnation());
-                    Seen::new(Ahead::nobody(), None)
+                    Seen::new(Predecessors::nobody(), None)
                 } else {
                     self.look(&place).await?
                 };
                 return Ok((place, seen));
             }
-            Opening::LookAndWatch => true,
-            Opening::Look => false,
+            FirstRequests::LookAndWatch => true,
+            FirstRequests::Look => false,
         };
         // Sent in this order, unless the connection comes back in between.
         let (created, look) = match self.naming {
@@ -294,7 +295,7 @@ impl LockQueue {
             }
             Naming::Numbered => {
                 let (created, look) = join(create, self.session.wire().data(&self.parent)).await;
-                (created?, look.map(|(data, stat)| Look::Noted(Noted::new(&data, &stat))))
+                (created?, look.map(|(data, stat)| Look::Noted(ParentState::new(&data, &wire::seen(&stat)))))
             }
         };
         let place = self.place(claim, &created)?;
@@ -315,8 +316,8 @@ impl LockQueue {
         self.naming == Naming::Protected && !self.names.may_downgrade()
     }
 
-    fn opening(&self) -> Opening {
-        if self.is_proved_by_numbers() { self.known.opening() } else { Opening::Look }
+    fn first_requests(&self) -> FirstRequests {
+        if self.is_proved_by_numbers() { self.known.first_requests() } else { FirstRequests::Look }
     }
 
     /// Watches the lock's node from now on, if the opening says so: the session's next contenders then know that it is

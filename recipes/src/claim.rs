@@ -5,17 +5,17 @@ use std::pin::pin;
 use std::task::Poll;
 
 use futures_util::poll;
+use zk_recipes_protocol::liveness;
+use zk_recipes_protocol::release_note::Note;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::known::Parting;
-use crate::liveness;
 use crate::mark::{Found, Handoff, Mark, is_ours};
 use crate::node;
 use crate::pulse::Proof;
 use crate::relay::{Baton, Membership};
-use crate::released::Note;
 use crate::remains::{self, Heir, Remains, Removal};
 use crate::session::Session;
 

@@ -1,25 +1,23 @@
 //! The lock that a process hands over within itself.
 
-#[cfg(test)]
-mod model;
 mod turn;
-pub(crate) mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::turn::{Cohort, Turn};
+use zk_recipes_protocol::cohort::Bounds;
+use zk_recipes_protocol::liveness::LostReason;
+use zk_recipes_protocol::names::{Mode, Names, Naming};
+
 use self::turn::{Ended, Queued, Stage};
-use self::turns::Bounds;
 use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::{HoldState, LockGuard};
 use crate::handoff::HandoffMutex;
-use crate::liveness::LostReason;
 use crate::mutex::Mutex;
-use crate::node::{Mode, Names, Naming};
 use crate::participants::{self, Participant};
 use crate::registry::Registry;
 use crate::session::Session;

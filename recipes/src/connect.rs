@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tracing::debug;
+use zk_recipes_protocol::liveness::{self, Margins};
 use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher, TlsOptions};
 
 use crate::acl::Auth;
 use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::liveness::{self, Margins};
 use crate::servers;
 use crate::session::SessionConfig;
 use crate::tether::Tether;

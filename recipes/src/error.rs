@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::liveness::LostReason;
+use zk_recipes_protocol::liveness::LostReason;
 
 /// Why a recipe or a session failed. Contention is never an error: it is a value, `None`.
 ///

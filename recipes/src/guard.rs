@@ -5,10 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use zk_recipes_protocol::liveness::LostReason;
+
 use crate::claim::{self, Claim};
 use crate::cohort::Turn;
 use crate::error::Error;
-use crate::liveness::LostReason;
 use crate::owner::Slot;
 use crate::pulse::Proof;
 use crate::remains::Removal;

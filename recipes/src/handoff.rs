@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_recipes_protocol::names::{Mode, Names};
+
 use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::{granted, queue_lock_forms};
 use crate::guard::LockGuard;
-use crate::node::{Mode, Names};
 use crate::options::LockOptions;
 use crate::owner::Owner;
 use crate::participants::{self, Participant};

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
 use tracing::{debug, warn};
+use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::backoff::Backoff;
 use crate::cohort::{self, Cohorts};
 use crate::connect::{Connector, Line};
-use crate::liveness::{Event, LostReason, Sign};
 use crate::pulse::Pulse;
 use crate::tether::Tether;
 use crate::wire::{self, Wire};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use zk_recipes_protocol::names::Sequence;
+use zk_recipes_protocol::number_proof::{Expected, FirstRequests, Grant, NumberProof};
 
 use crate::arrivals::Arrivals;
 use crate::kept_watch::KeptWatch;
-use crate::node::Sequence;
 use crate::relay::Member;
-use crate::uncontended::{Expected, Grant, Opening, Uncontended};
 
 /// Shared by all contenders of a session at a path. It only spares requests: whoever finds nothing here asks the server.
 #[derive(Debug, Default)]
@@ -22,13 +22,13 @@ pub(crate) struct Known {
     members: Mutex<HashMap<Sequence, Arc<Member>>>,
     /// Who is about to join a long queue.
     pub(crate) arrivals: Arrivals,
-    uncontended: Mutex<Watched>,
+    number_proof: Mutex<Watched>,
 }
 
 /// What the grants of the session say to its next contender, and the watch of the lock's node that this needs.
 #[derive(Debug, Default)]
 struct Watched {
-    uncontended: Uncontended,
+    number_proof: NumberProof,
     watch: Option<KeptWatch>,
 }
 
@@ -53,7 +53,7 @@ impl Known {
     pub(crate) fn granted(self: &Arc<Self>, incarnation: i64, sequence: Sequence) -> Parting {
         let grant = Grant { incarnation, sequence };
         self.raise_floor(incarnation, sequence);
-        self.uncontended.lock().uncontended.granted(grant);
+        self.number_proof.lock().number_proof.granted(grant);
         Parting { known: Arc::clone(self), grant }
     }
 
@@ -104,23 +104,23 @@ impl Known {
     }
 
     /// What a contender had best send with its `create`.
-    pub(crate) fn opening(&self) -> Opening {
-        let mut watched = self.uncontended.lock();
+    pub(crate) fn first_requests(&self) -> FirstRequests {
+        let mut watched = self.number_proof.lock();
         let incarnation = watched.incarnation();
-        watched.uncontended.opening(incarnation)
+        watched.number_proof.first_requests(incarnation)
     }
 
     /// Keeps a watch that was set on the lock's node.
     pub(crate) fn keep(&self, watch: KeptWatch) {
-        let replaced = self.uncontended.lock().watch.replace(watch);
+        let replaced = self.number_proof.lock().watch.replace(watch);
         drop(replaced);
     }
 
     /// Whether a contender holds whose `create` the server has just answered with the number `own`.
     pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
-        let mut watched = self.uncontended.lock();
+        let mut watched = self.number_proof.lock();
         let incarnation = watched.incarnation();
-        watched.uncontended.proves(expected, own, incarnation)
+        watched.number_proof.proves(expected, own, incarnation)
     }
 }
 
@@ -129,7 +129,7 @@ impl Watched {
     fn incarnation(&mut self) -> Option<i64> {
         if self.watch.as_mut().is_some_and(KeptWatch::has_fired) {
             self.watch = None;
-            self.uncontended.disturbed();
+            self.number_proof.disturbed();
         }
         self.watch.as_ref().map(KeptWatch::incarnation)
     }
@@ -138,12 +138,12 @@ impl Watched {
 impl Parting {
     /// Tells that the deletion of the node was sent, in one request.
     pub(crate) fn leaves(&self) {
-        self.known.uncontended.lock().uncontended.leaves(self.grant);
+        self.known.number_proof.lock().number_proof.leaves(self.grant);
     }
 
     /// Tells that the deletion of the node is confirmed. `in_order`: by the connection over which it was sent first.
     pub(crate) fn gone(self, in_order: bool) {
-        self.known.uncontended.lock().uncontended.gone(self.grant, in_order);
+        self.known.number_proof.lock().number_proof.gone(self.grant, in_order);
     }
 }
 

@@ -272,14 +272,9 @@ mod token;
 mod waiter;
 
 mod acquire;
-mod ahead;
 mod arrivals;
 mod forms;
-mod leases;
-mod queue;
 mod relay;
-mod released;
-mod uncontended;
 
 mod acl;
 mod backoff;
@@ -289,7 +284,6 @@ mod deadline;
 mod keeper;
 mod kept_watch;
 mod known;
-mod liveness;
 mod mark;
 mod node;
 mod options;
@@ -307,19 +301,12 @@ mod error;
 mod traffic;
 mod wire;
 
-#[cfg(test)]
-mod model;
-
-#[doc(hidden)]
-pub mod internals;
-
 pub use acl::{Acl, Auth, Parents, Permissions};
 pub use any_lock::AnyLock;
 pub use cohort::CohortMutex;
 pub use error::{Error, Source};
 pub use guard::{HoldState, LockGuard};
 pub use handoff::HandoffMutex;
-pub use liveness::{ConnectionState, LostReason};
 pub use multi::MultiLock;
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
@@ -338,3 +325,4 @@ pub use tls::Tls;
 pub use token::FencingToken;
 pub use traffic::Traffic;
 pub use waiter::Waiter;
+pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
+use zk_recipes_protocol::names;
+use zk_recipes_protocol::release_note::Note;
 use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::node;
-use crate::released::Note;
 use crate::remains::REQUESTS_MAX;
 use crate::taken::{Taken, TakenNodes};
 use crate::wire::{Wire, retry_lost_reply};
@@ -75,7 +76,7 @@ impl Mark {
             Err(error) => return Err(error),
         };
         // Any other name is that of another recipe's node, whose data may be overwritten as well.
-        paths.retain(|path| node::is_numbered(node::name(path), marker));
+        paths.retain(|path| names::is_numbered(node::name(path), marker));
         let mut overwritten = Vec::new();
         for paths in paths.chunks(REQUESTS_MAX) {
             let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
@@ -180,7 +181,7 @@ pub(crate) async fn find_unnamed(
 ) -> Result<Vec<(String, Stat)>, ClientError> {
     retry_lost_reply(|| wire.sync(parent)).await?;
     let children = children(wire, parent).await?;
-    let unnamed = node::find_protected(&children, prefix).filter(|name| !known.contains(name));
+    let unnamed = names::find_protected(&children, prefix).filter(|name| !known.contains(name));
     let paths: Vec<String> = unnamed.map(|name| node::child(parent, name)).collect();
     let mut found = Vec::with_capacity(paths.len());
     for paths in paths.chunks(REQUESTS_MAX) {

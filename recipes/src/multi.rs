@@ -212,8 +212,9 @@ fn forget_repeated(cause: &Error, failures: &mut Vec<Error>) {
 
 #[cfg(test)]
 mod tests {
+    use zk_recipes_protocol::liveness::LostReason;
+
     use super::*;
-    use crate::liveness::LostReason;
 
     fn lost(path: &str, reason: LostReason) -> Error {
         Error::HoldLost { path: path.to_owned(), reason }

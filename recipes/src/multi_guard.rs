@@ -3,10 +3,10 @@
 use std::future::{Future, pending};
 
 use futures_util::future::{join_all, select_all};
+use zk_recipes_protocol::liveness::LostReason;
 
 use crate::error::Error;
 use crate::guard::{HoldState, LockGuard, run_while_held};
-use crate::liveness::LostReason;
 
 /// Several holds as one, in the order in which they were granted. It is as good as the worst of them: once one is lost,
 /// all of it is.

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use zk_recipes_protocol::liveness::LostReason;
+use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::queue::{Queue, Verdict};
 
 use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, HoldState, LockGuard};
-use crate::liveness::LostReason;
-use crate::node::{self, Mode, Names};
-use crate::queue::{Queue, Verdict};
+use crate::node;
 
 /// Who holds, where one holder takes the same lock again: a request, a job, a cart.
 ///

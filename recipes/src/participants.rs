@@ -1,13 +1,14 @@
 //! Who holds a lock and who waits for it.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use zk_recipes_protocol::leases;
+use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::queue::Queue;
 use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::acquire;
 use crate::error::Error;
-use crate::leases;
-use crate::node::{self, Mode, Names};
-use crate::queue::Queue;
+use crate::node;
 use crate::session::Session;
 use crate::token::FencingToken;
 use crate::wire::retry_lost_reply;

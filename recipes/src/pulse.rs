@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-
-use crate::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.

@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use zk_recipes_protocol::names::Sequence;
+use zk_recipes_protocol::release_note::Note;
 
 use crate::known::Known;
-use crate::node::Sequence;
 use crate::pulse::{Proof, Validity};
-use crate::released::Note;
 use crate::remains::Remains;
 use crate::session::Session;
 

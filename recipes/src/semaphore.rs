@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use attempt::Attempt;
 use futures_util::future::try_join;
+use permits::Permits;
 use tracing::warn;
+use zk_recipes_protocol::leases::{self, Leases};
+use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
 use crate::acquire::{self, LockQueue};
@@ -16,16 +20,13 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;
-use crate::leases::{self, Leases};
 use crate::multi_guard::MultiGuard;
-use crate::node::{self, Mode, Names};
+use crate::node;
 use crate::options;
 use crate::participants::{self, Participant};
 use crate::session::Session;
 use crate::shared_count::SharedCount;
 use crate::wire::{Watch, retry_lost_reply};
-use attempt::Attempt;
-use permits::Permits;
 
 /// A fair lock of which there are several permits: as many may hold at one time. First come, first served, also when
 /// the first wants more than is free: those behind it wait, so that who wants many does not starve.

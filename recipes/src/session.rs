@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
+use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
+use zk_recipes_protocol::names::Names;
 use zookeeper_client::Error as ClientError;
 
 use crate::acl::{Acl, Auth, NodePolicy, Parents};
@@ -16,8 +18,7 @@ use crate::connect::{Connector, Line};
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::known::Known;
-use crate::liveness::{ConnectionState, Liveness, LostReason};
-use crate::node::{self, Names};
+use crate::node;
 use crate::pulse::{Proof, Pulse};
 use crate::reaper;
 use crate::registry::Registry;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_recipes_protocol::names::Mode;
+
 use crate::acquire::{LockQueue, Place};
 use crate::claim::Claim;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;
-use crate::node::Mode;
 use crate::revoke::Revocation;
 use crate::token::FencingToken;
 

@@ -6,16 +6,17 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use zookeeper_client::{Acls, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat};
+use zk_recipes_protocol::liveness::Sent;
+use zk_recipes_protocol::release_note::Note;
+use zk_recipes_protocol::wire_size;
+use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, MultiWriteError, OneshotWatcher, Stat};
 
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
 use crate::connect::Line;
-use crate::liveness::Sent;
 use crate::pulse::Pulse;
-use crate::released::Note;
 use crate::tether::Tether;
-use crate::traffic::{self, Counters};
+use crate::traffic::Counters;
 
 /// Stands for every version in the protocol.
 const ANY_VERSION: i32 = -1;
@@ -74,6 +75,22 @@ pub(crate) struct Watch {
     counters: Arc<Counters>,
     watcher: OneshotWatcher,
     path_len: usize,
+}
+
+/// What a server says of a node, as far as the protocol decides by it.
+pub(crate) fn seen(stat: &Stat) -> zk_recipes_protocol::stat::Stat {
+    zk_recipes_protocol::stat::Stat {
+        czxid: stat.czxid,
+        pzxid: stat.pzxid,
+        version: stat.version,
+        ephemeral_owner: stat.ephemeral_owner,
+        num_children: stat.num_children,
+    }
+}
+
+/// The bytes of an ACL in a request.
+fn acl_size(acl: &[Acl]) -> usize {
+    acl.iter().map(|entry| wire_size::acl_entry(entry.scheme().len(), entry.id().len())).sum()
 }
 
 /// What has ended a watch.
@@ -177,20 +194,20 @@ impl Wire {
     ) -> Result<(String, Stat), ClientError> {
         let (line, sent) = self.line_now().await?;
         let acl = self.policy.acl(path).entries();
-        self.counters.sent(traffic::create_request_len(self.path_len(path), data.len(), acl));
+        self.counters.sent(wire_size::create(self.path_len(path), data.len(), acl_size(acl)));
         let options = mode.with_acls(Acls::new(acl));
         let created = line.answer(line.client.create(path, data, &options).await);
         let created = created.map(|(stat, sequence)| match mode {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
             _ => (path.to_owned(), stat),
         });
-        self.replied(sent, &created, |(path, _)| traffic::create_reply_len(self.path_len(path)));
+        self.replied(sent, &created, |(path, _)| wire_size::created(self.path_len(path)));
         created
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
         let (line, sent) = self.line_now().await?;
-        self.counters.sent(traffic::delete_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::delete(self.path_len(path)));
         let deleted = line.answer(line.client.delete(path, None).await);
         self.replied(sent, &deleted, |()| 0);
         deleted
@@ -205,22 +222,22 @@ impl Wire {
             Condition::Noted(note) => {
                 let data = note.data();
                 transaction.add_set_data(&note.noted, &data, Some(note.version))?;
-                (traffic::set_data_request_len(self.path_len(&note.noted), data.len()), traffic::STAT)
+                (wire_size::set_data(self.path_len(&note.noted), data.len()), wire_size::STAT)
             }
             Condition::Beside(path) => {
                 transaction.add_check_version(path, ANY_VERSION)?;
-                (traffic::check_len(self.path_len(path)), 0)
+                (wire_size::check(self.path_len(path)), 0)
             }
         };
-        let deletion_len = traffic::delete_request_len(self.path_len(path));
-        self.counters.sent(traffic::transaction_len(deletion_len, condition_len));
+        let deletion_len = wire_size::delete(self.path_len(path));
+        self.counters.sent(wire_size::transaction(deletion_len, condition_len));
         let (done, refused) = match transaction.commit().await {
             Ok(_) => (Ok(()), None),
             Err(MultiWriteError::OperationFailed { index, source }) => (Err(source), Some(index)),
             Err(MultiWriteError::RequestFailed { source }) => (Err(source), None),
         };
         let done = line.answer(done);
-        self.replied(sent, &done, |()| traffic::transaction_len(0, reply_len));
+        self.replied(sent, &done, |()| wire_size::transaction(0, reply_len));
         let is_deletion = refused.is_none_or(|index| index == 0);
         done.map_err(|error| if is_deletion { TransactionError::Delete(error) } else { TransactionError::Unmet })
     }
@@ -232,35 +249,35 @@ impl Wire {
 
     /// As [`stat`](Self::stat), over this connection.
     pub(crate) async fn stat_over(&self, line: &Line, path: &str) -> Result<Option<Stat>, ClientError> {
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let stat = line.answer(line.client.check_stat(path).await);
-        self.was_answered(&stat, |stat| stat.map_or(0, |_| traffic::STAT));
+        self.was_answered(&stat, |stat| stat.map_or(0, |_| wire_size::STAT));
         stat
     }
 
     /// The paths of the ephemeral nodes of this session that begin with `path`.
     pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::string_len(self.path_len(path)));
+        self.counters.sent(wire_size::string(self.path_len(path)));
         let paths = line.answer(line.client.list_ephemerals(path).await);
-        self.was_answered(&paths, |paths| traffic::children_reply_len(paths) + paths.len() * self.chroot_len);
+        self.was_answered(&paths, |paths| wire_size::children(paths) + paths.len() * self.chroot_len);
         paths
     }
 
     /// Lists the children of a node, with its stat.
     pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let children = line.answer(line.client.get_children(path).await);
-        self.was_answered(&children, |(names, _)| traffic::children_reply_len(names) + traffic::STAT);
+        self.was_answered(&children, |(names, _)| wire_size::children(names) + wire_size::STAT);
         children
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let children = line.answer(line.client.list_children(path).await);
-        self.was_answered(&children, |names| traffic::children_reply_len(names));
+        self.was_answered(&children, |names| wire_size::children(names));
         children
     }
 
@@ -271,18 +288,18 @@ impl Wire {
 
     /// As [`data`](Self::data), over this connection.
     pub(crate) async fn data_over(&self, line: &Line, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let data = line.answer(line.client.get_data(path).await);
-        self.was_answered(&data, |(data, _)| traffic::data_reply_len(data.len()));
+        self.was_answered(&data, |(data, _)| wire_size::data(data.len()));
         data
     }
 
     /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let watched = line.answer(line.client.get_and_watch_data(path).await);
-        self.was_answered(&watched, |(data, ..)| traffic::data_reply_len(data.len()));
+        self.was_answered(&watched, |(data, ..)| wire_size::data(data.len()));
         let (data, stat, watcher) = watched?;
         Ok((data, stat, self.watch_of(&line, watcher, path)))
     }
@@ -290,9 +307,9 @@ impl Wire {
     /// Lists the children of a node and watches for one to come or go.
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::read_request_len(self.path_len(path)));
+        self.counters.sent(wire_size::read(self.path_len(path)));
         let watched = line.answer(line.client.list_and_watch_children(path).await);
-        self.was_answered(&watched, |(names, _)| traffic::children_reply_len(names));
+        self.was_answered(&watched, |(names, _)| wire_size::children(names));
         let (names, watcher) = watched?;
         Ok((names, self.watch_of(&line, watcher, path)))
     }
@@ -305,18 +322,18 @@ impl Wire {
     /// Sets the data of a node, if it still has that `version`.
     pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
         let (line, sent) = self.line_now().await?;
-        self.counters.sent(traffic::set_data_request_len(self.path_len(path), data.len()));
+        self.counters.sent(wire_size::set_data(self.path_len(path), data.len()));
         let set = line.answer(line.client.set_data(path, data, version).await);
-        self.replied(sent, &set, |_| traffic::STAT);
+        self.replied(sent, &set, |_| wire_size::STAT);
         set
     }
 
     /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
         let line = self.line().await?;
-        self.counters.sent(traffic::string_len(self.path_len(path)));
+        self.counters.sent(wire_size::string(self.path_len(path)));
         let synced = line.answer(line.client.sync(path).await);
-        self.was_answered(&synced, |()| traffic::string_len(self.path_len(path)));
+        self.was_answered(&synced, |()| wire_size::string(self.path_len(path)));
         synced
     }
 

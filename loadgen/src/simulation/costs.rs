@@ -1,9 +1,7 @@
-//! What each exchange with the server costs in requests and bytes, by the library's own counters.
+//! What each exchange with the server costs in requests and bytes, as the library counts them.
 
-use zk_recipes::internals::{
-    Counters, Names, STAT, Sequence, check_len, children_reply_len, create_reply_len, create_request_len,
-    data_reply_len, delete_request_len, read_request_len, set_data_request_len, string_len, transaction_len,
-};
+use zk_recipes_protocol::names::{Names, Sequence};
+use zk_recipes_protocol::wire_size;
 
 use super::{PARENT, Recipe};
 
@@ -11,6 +9,9 @@ use super::{PARENT, Recipe};
 const UUID: usize = 36;
 /// The prefix `_c_<uuid>-` by which a contender finds its node again.
 const MARK: usize = 3 + UUID + 1;
+
+/// The bytes of the ACL of a node that is open to anyone.
+const OPEN_ACL: usize = wire_size::acl_entry("world".len(), "anyone".len());
 
 /// Requests and bytes in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,39 +76,32 @@ impl Costs {
             Recipe::Naive => path,
             Recipe::Mutex | Recipe::Handoff | Recipe::Cohort => path - "0000000001".len(),
         };
-        let read = |of: usize, reply: usize| exchange(read_request_len(of), reply);
-        let deletion = delete_request_len(path);
-        let transaction =
-            |with: usize, reply: usize| exchange(transaction_len(deletion, with), transaction_len(0, reply));
+        let read = |of: usize, reply: usize| exchange(wire_size::read(of), reply);
+        let deletion = wire_size::delete(path);
+        let transaction = |with: usize, reply: usize| {
+            exchange(wire_size::transaction(deletion, with), wire_size::transaction(0, reply))
+        };
         Costs {
-            create: exchange(create_request_len(created, node_data), create_reply_len(path)),
-            create_refused: exchange(create_request_len(created, node_data), 0),
-            watch: read(path, data_reply_len(node_data)),
+            create: exchange(wire_size::create(created, node_data, OPEN_ACL), wire_size::created(path)),
+            create_refused: exchange(wire_size::create(created, node_data, OPEN_ACL), 0),
+            watch: read(path, wire_size::data(node_data)),
             gone: read(path, 0),
-            note: read(parent, data_reply_len(0)),
-            list: read(parent, children_reply_len::<&str>(&[]) + STAT),
-            child_bytes: string_len(name.len()) as u64,
-            stat: read(path, STAT),
-            stat_parent: read(parent, STAT),
+            note: read(parent, wire_size::data(0)),
+            list: read(parent, wire_size::children::<&str>(&[]) + wire_size::STAT),
+            child_bytes: wire_size::string(name.len()) as u64,
+            stat: read(path, wire_size::STAT),
+            stat_parent: read(parent, wire_size::STAT),
             delete: exchange(deletion, 0),
-            delete_noted: transaction(set_data_request_len(parent, 0), STAT),
-            delete_beside: transaction(check_len(path), 0),
-            notification: {
-                let counters = Counters::default();
-                counters.notified(path);
-                Exchange { requests: 0, bytes: counters.totals().bytes_received }
-            },
+            delete_noted: transaction(wire_size::set_data(parent, 0), wire_size::STAT),
+            delete_beside: transaction(wire_size::check(path), 0),
+            notification: Exchange { requests: 0, bytes: wire_size::notification(path) as u64 },
         }
     }
 }
 
-/// What the library counts for a request and a reply with records of so many bytes.
+/// A request and its reply with records of so many bytes.
 fn exchange(request: usize, reply: usize) -> Exchange {
-    let counters = Counters::default();
-    counters.sent(request);
-    counters.received(reply);
-    let totals = counters.totals();
-    Exchange { requests: totals.requests, bytes: totals.bytes_sent + totals.bytes_received }
+    Exchange { requests: 1, bytes: (wire_size::request(request) + wire_size::reply(reply)) as u64 }
 }
 
 /// What was exchanged so far.

@@ -9,7 +9,8 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use zk_recipes::CohortMutex;
-use zk_recipes::internals::{Bounds, Entry, Standing, Step, Turns, Uncontended};
+use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
+use zk_recipes_protocol::number_proof::NumberProof;
 
 use super::model::Times;
 use super::place::{Move, Place};
@@ -51,7 +52,7 @@ pub(super) struct Session {
     pub(super) is_busy: bool,
     /// The number before which nobody is any more.
     pub(super) floor: Option<u32>,
-    pub(super) uncontended: Uncontended,
+    pub(super) uncontended: NumberProof,
     /// Whether the lock's node is watched.
     pub(super) watches_parent: bool,
     turns: Turns<usize>,

@@ -1,7 +1,10 @@
 //! What one place in the queue does from its creation to its grant. The library's functions decide; what is written here a
 //! second time is the order in which its acquire loop asks them, and what it sends because of their answers.
 
-use zk_recipes::internals::{Ahead, Expected, Grant, Noted, Opening, Sequence};
+use zk_recipes_protocol::names::Sequence;
+use zk_recipes_protocol::number_proof::{Expected, FirstRequests, Grant};
+use zk_recipes_protocol::predecessors::Predecessors;
+use zk_recipes_protocol::release_note::ParentState;
 
 use super::Recipe;
 use super::costs::{name, sequence};
@@ -21,7 +24,7 @@ pub(super) struct Place {
     number: Option<u32>,
     czxid: i64,
     phase: Phase,
-    ahead: Ahead,
+    ahead: Predecessors,
     /// The number of whoever has gone last, of those watched.
     predecessor: u32,
     /// The place directly ahead, if it is of the same session.
@@ -76,7 +79,7 @@ impl Place {
             number: None,
             czxid: 0,
             phase: Phase::Busy,
-            ahead: Ahead::nobody(),
+            ahead: Predecessors::nobody(),
             predecessor: 0,
             before: None,
             knows_incarnation: false,
@@ -104,19 +107,21 @@ impl Drain {
         let session = &self.sessions[self.places[place].session];
         let opening = match self.recipe {
             _ if session.is_busy => None,
-            Recipe::Handoff => Some(Opening::Look),
-            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Some(session.uncontended.opening(session.watched())),
+            Recipe::Handoff => Some(FirstRequests::Look),
+            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => {
+                Some(session.uncontended.first_requests(session.watched()))
+            }
         };
         self.send(place, Ask::Create);
         let look = if self.recipe == Recipe::Handoff { Ask::Note } else { Ask::List };
         self.places[place].phase = match opening {
             None => Phase::Busy,
-            Some(Opening::Nothing(expected)) => Phase::Trusting(expected),
-            Some(Opening::Look) => {
+            Some(FirstRequests::Nothing(expected)) => Phase::Trusting(expected),
+            Some(FirstRequests::Look) => {
                 self.send(place, look);
                 Phase::FirstLook { notes_busy: false }
             }
-            Some(Opening::LookAndWatch) => {
+            Some(FirstRequests::LookAndWatch) => {
                 self.send(place, look);
                 self.send(place, Ask::WatchParent);
                 Phase::FirstLook { notes_busy: false }
@@ -179,17 +184,17 @@ impl Drain {
     }
 
     /// The one directly ahead, if its name is known without a look.
-    fn directly_ahead(&self, place: usize) -> Option<Ahead> {
+    fn directly_ahead(&self, place: usize) -> Option<Predecessors> {
         if self.recipe == Recipe::Handoff {
             return Some(self.number_before(place));
         }
         let before = self.member_before(place)?;
         let name = name(self.recipe, self.places[before].number());
-        Some(Ahead::directly(sequence(&name), name))
+        Some(Predecessors::directly(sequence(&name), name))
     }
 
-    fn number_before(&self, place: usize) -> Ahead {
-        Ahead::number_before(self.own(place), |number| format!("lock-{number}"))
+    fn number_before(&self, place: usize) -> Predecessors {
+        Predecessors::number_before(self.own(place), |number| format!("lock-{number}"))
     }
 
     fn own(&self, place: usize) -> Sequence {
@@ -208,11 +213,11 @@ impl Drain {
         self.step(place)
     }
 
-    fn noted(&mut self, place: usize, noted: Noted) -> Move {
+    fn noted(&mut self, place: usize, noted: ParentState) -> Move {
         let (own, czxid) = (self.own(place), self.places[place].czxid);
         self.places[place].knows_incarnation = true;
         if self.places[place].phase != Phase::Note {
-            let ahead = if noted.has_only_child(czxid) { Ahead::nobody() } else { self.number_before(place) };
+            let ahead = if noted.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(place) };
             self.places[place].ahead = ahead;
             return self.step(place);
         }
@@ -309,11 +314,11 @@ impl Drain {
 }
 
 /// Who is ahead of the contender `own` by a listing.
-fn ahead_in(recipe: Recipe, listing: Listing, own: u32) -> Ahead {
+fn ahead_in(recipe: Recipe, listing: Listing, own: u32) -> Predecessors {
     let nearest = listing.first.max(own.saturating_sub(WINDOW));
     let names: Vec<String> = (nearest..own).map(|number| name(recipe, number)).collect();
     let ahead = names.iter().map(|name| (sequence(name), name.as_str())).collect();
-    Ahead::new(ahead, listing.len() as usize)
+    Predecessors::new(ahead, listing.len() as usize)
 }
 
 /// Numbers of nodes stay far below where they would wrap.
@@ -324,7 +329,8 @@ fn number(sequence: Sequence) -> u32 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use zk_recipes::internals::{Names, Queue};
+    use zk_recipes_protocol::names::Names;
+    use zk_recipes_protocol::queue::Queue;
 
     use super::*;
 

@@ -3,7 +3,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use zk_recipes::internals::{Noted, Stat, note};
+use zk_recipes_protocol::release_note::{ParentState, note};
+use zk_recipes_protocol::stat::Stat;
 
 use super::costs::{Costs, Exchange, Tally, name, sequence};
 use super::model::Times;
@@ -45,7 +46,7 @@ pub(super) enum Leave {
 pub(super) enum Answer {
     Created { number: u32, czxid: i64 },
     Listed(Listing),
-    Noted(Noted),
+    Noted(ParentState),
     ParentWatched,
     Watching,
     Gone,
@@ -213,7 +214,7 @@ impl Server {
 
     fn note(&mut self) -> Answer {
         self.tally.bytes += self.noted.len() as u64;
-        Answer::Noted(Noted::new(&self.noted, &self.stat()))
+        Answer::Noted(ParentState::new(&self.noted, &self.stat()))
     }
 
     /// The transaction of a child that comes or goes.
@@ -226,19 +227,7 @@ impl Server {
     /// The stat of the lock's node.
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
-        Stat {
-            czxid: INCARNATION,
-            mzxid: INCARNATION,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            ephemeral_owner: 0,
-            data_length: 0,
-            num_children,
-            pzxid: self.changed,
-        }
+        Stat { czxid: INCARNATION, pzxid: self.changed, num_children, ..Stat::default() }
     }
 }
 

@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::{join, try_join, try_join_all};
 use tracing::warn;
+use zk_recipes_protocol::names::{Mode, Naming, Sequence};
+use zk_recipes_protocol::predecessors::Predecessors;
+use zk_recipes_protocol::queue::Queue;
+use zk_recipes_protocol::release_note::ParentState;
 use zookeeper_client::{Error as ClientError, Stat};
 
 use super::{LockQueue, Place, Seen};
-use crate::ahead::Ahead;
 use crate::error::Error;
-use crate::node::{self, Mode, Naming, Sequence};
+use crate::node;
 use crate::pulse::Proof;
-use crate::queue::Queue;
 use crate::relay::{Baton, Member};
-use crate::released::Noted;
-use crate::wire::{Fired, retry_lost_reply};
+use crate::wire::{self, Fired, retry_lost_reply};
 
 /// What a waiter hears of the one that it watches.
 enum Event {
@@ -37,7 +38,7 @@ impl LockQueue {
             match self.watch(place, &name, &mut seen.before).await? {
                 Event::Passed(baton) => {
                     let (proof, noted_version) = (baton.proof.clone(), baton.note.as_ref().map(|note| note.version));
-                    let seen = Seen::new(Ahead::nobody(), noted_version);
+                    let seen = Seen::new(Predecessors::nobody(), noted_version);
                     // The predecessor's node and ours were there together, so they are children of one node.
                     if let Some(note) = &baton.note {
                         place.incarnation.get_or_init(|| note.incarnation);
@@ -116,7 +117,7 @@ impl LockQueue {
             seen.noted_version = noted.version_to_replace();
             place.incarnation.get_or_init(|| noted.incarnation);
             if noted.passes(predecessor, place.sequence, place.token.get()) {
-                seen.ahead = Ahead::nobody();
+                seen.ahead = Predecessors::nobody();
                 return Ok(seen);
             }
         }
@@ -162,7 +163,7 @@ impl LockQueue {
     ///
     /// Both are asked for over one connection, in this order. If a reply is lost, both are asked for again: a node that was
     /// there before the note was written may have been deleted since.
-    async fn read_note_beside(&self, place: &Place) -> Result<Noted, Error> {
+    async fn read_note_beside(&self, place: &Place) -> Result<ParentState, Error> {
         let wire = self.session.wire();
         let own = node::child(&self.parent, &place.name);
         let read = retry_lost_reply(async || {
@@ -170,16 +171,18 @@ impl LockQueue {
             try_join(wire.data_over(&line, &self.parent), wire.stat_over(&line, &own)).await
         });
         match read.await {
-            Ok(((data, stat), Some(own))) if own.czxid == place.token.get() => Ok(Noted::new(&data, &stat)),
+            Ok(((data, stat), Some(own))) if own.czxid == place.token.get() => {
+                Ok(ParentState::new(&data, &wire::seen(&stat)))
+            }
             Ok(_) | Err(ClientError::NoNode) => Err(self.node_deleted(place)),
             Err(error) => Err(self.session.explain("read", &self.parent, error)),
         }
     }
 
     /// What the last holder has left.
-    pub(super) async fn read_note(&self, place: &Place) -> Result<Noted, Error> {
+    pub(super) async fn read_note(&self, place: &Place) -> Result<ParentState, Error> {
         match retry_lost_reply(|| self.session.wire().data(&self.parent)).await {
-            Ok((data, stat)) => Ok(Noted::new(&data, &stat)),
+            Ok((data, stat)) => Ok(ParentState::new(&data, &wire::seen(&stat))),
             // It is there as long as our node is.
             Err(ClientError::NoNode) => Err(self.node_deleted(place)),
             Err(error) => Err(self.session.explain("read", &self.parent, error)),
@@ -210,9 +213,9 @@ impl LockQueue {
         Ok(Seen::new(ahead, noted_version))
     }
 
-    pub(super) fn see_noted(&self, place: &Place, noted: &Noted) -> Seen {
+    pub(super) fn see_noted(&self, place: &Place, noted: &ParentState) -> Seen {
         let is_alone = noted.has_only_child(place.token.get());
-        let ahead = if is_alone { Ahead::nobody() } else { self.number_before(place) };
+        let ahead = if is_alone { Predecessors::nobody() } else { self.number_before(place) };
         let noted_version = noted.version_to_replace();
         if noted_version.is_none() && !self.foreign_reported.swap(true, Ordering::Relaxed) {
             warn!(lock = self.parent, "the data of the lock's node are not ours: each hand-over needs a listing");
@@ -222,12 +225,12 @@ impl LockQueue {
     }
 
     /// The one directly ahead, if its name is known without a look: by its number, or because it is of our session.
-    pub(super) fn directly_ahead(&self, place: &Place) -> Option<Ahead> {
+    pub(super) fn directly_ahead(&self, place: &Place) -> Option<Predecessors> {
         if self.naming == Naming::Numbered {
             return Some(self.number_before(place));
         }
         let before = self.before(place)?;
-        Some(Ahead::directly(before.sequence, before.name.clone()))
+        Some(Predecessors::directly(before.sequence, before.name.clone()))
     }
 
     /// The contender of our session that has the number before.
@@ -236,9 +239,9 @@ impl LockQueue {
     }
 
     /// Whoever is ahead if it is one that leaves notes, too.
-    fn number_before(&self, place: &Place) -> Ahead {
+    fn number_before(&self, place: &Place) -> Predecessors {
         let marker = self.names.marker(Mode::Exclusive);
-        Ahead::number_before(place.sequence, |number| format!("{marker}{number}"))
+        Predecessors::number_before(place.sequence, |number| format!("{marker}{number}"))
     }
 
     fn node_deleted(&self, place: &Place) -> Error {

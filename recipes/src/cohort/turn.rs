@@ -7,8 +7,8 @@ use std::time::Instant;
 use futures_util::future::join;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
 
-use super::turns::{Bounds, Entry, Standing, Step, Turns};
 use crate::acquire::{Place, Seen};
 use crate::claim::Claim;
 use crate::error::Error;

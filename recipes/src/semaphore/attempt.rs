@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 use tracing::warn;
+use zk_recipes_protocol::leases::Verdict;
+use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::{Listing, Semaphore};
@@ -14,9 +16,8 @@ use crate::claim::{self, Claim};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
-use crate::leases::Verdict;
 use crate::mark;
-use crate::node::{self, Mode, Names};
+use crate::node;
 use crate::pulse::Proof;
 use crate::remains::{self, REQUESTS_MAX, Remains};
 use crate::session::Session;

@@ -60,15 +60,17 @@ fn code(text: &str) -> String {
 #[test]
 fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     let is_member = |name: &String| {
-        ["zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"].contains(&name.as_str())
+        ["zk-recipes-protocol", "zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"]
+            .contains(&name.as_str())
     };
     let of_the_workspace =
         |package: &str| -> Vec<String> { dependencies(package).into_iter().filter(is_member).collect() };
-    assert_eq!(of_the_workspace("zk-recipes"), Vec::<String>::new());
+    assert_eq!(dependencies("zk-recipes-protocol"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("zk-recipes"), ["zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
-    assert_eq!(of_the_workspace("loadgen"), ["testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("loadgen"), ["testbed", "zk-recipes", "zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("bench"), ["testbed", "zk-recipes"]);
 
     let for_tests = |package: &str| -> Vec<String> {
@@ -77,8 +79,10 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");
     }
-    assert_eq!(for_tests("loadgen"), Vec::<String>::new());
-    assert_eq!(for_tests("bench"), ["demo-service", "loadgen"]);
+    for package in ["zk-recipes-protocol", "loadgen"] {
+        assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
+    }
+    assert_eq!(for_tests("bench"), ["demo-service", "loadgen", "zk-recipes-protocol"]);
 }
 
 #[test]
@@ -99,14 +103,6 @@ fn the_service_and_the_commands_reach_zookeeper_only_through_the_recipes() {
 #[test]
 fn the_deciding_code_has_no_async_no_clock_and_no_io() {
     let deciding = [
-        "recipes/src/queue.rs",
-        "recipes/src/ahead.rs",
-        "recipes/src/released.rs",
-        "recipes/src/uncontended.rs",
-        "recipes/src/cohort/turns.rs",
-        "recipes/src/leases.rs",
-        "recipes/src/node.rs",
-        "recipes/src/liveness.rs",
         "demo-service/src/sale/decision.rs",
         "demo-service/src/sale/goods.rs",
         "demo-service/src/sale/purchase.rs",
@@ -150,10 +146,12 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "bench/peers/results.rs",
         "bench/peers/ratios.rs",
     ];
-    for file in deciding {
-        let code = code(&fs::read_to_string(root().join(file)).unwrap());
+    let protocol = sources("recipes-protocol/src");
+    let deciding = deciding.into_iter().map(|file| (root().join(file), fs::read_to_string(root().join(file)).unwrap()));
+    for (file, text) in protocol.into_iter().chain(deciding) {
+        let code = code(&text);
         for effect in ["async ", ".await", "Instant::now", "SystemTime::now", "tokio", "std::fs", "std::net", "sqlx"] {
-            assert!(!code.contains(effect), "{file} contains {effect:?}");
+            assert!(!code.contains(effect), "{} contains {effect:?}", file.display());
         }
     }
 }
@@ -193,8 +191,10 @@ fn every_test_that_the_guarantees_name_exists() {
     let named: Vec<&str> =
         guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
     assert!(named.len() > 20, "the guarantees name their tests");
-    let sources: Vec<_> =
-        ["recipes", "zk-lock", "demo-service", "loadgen", "testbed"].into_iter().flat_map(sources).collect();
+    let sources: Vec<_> = ["recipes-protocol", "recipes", "zk-lock", "demo-service", "loadgen", "testbed"]
+        .into_iter()
+        .flat_map(sources)
+        .collect();
     for name in named {
         let defines = |text: &String| text.contains(&format!("fn {name}("));
         assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");
@@ -204,8 +204,9 @@ fn every_test_that_the_guarantees_name_exists() {
 #[test]
 fn no_test_is_ignored() {
     let attribute = concat!("#[", "ignore");
-    for (path, text) in
-        ["recipes", "zk-lock", "demo-service", "loadgen", "testbed", "bench"].into_iter().flat_map(sources)
+    for (path, text) in ["recipes-protocol", "recipes", "zk-lock", "demo-service", "loadgen", "testbed", "bench"]
+        .into_iter()
+        .flat_map(sources)
     {
         assert!(!text.contains(attribute), "{} ignores a test", path.display());
     }

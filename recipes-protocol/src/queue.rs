@@ -1,0 +1,115 @@
+//! Who holds, who waits, and for whom: the decision, from one listing. Pure.
+//!
+//! The rule is Curator's: a contender that wants the lock alone holds it when nobody is ahead, one that shares it when
+//! nobody who wants it alone is ahead. Whoever waits watches the nearest node that bars its way, so that a release
+//! wakes only those whom it may let in: one contender that wants the lock alone, or all that share it up to the next.
+
+use crate::names::{Mode, Names, Sequence};
+use crate::predecessors::Predecessors;
+
+/// A child of the lock's parent that takes part in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contender<'a> {
+    /// The name of its node.
+    pub name: &'a str,
+    /// How it wants the lock.
+    pub mode: Mode,
+    sequence: Sequence,
+}
+
+/// The children of a lock's parent, sorted by who is a contender.
+#[derive(Debug)]
+pub struct Queue<'a> {
+    contenders: Vec<Contender<'a>>,
+    /// A child that is no contender of ours, if there is one. We ignore it, Curator would count it.
+    foreign: Option<&'a str>,
+}
+
+/// The answer to "do I hold?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// Our own node is in the listing and nobody bars its way.
+    Granted,
+    /// Somebody does; the nearest of them is the one to watch.
+    Behind {
+        /// The name of its node.
+        predecessor: &'a str,
+    },
+    /// Our own node is not in the listing. Never a grant: whoever deleted it may have let another in.
+    Missing,
+}
+
+impl Contender<'_> {
+    /// Whether `other`, ahead of this one, keeps it from holding.
+    fn is_barred_by(&self, other: &Self) -> bool {
+        let ahead = other.sequence.queue_cmp(self.sequence).is_lt();
+        ahead && (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
+    }
+}
+
+impl<'a> Queue<'a> {
+    /// Reads a listing, in whatever order the server gave it.
+    pub fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
+        let mut queue = Self { contenders: Vec::with_capacity(children.len()), foreign: None };
+        for name in children.iter().map(AsRef::as_ref) {
+            match names.parse(name) {
+                Some((mode, sequence)) => queue.contenders.push(Contender { name, mode, sequence }),
+                None => queue.foreign = Some(name),
+            }
+        }
+        queue
+    }
+
+    /// A child that is no contender, if there is one.
+    pub fn foreign(&self) -> Option<&'a str> {
+        self.foreign
+    }
+
+    /// Whether one more contender, behind all others, would hold at once.
+    pub fn admits(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Exclusive => self.contenders.is_empty(),
+            Mode::Shared => self.contenders.iter().all(|other| other.mode == Mode::Shared),
+        }
+    }
+
+    /// Decides for the contender named `own`. One pass: the queue need not be sorted to find a predecessor.
+    pub fn verdict(&self, own: &str) -> Verdict<'a> {
+        let Some(own) = self.contenders.iter().find(|contender| contender.name == own) else {
+            return Verdict::Missing;
+        };
+        self.contenders
+            .iter()
+            .filter(|other| own.is_barred_by(other))
+            .max_by(|a, b| a.sequence.queue_cmp(b.sequence))
+            .map_or(Verdict::Granted, |nearest| Verdict::Behind { predecessor: nearest.name })
+    }
+
+    /// Those who bar the way of the contender named `own`; `None` when its node is missing. Once nobody is left of them,
+    /// it holds: nobody comes in ahead of it later, but for readers in the place of a writer of theirs.
+    pub fn ahead_of(&self, own: &str) -> Option<Predecessors> {
+        let own = self.contenders.iter().find(|contender| contender.name == own)?;
+        let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
+        Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))
+    }
+
+    /// Decides for the contender named `own` that wants to share the lock with a hold of its owner, the one of the node
+    /// named `beside`, whose number it has. Missing when either is.
+    pub fn verdict_beside(&self, own: &str, beside: &str) -> Verdict<'a> {
+        let held = self.contenders.iter().any(|contender| contender.name == beside);
+        if held { self.verdict(own) } else { Verdict::Missing }
+    }
+
+    /// The contenders in the order of the queue, each with whether it holds.
+    pub fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
+        self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));
+        let first_exclusive = self.contenders.iter().find(|contender| contender.mode == Mode::Exclusive).copied();
+        let first = self.contenders.first().copied();
+        let holds = |contender: &Contender<'_>| {
+            let bar = if contender.mode == Mode::Exclusive { &first } else { &first_exclusive };
+            !bar.as_ref().is_some_and(|bar| contender.is_barred_by(bar))
+        };
+        let held: Vec<bool> = self.contenders.iter().map(holds).collect();
+        self.contenders.into_iter().zip(held).collect()
+    }
+}

@@ -1,0 +1,23 @@
+//! What a server says of a node.
+
+/// The fields of a node's stat by which the locks decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stat {
+    /// The transaction that created the node. It tells the node from earlier and later ones at its path.
+    pub czxid: i64,
+    /// The last transaction that created or deleted a child.
+    pub pzxid: i64,
+    /// How often the data were written.
+    pub version: i32,
+    /// The session that the node ends with; 0 of a node that stays.
+    pub ephemeral_owner: i64,
+    /// The number of children.
+    pub num_children: i32,
+}
+
+impl Stat {
+    /// Whether this very session created the node, and not an earlier one whose nodes are not deleted yet.
+    pub fn is_of_session(&self, session_id: i64) -> bool {
+        self.ephemeral_owner == session_id
+    }
+}

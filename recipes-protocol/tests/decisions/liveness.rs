@@ -1,0 +1,378 @@
+use std::time::Duration;
+
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sign};
+
+const TIMEOUT: Duration = Duration::from_secs(12);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn margins(session_timeout: Duration) -> Margins {
+    Margins::new(session_timeout, None)
+}
+
+/// A session that has a proof every half second, of which the last was sent at that time.
+fn proved_at(at_ms: u64) -> Liveness {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    (0..=at_ms).step_by(500).chain([at_ms]).for_each(|at| prove(&mut live, at));
+    live
+}
+
+/// A proof that is answered at once.
+fn prove(live: &mut Liveness, at_ms: u64) {
+    let sent = live.on_send(ms(at_ms));
+    live.on_proof(ms(at_ms), sent);
+}
+
+/// A read that is answered at once.
+fn read(live: &mut Liveness, at_ms: u64) {
+    let sent = live.on_send(ms(at_ms));
+    live.on_answer(ms(at_ms), sent);
+}
+
+/// What a session with holds shows.
+fn state(live: Liveness, at_ms: u64) -> ConnectionState {
+    live.at(ms(at_ms)).state(true)
+}
+
+#[test]
+fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays_leave_of_the_timeout() {
+    for (tick, timeout, lost_after_ms) in [
+        (None, 4_000, 2_167),
+        (None, 10_000, 5_417),
+        (None, 20_000, 10_833),
+        (Some(500), 1_000, 542),
+        (Some(2_000), 4_000, 2_167),
+        (Some(2_000), 10_000, 6_917),
+        (Some(2_000), 3_000, 1_375),
+        (Some(3_000), 6_000, 3_250),
+    ] {
+        let margins = Margins::new(ms(timeout), tick.map(ms));
+        assert_eq!((margins.lost_after() + ms(1) / 2).as_millis(), lost_after_ms, "{tick:?} {timeout}");
+        assert!(margins.are_sufficient() && margins.suspect_after() < margins.lost_after());
+        // Messages as seldom as the session sends them.
+        let mut live = Liveness::new(margins, ms(0));
+        let step = margins.speak_after();
+        let last = (0..100).map(|i| i * step).inspect(|at| {
+            let sent = live.on_send(*at);
+            live.on_proof(*at, sent);
+        });
+        let last = last.last().unwrap();
+        assert!(live.lost_at() >= last + margins.lost_after(), "{tick:?} {timeout}");
+        assert!(live.lost_at() <= last + timeout_less_the_margin(margins), "{tick:?} {timeout}");
+    }
+}
+
+/// The longest that a hold may survive its last proof.
+fn timeout_less_the_margin(margins: Margins) -> Duration {
+    margins.trusted_for() - margins.heard_within()
+}
+
+#[test]
+fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
+    let are_sufficient = |timeout, tick| Margins::new(ms(timeout), Some(ms(tick))).are_sufficient();
+    assert!(are_sufficient(2_400, 2_000));
+    assert!(!are_sufficient(2_399, 2_000));
+    assert!(!are_sufficient(1_000, 2_000));
+    assert!(!are_sufficient(1, 2_000));
+}
+
+#[test]
+fn of_a_session_that_has_ended_every_hold_is_lost_also_one_that_was_granted_after_the_end() {
+    let mut live = proved_at(1_000);
+    live.end(LostReason::Closed);
+    assert_eq!(live.lost_since(live.losses()), Some(LostReason::Closed));
+}
+
+#[test]
+fn a_session_that_is_proved_stays_connected() {
+    let live = proved_at(60_000);
+    assert_eq!(state(live, 60_900), ConnectionState::Connected);
+    assert_eq!(live.losses(), 0);
+}
+
+#[test]
+fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_leader_can() {
+    let live = proved_at(1_000);
+    assert_eq!(state(live, 4_999), ConnectionState::Connected);
+    assert_eq!(state(live, 5_000), ConnectionState::Suspended);
+    // Of what came after the handshake the leader need not have heard yet.
+    assert_eq!(live.lost_at(), ms(11_000));
+    assert_eq!(state(live, 10_999), ConnectionState::Suspended);
+    assert_eq!(state(live, 11_000), ConnectionState::Lost);
+    assert_eq!(live.at(ms(11_000)).lost_since(0), Some(LostReason::Silence));
+}
+
+#[test]
+fn a_proof_counts_from_the_last_message_that_the_follower_had_before_its_last_ping() {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    read(&mut live, 20_000);
+    prove(&mut live, 23_500);
+    assert_eq!(live.lost_at(), ms(11_000), "the follower need not have pinged since");
+    prove(&mut live, 23_501);
+    assert_eq!((live.lost_at(), live.is_proved()), (ms(31_000), true));
+}
+
+#[test]
+fn a_message_counts_from_when_it_was_sent_and_once_its_answer_was_received() {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    let slow = live.on_send(ms(2_000));
+    live.on_answer(ms(5_000), slow);
+    prove(&mut live, 8_500);
+    assert_eq!(live.lost_at(), ms(11_000));
+    prove(&mut live, 8_501);
+    assert_eq!(live.lost_at(), ms(13_000));
+}
+
+#[test]
+fn a_proof_that_was_sent_before_a_message_ripened_does_not_count_from_that() {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    read(&mut live, 2_000);
+    let early = live.on_send(ms(5_500));
+    live.on_proof(ms(6_000), early);
+    assert_eq!(live.lost_at(), ms(11_000));
+}
+
+#[test]
+fn many_messages_hide_none_that_is_old_enough() {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    (0..20_000).step_by(10).for_each(|at| read(&mut live, at));
+    prove(&mut live, 20_000);
+    // An interval of pings and a quarter of it: the remembered messages are that far apart.
+    assert!(live.lost_at() >= ms(20_000 - 4_400 + 11_000), "{:?}", live.lost_at());
+    assert!(live.lost_at() <= ms(20_000 - 3_500 + 11_000), "{:?}", live.lost_at());
+}
+
+#[test]
+fn a_session_without_holds_shows_its_connection() {
+    let mut live = proved_at(1_000);
+    let state = |live: Liveness, at_ms| live.at(ms(at_ms)).state(false);
+    assert_eq!(state(live, 60_000), ConnectionState::Connected);
+    live.on_event(ms(60_000), Event::Disconnected);
+    assert_eq!(state(live, 60_000), ConnectionState::Suspended);
+    assert_eq!(state(live, 67_000), ConnectionState::Lost);
+    live.on_event(ms(69_000), Event::Connected);
+    assert_eq!(state(live, 69_000), ConnectionState::Connected);
+}
+
+#[test]
+fn a_grant_waits_for_a_proof_unless_there_was_one_lately() {
+    let mut live = proved_at(1_000);
+    assert!(live.at(ms(4_999)).is_proved());
+    assert!(!live.at(ms(5_000)).is_proved());
+    assert!(!live.at(ms(60_000)).is_proved());
+    let losses = live.at(ms(60_000)).losses();
+    read(&mut live, 56_000);
+    prove(&mut live, 60_000);
+    assert!(live.is_proved());
+    assert_eq!((live.losses(), live.lost_since(losses)), (losses, None));
+    live.on_event(ms(60_000), Event::Disconnected);
+    assert!(!live.is_proved());
+}
+
+#[test]
+fn a_disconnect_suspends_at_once_and_does_not_prolong_the_proof() {
+    let mut live = proved_at(1_000);
+    live.on_event(ms(4_000), Event::Disconnected);
+    assert_eq!(state(live, 4_000), ConnectionState::Suspended);
+    assert_eq!(state(live, 11_000), ConnectionState::Lost);
+}
+
+#[test]
+fn a_hold_survives_a_new_connection_that_comes_in_time() {
+    let mut live = proved_at(1_000);
+    live.on_event(ms(2_000), Event::Disconnected);
+    live.on_event(ms(2_100), Event::Attaching(TIMEOUT));
+    live.on_event(ms(2_200), Event::Attached(TIMEOUT));
+    prove(&mut live, 2_300);
+    assert_eq!(state(live, 2_400), ConnectionState::Suspended);
+    live.on_event(ms(2_400), Event::Connected);
+    assert_eq!(state(live, 2_400), ConnectionState::Connected);
+    assert_eq!((live.lost_since(0), live.lost_at()), (None, ms(13_100)));
+}
+
+#[test]
+fn an_answer_of_the_connection_before_says_nothing_of_the_new_one() {
+    let mut live = proved_at(1_000);
+    let late = live.on_send(ms(1_500));
+    live.on_event(ms(2_000), Event::Disconnected);
+    live.on_event(ms(2_100), Event::Attaching(TIMEOUT));
+    live.on_event(ms(2_200), Event::Attached(TIMEOUT));
+    live.on_event(ms(2_200), Event::Connected);
+    live.on_answer(ms(2_300), late);
+    read(&mut live, 2_350);
+    prove(&mut live, 5_851);
+    assert_eq!(live.lost_at(), ms(2_350 + 11_000), "the late answer takes no place from the next one");
+}
+
+#[test]
+fn a_handshake_without_an_answer_counts_with_the_timeout_that_its_server_grants() {
+    let mut live = proved_at(1_000);
+    live.on_event(ms(2_000), Event::Disconnected);
+    live.on_event(ms(2_100), Event::Attaching(ms(1_200)));
+    assert_eq!(live.lost_at(), ms(3_200));
+    assert_eq!(live.at(ms(3_200)).lost_since(0), Some(LostReason::Silence));
+    // Another server grants more, and the first may have taken the session in.
+    live.on_event(ms(2_500), Event::Attaching(TIMEOUT));
+    assert_eq!(live.lost_at(), ms(3_200));
+    live.on_event(ms(2_600), Event::Attached(TIMEOUT));
+    assert_eq!(live.margins().session_timeout(), ms(1_200));
+    prove(&mut live, 2_700);
+    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(2_500 + 1_100), None));
+}
+
+#[test]
+fn a_shorter_timeout_counts_from_its_handshake_on_and_not_from_an_older_proof() {
+    let mut live = proved_at(1_000);
+    live.on_event(ms(2_000), Event::Disconnected);
+    live.on_event(ms(7_000), Event::Attaching(ms(3_000)));
+    live.on_event(ms(7_100), Event::Attached(ms(3_000)));
+    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
+    prove(&mut live, 7_200);
+    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
+}
+
+#[test]
+fn a_timeout_only_becomes_shorter() {
+    let mut live = proved_at(1_000);
+    for (granted, expected) in [(6_000, 6_000), (12_000, 6_000), (3_000, 3_000), (60_000, 3_000)] {
+        live.on_event(ms(1_000), Event::Attaching(ms(granted)));
+        live.on_event(ms(1_000), Event::Attached(ms(granted)));
+        assert_eq!(live.margins().session_timeout(), ms(expected));
+        prove(&mut live, 1_000);
+        assert_eq!(live.margins().session_timeout(), ms(expected));
+    }
+    assert_eq!(live.lost_at(), ms(1_000 + 2_750));
+}
+
+#[test]
+fn after_a_pause_no_proof_counts_until_the_follower_has_had_time_to_ping() {
+    let mut live = proved_at(1_000);
+    prove(&mut live, 15_000);
+    assert!(!live.is_proved());
+    prove(&mut live, 18_500);
+    assert!(!live.is_proved());
+    prove(&mut live, 18_501);
+    assert!(live.is_proved());
+    assert_eq!(live.lost_at(), ms(26_000));
+}
+
+#[test]
+fn pauses_that_come_again_and_again_do_not_keep_proofs_from_counting() {
+    let mut live = proved_at(1_000);
+    // Runs for 3.1 s, stands still for 2 s.
+    for round in 0..20 {
+        (0..3_100).step_by(500).for_each(|at| prove(&mut live, 1_000 + round * 5_100 + at));
+    }
+    assert!(live.is_proved());
+    assert_eq!(live.losses(), 0);
+}
+
+#[test]
+fn a_late_proof_revives_the_session_but_not_its_holds() {
+    let mut live = proved_at(1_000);
+    read(&mut live, 8_000);
+    prove(&mut live, 12_000);
+    assert_eq!(state(live, 12_000), ConnectionState::Connected);
+    assert_eq!(live.lost_since(0), Some(LostReason::Silence));
+    assert_eq!(live.lost_since(live.losses()), None, "a new hold is not lost");
+}
+
+#[test]
+fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
+    let mut live = proved_at(1_000);
+    let sent = live.on_send(ms(1_500));
+    // The process was paused between the request and the reading of the answer.
+    live.on_proof(ms(20_000), sent);
+    assert_eq!(state(live, 20_000), ConnectionState::Lost);
+    assert_eq!(live.losses(), 1);
+    assert!(!live.is_proved());
+}
+
+#[test]
+fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
+    for first in ["nothing", "disconnect", "proof"] {
+        let mut live = proved_at(1_000);
+        match first {
+            "disconnect" => live.on_event(ms(15_000), Event::Disconnected),
+            "proof" => prove(&mut live, 15_000),
+            _ => {}
+        }
+        assert_eq!(live.at(ms(15_000)).lost_since(0), Some(LostReason::Silence), "{first}");
+    }
+}
+
+#[test]
+fn an_end_is_final_and_always_counts() {
+    let mut live = proved_at(1_000).at(ms(11_000));
+    let losses = live.losses();
+    live.on_event(ms(12_000), Event::Ended(LostReason::Expired));
+    assert_eq!(live.lost_since(losses), Some(LostReason::Expired));
+    prove(&mut live, 12_100);
+    live.on_event(ms(12_200), Event::Ended(LostReason::Closed));
+    assert_eq!(state(live, 12_300), ConnectionState::Lost);
+    assert_eq!((live.ended(), live.losses()), (Some(LostReason::Expired), losses + 1));
+}
+
+#[test]
+fn a_session_with_holds_is_to_prove_that_it_lives_after_a_fifth_of_the_timeout_and_to_read_after_a_twelfth() {
+    let mut live = proved_at(1_000);
+    let due = |live: Liveness, at_ms, is_holding| live.at(ms(at_ms)).due(is_holding);
+    assert_eq!(due(live, 1_000, true), Some((Sign::Read, ms(2_000))));
+    assert_eq!(due(live, 2_000, true), Some((Sign::Read, ms(2_000))));
+    read(&mut live, 2_000);
+    assert_eq!(due(live, 2_000, true), Some((Sign::Read, ms(3_000))));
+    read(&mut live, 3_000);
+    assert_eq!(due(live, 3_000, true), Some((Sign::Proof, ms(3_400))));
+    assert_eq!(due(live, 3_000, false), Some((Sign::Read, ms(4_000))));
+    assert_eq!(due(live, 60_000, true), Some((Sign::Proof, ms(3_400))));
+    live.on_event(ms(3_400), Event::Disconnected);
+    assert_eq!(due(live, 60_000, true), None);
+    live.on_event(ms(3_500), Event::Connected);
+    assert_eq!(due(live, 60_000, true), Some((Sign::Proof, ms(3_400))));
+    live.end(LostReason::Closed);
+    assert_eq!(due(live, 60_000, true), None);
+}
+
+/// The keeper's signs, one at a time, each of which takes that long.
+fn signs(round_trip_ms: u64, until_ms: u64) -> Liveness {
+    let mut live = Liveness::new(margins(TIMEOUT), ms(0));
+    let mut now = 0;
+    while now < until_ms {
+        live = live.at(ms(now));
+        match live.due(true) {
+            Some((sign, due)) if due <= ms(now) => {
+                let sent = live.on_send(ms(now));
+                now += round_trip_ms;
+                match sign {
+                    Sign::Proof => live.on_proof(ms(now), sent),
+                    Sign::Read => live.on_answer(ms(now), sent),
+                }
+            }
+            _ => now += 10,
+        }
+    }
+    live
+}
+
+#[test]
+fn holds_survive_round_trips_of_up_to_a_seventh_of_the_timeout() {
+    for round_trip_ms in (1..=12_000 / 7).step_by(13) {
+        let live = signs(round_trip_ms, 600_000);
+        assert_eq!(live.losses(), 0, "{round_trip_ms} ms");
+    }
+}
+
+#[test]
+fn a_handshake_that_is_taken_in_late_is_covered_although_nothing_was_held_when_it_was_sent() {
+    let mut live = proved_at(1_000);
+    live.on_event(ms(2_000), Event::Disconnected);
+    live.on_event(ms(2_100), Event::Attaching(ms(3_000)));
+    live.on_event(ms(5_000), Event::Attaching(TIMEOUT));
+    live.on_event(ms(5_100), Event::Attached(TIMEOUT));
+    live.on_event(ms(5_100), Event::Connected);
+    prove(&mut live, 5_200);
+    assert!(live.is_proved());
+    assert_eq!(live.lost_at(), ms(5_000 + 2_750));
+}

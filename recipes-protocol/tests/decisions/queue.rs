@@ -1,0 +1,150 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::queue::{Queue, Verdict};
+
+fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
+    numbers.into_iter().map(|number| format!("_c_x{number}-lock-{number:010}")).collect()
+}
+
+#[test]
+fn the_lowest_sequence_holds_whatever_the_order_of_the_listing() {
+    let children = names([7, 3, 5]);
+    let queue = Queue::from_children(&children, Names::MUTEX);
+    assert_eq!(queue.verdict(&children[1]), Verdict::Granted);
+    assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
+    assert_eq!(queue.verdict(&children[0]), Verdict::Behind { predecessor: &children[2] });
+}
+
+#[test]
+fn a_missing_own_node_is_never_a_grant() {
+    let children = names([1, 2]);
+    assert_eq!(Queue::from_children(&children, Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
+    assert_eq!(Queue::from_children::<&str>(&[], Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
+}
+
+#[test]
+fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
+    let mut children = names([4]);
+    children.push("0".to_owned());
+    let queue = Queue::from_children(&children, Names::MUTEX);
+    assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
+    assert_eq!(queue.foreign(), Some("0"));
+}
+
+#[test]
+fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
+    let children = names([i32::MAX, i32::MIN, i32::MIN + 1]);
+    let queue = Queue::from_children(&children, Names::MUTEX);
+    assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
+    assert_eq!(queue.verdict(&children[1]), Verdict::Behind { predecessor: &children[0] });
+    assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
+}
+
+/// A queue of readers (`r`) and writers (`w`), and a name for each.
+fn readers_and_writers(kinds: &str) -> Vec<String> {
+    let marker = |kind| if kind == 'r' { "__READ__" } else { "__WRIT__" };
+    kinds.chars().enumerate().map(|(i, kind)| format!("_c_x{i}-{}{i:010}", marker(kind))).collect()
+}
+
+#[test]
+fn readers_share_until_a_writer_and_wait_for_the_nearest_writer_ahead() {
+    let children = readers_and_writers("rrwrwr");
+    let queue = Queue::from_children(&children, Names::READ_WRITE);
+    let verdicts: Vec<Verdict<'_>> = children.iter().map(|own| queue.verdict(own)).collect();
+    let behind = |i: usize| Verdict::Behind { predecessor: &children[i] };
+    assert_eq!(verdicts, [Verdict::Granted, Verdict::Granted, behind(1), behind(2), behind(3), behind(4)]);
+    assert!(!queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
+    let held: Vec<bool> = queue.into_order().into_iter().map(|(_, holds)| holds).collect();
+    assert_eq!(held, [true, true, false, false, false, false]);
+}
+
+#[test]
+fn a_newcomer_may_share_with_readers_and_wants_an_empty_queue_otherwise() {
+    let readers = readers_and_writers("rr");
+    let queue = Queue::from_children(&readers, Names::READ_WRITE);
+    assert!(queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
+    let empty = Queue::from_children::<&str>(&[], Names::READ_WRITE);
+    assert!(empty.admits(Mode::Shared) && empty.admits(Mode::Exclusive));
+}
+
+#[test]
+fn a_downgraded_reader_stands_where_its_writer_stands() {
+    let children = ["_c_a-__WRIT__0000000003", "_c_b-__READ__0000000003", "_c_c-__WRIT__0000000004"];
+    let queue = Queue::from_children(&children, Names::READ_WRITE);
+    assert_eq!(queue.verdict(children[0]), Verdict::Granted);
+    assert_eq!(queue.verdict(children[1]), Verdict::Granted);
+    assert!(matches!(queue.verdict(children[2]), Verdict::Behind { .. }));
+    assert_eq!(queue.verdict_beside(children[1], children[0]), Verdict::Granted);
+    let queue = Queue::from_children(&children[1..], Names::READ_WRITE);
+    assert_eq!(queue.verdict(children[2]), Verdict::Behind { predecessor: children[1] });
+    assert_eq!(queue.verdict_beside(children[1], children[0]), Verdict::Missing);
+}
+
+proptest! {
+    #[test]
+    fn the_order_says_of_everybody_what_its_own_verdict_says(kinds in "[rw]{0,8}") {
+        let children = readers_and_writers(&kinds);
+        for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
+            let verdict = Queue::from_children(&children, Names::READ_WRITE).verdict(contender.name);
+            prop_assert_eq!(holds, verdict == Verdict::Granted);
+        }
+    }
+
+    #[test]
+    fn a_newcomer_is_admitted_just_when_it_would_be_granted_behind_all(kinds in "[rw]{0,8}", newcomer in "[rw]") {
+        let before = readers_and_writers(&kinds);
+        let after = readers_and_writers(&format!("{kinds}{newcomer}"));
+        let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };
+        let granted = Queue::from_children(&after, Names::READ_WRITE).verdict(&after[kinds.len()]);
+        prop_assert_eq!(Queue::from_children(&before, Names::READ_WRITE).admits(mode), granted == Verdict::Granted);
+    }
+}
+
+/// Removes contenders in every order and, after each removal, re-decides only for those whose watched node went,
+/// as the server would wake them. Whoever is first must then know it: nobody entitled sleeps for ever.
+#[test]
+fn in_every_order_of_departure_the_first_in_the_queue_is_awake() {
+    for size in 1..=6 {
+        let children = names(0..size);
+        for order in permutations((0..children.len()).collect()) {
+            let mut present: BTreeSet<usize> = (0..children.len()).collect();
+            let decide = |present: &BTreeSet<usize>, own: usize| {
+                let listing: Vec<&String> = present.iter().map(|&i| &children[i]).collect();
+                match Queue::from_children(&listing, Names::MUTEX).verdict(&children[own]) {
+                    Verdict::Granted => None,
+                    Verdict::Behind { predecessor } => children.iter().position(|name| name == predecessor),
+                    Verdict::Missing => panic!("a present contender was not found"),
+                }
+            };
+            let mut watching: Vec<Option<usize>> = (0..children.len()).map(|i| decide(&present, i)).collect();
+            for departs in order {
+                present.remove(&departs);
+                let woken: Vec<usize> = present.iter().copied().filter(|&i| watching[i] == Some(departs)).collect();
+                assert!(woken.len() <= 1, "a departure wakes at most one waiter");
+                for own in woken {
+                    watching[own] = decide(&present, own);
+                }
+                let holders: Vec<usize> = present.iter().copied().filter(|&i| watching[i].is_none()).collect();
+                assert_eq!(holders, present.first().copied().into_iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+fn permutations(items: Vec<usize>) -> Vec<Vec<usize>> {
+    if items.len() <= 1 {
+        return vec![items];
+    }
+    let mut all = Vec::new();
+    for i in 0..items.len() {
+        let mut rest = items.clone();
+        let first = rest.remove(i);
+        all.extend(permutations(rest).into_iter().map(|mut tail| {
+            tail.insert(0, first);
+            tail
+        }));
+    }
+    all
+}

@@ -1,0 +1,94 @@
+use proptest::prelude::*;
+use zk_recipes_protocol::names::Sequence;
+use zk_recipes_protocol::release_note::{ParentState, note};
+use zk_recipes_protocol::stat::Stat;
+
+/// The transaction that created the lock's node.
+const PARENT: i64 = 5;
+/// The transaction that created the contender's node.
+const OWN: i64 = 9;
+
+/// The lock's node with these data, the last change of its children, and the number of them.
+fn noted(data: &[u8], changed: i64, children: i32) -> ParentState {
+    let stat = Stat { czxid: PARENT, pzxid: changed, version: 3, num_children: children, ..Stat::default() };
+    ParentState::new(data, &stat)
+}
+
+/// Whether a note of the number `released` lets the contender `own` in whose predecessor is gone.
+fn passes(released: i32, predecessor: i32, own: i32) -> bool {
+    let noted = noted(&note(Sequence::new(released), PARENT), 12, 2);
+    noted.passes(Sequence::new(predecessor), Sequence::new(own), OWN)
+}
+
+#[test]
+fn a_note_is_written_with_the_number_and_the_node_that_it_is_of() {
+    assert_eq!(note(Sequence::new(42), 0x1a), b"released-0000000042-of-0x000000000000001a");
+    assert!(noted(b"released-0000000041-of-0x5", 12, 2).passes(Sequence::new(41), Sequence::new(42), OWN));
+    assert!(noted(b"released--000000001-of-0x5", 12, 2).passes(Sequence::new(-1), Sequence::new(0), OWN));
+}
+
+#[test]
+fn data_that_prove_nothing_are_replaced() {
+    for data in [&b""[..], b"released-0000000042", b"releasing-0000000042", b"released--000000001"] {
+        assert_eq!(noted(data, 12, 2).version_to_replace(), Some(3), "{data:?}");
+    }
+}
+
+#[test]
+fn data_that_are_no_notes_are_not_replaced() {
+    for foreign in [
+        &b"192.168.1.7"[..],
+        b"{}",
+        b"released-",
+        b"released-42",
+        b"not released-0000000042",
+        b"released-0000000042-of-0x",
+        b"released-42-of-0x1a",
+        b"released-0000000042-of-0x1a ",
+        b"\xff",
+    ] {
+        assert_eq!(noted(foreign, 12, 2).version_to_replace(), None, "{foreign:?}");
+    }
+}
+
+#[test]
+fn a_release_lets_in_the_waiter_behind_that_number_or_behind_an_earlier_one() {
+    assert!(passes(41, 41, 42));
+    assert!(passes(41, 39, 42), "the contenders between have given up");
+    assert!(!passes(40, 41, 42), "the predecessor gave up and never held");
+    assert!(!passes(42, 41, 42), "nobody else can have our number");
+    assert!(passes(i32::MAX, i32::MAX, i32::MIN), "the number after the wrap");
+    for data in [&b""[..], b"released-0000000041", b"releasing-0000000041", b"{}"] {
+        assert!(!noted(data, 12, 2).passes(Sequence::new(41), Sequence::new(42), OWN), "{data:?}");
+    }
+}
+
+#[test]
+fn a_note_of_another_node_of_the_path_lets_nobody_in() {
+    let of_node = |czxid| noted(&note(Sequence::new(41), czxid), 12, 2);
+    assert!(of_node(PARENT).passes(Sequence::new(41), Sequence::new(42), OWN));
+    assert!(!of_node(PARENT - 1).passes(Sequence::new(41), Sequence::new(42), OWN), "it was copied");
+    assert!(
+        !of_node(PARENT).passes(Sequence::new(41), Sequence::new(42), PARENT - 1),
+        "the contender is of an earlier one"
+    );
+}
+
+#[test]
+fn a_contender_that_is_alone_since_its_creation_is_the_only_child() {
+    assert!(noted(b"", OWN, 1).has_only_child(OWN));
+    assert!(!noted(b"", OWN, 2).has_only_child(OWN), "a second child is there");
+    assert!(!noted(b"", OWN + 1, 1).has_only_child(OWN), "the child may be another one");
+}
+
+proptest! {
+    #[test]
+    fn a_note_lets_in_its_successor_and_nobody_further(number in any::<i32>(), further in 1..i32::MAX / 2) {
+        let own = Sequence::new(number).before();
+        let noted = noted(&note(own, PARENT), 12, 2);
+        let next = Sequence::new(number);
+        prop_assert!(noted.passes(next.before(), next, OWN));
+        let other = Sequence::new(number.wrapping_add(further));
+        prop_assert!(!noted.passes(other.before(), other, OWN));
+    }
+}

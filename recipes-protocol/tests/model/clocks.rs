@@ -1,0 +1,354 @@
+//! The assumption of the model of the queue, checked by itself: a hold is lost by the client's clock before the leader can
+//! expire its session.
+//!
+//! The library's [`Liveness`] runs against a follower and a leader. The follower hears the session by its messages, reads and
+//! proofs, and tells the leader with each ping. A proof is committed by the leader and does not renew the session. Each message
+//! and each answer may take any time, which stands for slow links and for pauses of the process, too. At any moment the
+//! follower stands still, the leader is deposed, or the connection goes and the session connects to a server that grants less.
+//! Clocks go at the same pace, in steps; whatever happens at all happens at such a step.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use zk_recipes_protocol::liveness::{Event, Liveness, Margins, Sent};
+
+/// The session timeout, the shortest that is granted.
+const TIMEOUT: u32 = 48;
+/// A longer one that another server has granted before.
+const LONG_TIMEOUT: u32 = 96;
+/// How far each run is followed: long enough to lose a session.
+const END: u32 = TIMEOUT + 3 * STEP;
+/// How far apart the moments are at which something happens.
+const STEP: u32 = TIMEOUT / 8;
+
+const LOST: &str = "a hold is lost before its session expires";
+
+/// A message on its way there and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Message {
+    sent: Sent,
+    answered: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    now: u32,
+    live: Liveness,
+    /// The session timeout at the leader, and when the leader heard the session last.
+    timeout: u32,
+    heard: u32,
+    /// Whether the follower has heard the session since its last ping, and when that was.
+    is_touched: bool,
+    pinged: u32,
+    /// Whether the leader hears nothing of the follower any more.
+    is_still: bool,
+    /// Whether that is because the leader was deposed. Then the follower goes on answering reads.
+    is_deposed: bool,
+    read: Option<Message>,
+    proof: Option<Message>,
+    /// How many reads and proofs the session may still send.
+    reads_left: u8,
+    proofs_left: u8,
+    /// A handshake with a server that grants less, and whether it is answered.
+    handshake: Option<bool>,
+    has_connected_anew: bool,
+    /// The count of losses at the grant.
+    hold: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Pass,
+    Ping,
+    SendRead,
+    AnswerRead,
+    ReceiveRead,
+    SendProof,
+    Commit,
+    ReceiveProof,
+    StandStill,
+    Depose,
+    /// The connection goes, and the session sends its handshake to another server.
+    Attach,
+    TakeIn,
+    Attached,
+}
+
+/// The library's rules, or others.
+#[derive(Clone, Copy)]
+struct Clocks {
+    /// How often the follower pings the leader, and the tick that the client was told.
+    ping_after: u32,
+    tick: Option<u32>,
+    /// How many reads the session sends, and how many proofs.
+    reads_max: u8,
+    proofs_max: u8,
+    /// Whether messages are answered at once, if at all.
+    is_prompt: bool,
+    /// Whether the connection may go.
+    attaches: bool,
+    /// Whether a message counts as one that was sent when its answer is received.
+    counts_from_the_answer: Counts,
+    /// Whether a leader that was deposed answers a proof.
+    is_sync_proof: bool,
+    /// Whether the client asks a server what it grants before it connects.
+    asks: bool,
+}
+
+/// For which messages a rule holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    None,
+    Reads,
+    Proofs,
+}
+
+const RULES: Clocks = Clocks {
+    ping_after: TIMEOUT / 4,
+    tick: None,
+    reads_max: 1,
+    proofs_max: 1,
+    is_prompt: false,
+    attaches: false,
+    counts_from_the_answer: Counts::None,
+    is_sync_proof: false,
+    asks: true,
+};
+
+fn time(time: u32) -> Duration {
+    Duration::from_secs(time.into())
+}
+
+impl State {
+    fn is_expired(&self) -> bool {
+        self.now - self.heard >= self.timeout
+    }
+
+    fn is_lost(&self, losses: u64) -> bool {
+        self.live.at(time(self.now)).lost_since(losses).is_some()
+    }
+}
+
+impl Model for Clocks {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let timeout = if self.attaches { LONG_TIMEOUT } else { TIMEOUT };
+        let margins = Margins::new(time(timeout), self.tick.map(time));
+        // The first ping comes sooner or later.
+        let created_at = |created: u32| State {
+            now: created,
+            live: Liveness::new(margins, time(created)),
+            timeout,
+            heard: created,
+            is_touched: false,
+            pinged: 0,
+            is_still: false,
+            is_deposed: false,
+            read: None,
+            proof: None,
+            reads_left: self.reads_max,
+            proofs_left: self.proofs_max,
+            handshake: None,
+            has_connected_anew: false,
+            hold: None,
+        };
+        (0..self.ping_after).step_by(STEP as usize).map(created_at).collect()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let State { now, is_still, is_deposed, read, proof, handshake, .. } = *state;
+        let is_ping_due = !is_still && now + STEP > state.pinged + self.ping_after;
+        if state.is_expired() {
+            // A hold that is lost by now stays lost. Only an answer that is under way could grant another.
+            let is_under_way = |message: Option<Message>| message.is_some_and(|message| message.answered);
+            actions.extend(is_under_way(read).then_some(Action::ReceiveRead));
+            actions.extend(is_under_way(proof).then_some(Action::ReceiveProof));
+            actions.extend((handshake == Some(true)).then_some(Action::Attached));
+            return;
+        }
+        let is_waiting = read.is_some() || proof.is_some();
+        if now < END && !is_ping_due && !(self.is_prompt && is_waiting && !is_still) {
+            actions.push(Action::Pass);
+        }
+        if !is_still {
+            actions.extend([Action::StandStill, Action::Depose]);
+            if now >= state.pinged + self.ping_after {
+                actions.push(Action::Ping);
+            }
+        }
+        match handshake {
+            Some(false) => actions.push(Action::TakeIn),
+            Some(true) => actions.push(Action::Attached),
+            None => {
+                match read {
+                    None => actions.extend((state.reads_left > 0).then_some(Action::SendRead)),
+                    Some(Message { answered: true, .. }) => actions.push(Action::ReceiveRead),
+                    Some(_) if !is_still || is_deposed => actions.push(Action::AnswerRead),
+                    Some(_) => {}
+                }
+                match proof {
+                    None => actions.extend((state.proofs_left > 0).then_some(Action::SendProof)),
+                    Some(Message { answered: true, .. }) => actions.push(Action::ReceiveProof),
+                    Some(_) if !is_still || is_deposed && self.is_sync_proof => {
+                        actions.push(Action::Commit);
+                    }
+                    Some(_) => {}
+                }
+                if self.attaches && !state.has_connected_anew {
+                    actions.push(Action::Attach);
+                }
+            }
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut next = last.clone();
+        let now = time(last.now);
+        match action {
+            Action::Pass => {
+                next.now += STEP;
+                next.live = next.live.at(time(next.now));
+            }
+            Action::Ping => {
+                if next.is_touched && !next.is_expired() {
+                    next.heard = last.now;
+                }
+                (next.is_touched, next.pinged) = (false, last.now);
+            }
+            Action::SendRead => {
+                next.reads_left -= 1;
+                next.read = Some(Message { sent: next.live.on_send(now), answered: false });
+            }
+            Action::AnswerRead => {
+                next.read.as_mut()?.answered = true;
+                next.is_touched |= !next.is_still;
+            }
+            Action::ReceiveRead => {
+                let Message { sent, .. } = next.read.take()?;
+                let counted = self.counts_from_the_answer == Counts::Reads;
+                let sent = if counted { next.live.on_send(now) } else { sent };
+                next.live.on_answer(now, sent);
+            }
+            Action::SendProof => {
+                next.proofs_left -= 1;
+                next.proof = Some(Message { sent: next.live.on_send(now), answered: false });
+            }
+            Action::Commit => {
+                next.proof.as_mut()?.answered = true;
+                next.is_touched |= !next.is_still;
+            }
+            Action::ReceiveProof => {
+                let Message { sent, .. } = next.proof.take()?;
+                let counted = self.counts_from_the_answer == Counts::Proofs;
+                let sent = if counted { next.live.on_send(now) } else { sent };
+                next.live.on_proof(now, sent);
+            }
+            Action::StandStill => next.is_still = true,
+            Action::Depose => {
+                // The new leader gives every session a whole timeout.
+                (next.is_still, next.is_deposed, next.heard) = (true, true, last.now);
+            }
+            Action::Attach => {
+                next.live.on_event(now, Event::Disconnected);
+                if self.asks {
+                    next.live.on_event(now, Event::Attaching(time(TIMEOUT)));
+                }
+                (next.handshake, next.read, next.proof, next.has_connected_anew) = (Some(false), None, None, true);
+            }
+            Action::TakeIn => {
+                next.handshake = Some(true);
+                (next.timeout, next.heard, next.pinged) = (TIMEOUT, last.now, last.now);
+                (next.is_touched, next.is_still, next.is_deposed) = (false, false, false);
+            }
+            Action::Attached => {
+                next.handshake = None;
+                if self.asks {
+                    next.live.on_event(now, Event::Attached(time(TIMEOUT)));
+                }
+                next.live.on_event(now, Event::Connected);
+            }
+        }
+        // Something is held whenever it may be: a later grant would be lost with an earlier one.
+        let live = next.live.at(time(next.now));
+        if live.is_proved() && next.hold.is_none_or(|losses| next.is_lost(losses)) {
+            next.hold = Some(live.losses());
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(LOST, |_, state: &State| {
+                !state.is_expired() || state.hold.is_none_or(|losses| state.is_lost(losses))
+            }),
+            Property::sometimes("a hold outlives a timeout", |_, state: &State| {
+                state.now > state.timeout && state.hold.is_some_and(|losses| !state.is_lost(losses))
+            }),
+        ]
+    }
+}
+
+fn expect_loss_in_time(clocks: Clocks, states_min: usize) {
+    let checker = clocks.checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    let states = checker.unique_state_count();
+    assert!(states >= states_min, "only {states} states");
+}
+
+fn expect_loss_too_late(clocks: Clocks) {
+    let found = HasDiscoveries::AllOf(BTreeSet::from([LOST]));
+    clocks.checker().finish_when(found).spawn_bfs().join().assert_any_discovery(LOST);
+}
+
+#[test]
+fn a_hold_is_lost_by_the_clock_of_its_client_before_the_leader_expires_the_session() {
+    expect_loss_in_time(RULES, 1_300_000);
+}
+
+#[test]
+fn a_hold_is_lost_in_time_however_many_messages_are_answered_at_once() {
+    expect_loss_in_time(Clocks { reads_max: 1, proofs_max: 2, is_prompt: true, ..RULES }, 590_000);
+}
+
+#[test]
+fn a_hold_is_lost_in_time_although_the_next_server_grants_less() {
+    expect_loss_in_time(Clocks { attaches: true, is_prompt: true, reads_max: 0, proofs_max: 2, ..RULES }, 1_000_000);
+}
+
+#[test]
+fn a_tick_longer_than_half_the_timeout_is_covered_if_it_is_given() {
+    expect_loss_in_time(Clocks { ping_after: TIMEOUT * 3 / 8, tick: Some(TIMEOUT * 3 / 4), ..RULES }, 1_380_000);
+}
+
+#[test]
+fn planted_a_tick_longer_than_half_the_timeout_that_nobody_gave_is_found() {
+    expect_loss_too_late(Clocks { ping_after: TIMEOUT * 3 / 8, ..RULES });
+}
+
+#[test]
+fn planted_a_message_that_counts_before_the_follower_has_pinged_is_found() {
+    expect_loss_too_late(Clocks { tick: Some(0), ..RULES });
+}
+
+#[test]
+fn planted_a_proof_that_counts_from_when_its_answer_was_read_is_found() {
+    expect_loss_too_late(Clocks { counts_from_the_answer: Counts::Proofs, ..RULES });
+}
+
+#[test]
+fn planted_a_message_that_counts_from_when_its_answer_was_read_is_found() {
+    expect_loss_too_late(Clocks { counts_from_the_answer: Counts::Reads, ..RULES });
+}
+
+#[test]
+fn planted_a_leader_that_was_deposed_and_whose_answer_counts_is_found() {
+    expect_loss_too_late(Clocks { is_sync_proof: true, ..RULES });
+}
+
+#[test]
+fn planted_a_shorter_timeout_that_the_client_does_not_know_is_found() {
+    expect_loss_too_late(Clocks { attaches: true, asks: false, ..RULES });
+}

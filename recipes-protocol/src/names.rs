@@ -85,6 +85,9 @@ impl Names {
     };
 
     /// The marker that we write for a contender of this mode.
+    ///
+    /// # Panics
+    /// If nobody queues there in this mode.
     pub fn marker(self, mode: Mode) -> &'static str {
         let (marker, _) =
             self.markers.iter().find(|(_, of)| *of == mode).expect("BUG: a contender in a mode that the lock lacks");

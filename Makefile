@@ -32,15 +32,15 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 
 TEST := cargo test --locked --workspace --no-fail-fast
 
-# The unit tests compute, the others mostly wait for servers: side by side they take the time of the longer ones.
+# The unit tests and the models compute, the others mostly wait for servers: side by side they take the time of the longer ones.
 test: deps-test ## run every test, also after one that fails; ARGS chooses: ARGS='--test it -- keys'
 ifneq ($(strip $(ARGS)),)
 	$(TEST) $(ARGS)
 else
 	$(TEST) --all-targets --no-run
 	@failed=0; set -x; \
-	$(TEST) --lib >target/unit-tests.log 2>&1 & units=$$!; \
-	$(TEST) --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --lib --test protocol >target/unit-tests.log 2>&1 & units=$$!; \
+	$(TEST) --exclude zk-recipes-protocol --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed

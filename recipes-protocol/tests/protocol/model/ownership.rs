@@ -46,7 +46,7 @@ use stateright::{Checker, Model};
 use self::contender::Program::{Curator, Handoff, Lock};
 use self::protocol::Ownership;
 use self::server::Faults;
-use crate::queue::properties::find_endless_run;
+use super::queue::properties::find_endless_run;
 
 const NONE: Faults =
     Faults { creates_lost: 0, deletes_lost: 0, overwrites: 0, deletions: 0, cancels: 0, new_parents: 0, expiries: 0 };

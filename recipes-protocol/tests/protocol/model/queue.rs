@@ -49,7 +49,7 @@
 
 mod contender;
 mod planted;
-pub(crate) mod properties;
+pub(super) mod properties;
 mod protocol;
 mod rules;
 mod server;

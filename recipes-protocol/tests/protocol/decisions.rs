@@ -1,7 +1,5 @@
 //! The decisions, each by itself.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
-
 mod cohort;
 mod leases;
 mod liveness;

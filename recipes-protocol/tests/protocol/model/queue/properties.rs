@@ -99,7 +99,10 @@ fn all_done(state: &State) -> bool {
 
 /// A state that comes back to itself by nothing but `steps`: a run of them that never ends. Looks at every state that can
 /// be reached.
-pub(crate) fn find_endless_run<M>(model: &M, steps: impl Fn(&M::State, &mut Vec<M::Action>)) -> Option<M::State>
+pub(in crate::model) fn find_endless_run<M>(
+    model: &M,
+    steps: impl Fn(&M::State, &mut Vec<M::Action>),
+) -> Option<M::State>
 where
     M: Model,
     M::State: Clone + Eq + Hash,

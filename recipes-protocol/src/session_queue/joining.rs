@@ -1,0 +1,321 @@
+//! How a contender joins the queue: it creates its node, and finds it again if the reply was lost.
+
+use super::ask::{Ask, Failure, Found, Made, NewNode, NotCreated, Pause, Warning};
+use super::contender::{
+    Claim, Creating, Finding, FirstLook, LeavingStage, LookAnswer, Node, Outcome, Phase, WishKind,
+};
+use super::{ContenderId, Step};
+use crate::names::{Naming, Sequence, Supply};
+use crate::number_proof::FirstRequests;
+use crate::predecessors::Predecessors;
+
+impl Step<'_> {
+    /// Begins to contend.
+    pub(super) fn begin(&mut self, id: ContenderId) {
+        match self.contender(id).wish.kind {
+            WishKind::Try => self.ask(Ask::List(id)),
+            WishKind::Place | WishKind::Beside(..) => self.create(id, FirstLook::None { is_busy: false }),
+            WishKind::Wait => {
+                let names = self.contender(id).wish.names;
+                let contenders = self.queue.contenders.values();
+                let waiting = contenders.filter(|other| other.wish.names == names && other.is_waiting()).count();
+                self.enter_phase(id, Phase::Grouping);
+                match self.local(id).join(id, waiting) {
+                    joining if joining.is_empty() => self.ask(Ask::Pause(id, Pause::Join)),
+                    joining => joining.into_iter().for_each(|id| self.join(id)),
+                }
+            }
+        }
+    }
+
+    /// Creates the node, with the server's next number, and looks at what is ahead of it in the same flight.
+    pub(super) fn join(&mut self, id: ContenderId) {
+        let (names, naming) = (self.contender(id).wish.names, self.contender(id).wish.naming);
+        if self.local(id).is_busy {
+            // What is seen now would only be the names of those ahead, or the note of a holder long before. If nobody is ahead
+            // after all, this costs a round trip.
+            return self.create(id, FirstLook::None { is_busy: true });
+        }
+        let is_proved_by_numbers = self.contender(id).is_proved_by_numbers();
+        let first = if is_proved_by_numbers { self.local(id).first_requests() } else { FirstRequests::Look };
+        if let FirstRequests::Nothing(expected) = first {
+            self.create(id, FirstLook::None { is_busy: false });
+            if let Phase::Creating(creating) = &mut self.contender(id).phase {
+                creating.expected = Some(expected);
+            }
+            return;
+        }
+        self.create(id, FirstLook::UnderWay);
+        self.ask(if naming == Naming::Numbered { Ask::ReadNote(id) } else { Ask::List(id) });
+        if first == FirstRequests::LookAndWatch {
+            self.ask(Ask::WatchParent(names));
+        }
+    }
+
+    fn create(&mut self, id: ContenderId, look: FirstLook) {
+        let contender = self.contender(id);
+        // From now on there may be a node, whatever becomes of the reply.
+        contender.claim = Claim::Unnamed;
+        contender.phase = Phase::Creating(Creating { expected: None, look, made: None, is_repeated: false });
+        self.send_create(id);
+    }
+
+    fn send_create(&mut self, id: ContenderId) {
+        let new_node = match self.contender(id).wish.kind {
+            WishKind::Beside(writer) => NewNode::Beside(self.contender(writer).node().sequence),
+            WishKind::Wait | WishKind::Try | WishKind::Place => NewNode::Numbered,
+        };
+        self.ask(Ask::Create(id, new_node));
+    }
+
+    /// Creates the node once more. Nothing is sent with it: what the first look has shown says nothing of this node.
+    fn create_again(&mut self, id: ContenderId) {
+        let look = FirstLook::Answered(LookAnswer::Nothing);
+        self.create(id, look);
+        if let Phase::Creating(creating) = &mut self.contender(id).phase {
+            creating.is_repeated = true;
+        }
+    }
+
+    pub(super) fn on_created(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
+        if self.is_awaiting_create(id) {
+            return self.on_created_late(id, answer);
+        }
+        let Phase::Creating(creating) = &self.contender(id).phase else { return };
+        let is_repeated = creating.is_repeated;
+        match answer {
+            Ok(made) => {
+                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
+                if !is_taken {
+                    // Another contender has adopted it, and the node that that one lost may be left for this one.
+                    return self.find(id);
+                }
+                if let Phase::Creating(creating) = &mut self.contender(id).phase {
+                    creating.made = Some(made);
+                }
+                self.decide_on_creation(id);
+            }
+            Err(NotCreated::NoParent) => self.ask(Ask::CreateParents(id)),
+            Err(NotCreated::Failed(Failure::ReplyLost)) => {
+                let finding = Finding { candidates: Vec::new(), adoptions: 0, adopting: None };
+                self.enter_phase(id, Phase::Finding(finding));
+                self.ask(Ask::Pause(id, Pause::ReplyLost));
+            }
+            Err(NotCreated::Failed(Failure::Refused { is_certain })) => {
+                self.fail_to_create(id, is_certain && !is_repeated);
+            }
+        }
+    }
+
+    pub(super) fn on_parents_created(&mut self, id: ContenderId, created: Result<(), Failure>) {
+        if self.is_awaiting_create(id) {
+            // The `create` was refused, as the parent was missing.
+            return self.on_created_late(id, Err(NotCreated::NoParent));
+        }
+        let Phase::Creating(creating) = &mut self.contender(id).phase else { return };
+        let is_repeated = creating.is_repeated;
+        if creating.look == FirstLook::Answered(LookAnswer::Nothing) || creating.look != FirstLook::UnderWay {
+            creating.look = FirstLook::Answered(LookAnswer::Nothing);
+        }
+        match created {
+            Ok(()) => self.send_create(id),
+            Err(_) => self.fail_to_create(id, !is_repeated),
+        }
+    }
+
+    fn fail_to_create(&mut self, id: ContenderId, is_nothing_there: bool) {
+        if is_nothing_there {
+            self.contender(id).claim = Claim::Nothing;
+        }
+        self.fail(id, Outcome::Refused);
+    }
+
+    /// Looks for the node of a `create` whose reply was lost, or whose node is another's.
+    fn find(&mut self, id: ContenderId) {
+        let adoptions = self.queue.owners.adoptions();
+        let finding = Finding { candidates: Vec::new(), adoptions, adopting: None };
+        match &mut self.contender(id).phase {
+            Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
+            phase => *phase = Phase::Finding(finding),
+        }
+        self.ask(Ask::Find(id));
+    }
+
+    pub(super) fn find_again(&mut self, id: ContenderId) {
+        self.find(id);
+    }
+
+    pub(super) fn on_found(&mut self, id: ContenderId, found: Result<Found, Failure>) {
+        let Some(finding) = self.finding(id) else { return };
+        let Ok(Found { marked, overwritten }) = found else { return self.fail_to_find(id) };
+        finding.candidates = overwritten.into_iter().rev().collect();
+        match marked {
+            Some(made) => {
+                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
+                self.end_search(id, is_taken.then_some(made));
+            }
+            // No node has the contender's mark. If the request has made one, its data were overwritten.
+            None => self.take_next(id),
+        }
+    }
+
+    /// Takes the next node whose data were overwritten, and asks for it once more: another contender may have deleted it and
+    /// let it go after it was read.
+    fn take_next(&mut self, id: ContenderId) {
+        while let Some(made) = self.finding(id).and_then(|finding| finding.candidates.pop()) {
+            if self.queue.owners.take_overwritten(made.czxid) {
+                self.ask(Ask::Identify(id, made.name.clone()));
+                if let Some(finding) = self.finding(id) {
+                    finding.adopting = Some(made);
+                }
+                return;
+            }
+        }
+        self.end_search(id, None);
+    }
+
+    /// The answer whether the node that was taken is still there.
+    pub(super) fn on_candidate(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
+        let Some(made) = self.finding(id).and_then(|finding| finding.adopting.take()) else { return };
+        match czxid {
+            Ok(Some(czxid)) if czxid == made.czxid => {
+                self.queue.owners.adopt(czxid);
+                self.end_search(id, Some(made));
+            }
+            Ok(_) => {
+                self.queue.owners.release(made.czxid);
+                self.take_next(id);
+            }
+            Err(_) => {
+                self.queue.owners.release(made.czxid);
+                self.fail_to_find(id);
+            }
+        }
+    }
+
+    fn end_search(&mut self, id: ContenderId, found: Option<Made>) {
+        let adoptions = self.queue.owners.adoptions();
+        let is_outdated = self.finding(id).is_some_and(|finding| finding.adoptions != adoptions);
+        match found {
+            Some(made) => {
+                let is_leaving = matches!(self.contender(id).phase, Phase::Leaving(_));
+                if is_leaving {
+                    self.name(id, made);
+                    return self.delete(id);
+                }
+                let creating =
+                    Creating { expected: None, look: FirstLook::Answered(LookAnswer::Nothing), made: Some(made), is_repeated: true };
+                self.enter_phase(id, Phase::Creating(creating));
+                self.decide_on_creation(id);
+            }
+            None if is_outdated && self.contender(id).wish.naming == Naming::Numbered => self.find(id),
+            None if matches!(self.contender(id).phase, Phase::Leaving(_)) => {
+                self.contender(id).claim = Claim::Nothing;
+                self.end(id, Outcome::NothingThere);
+            }
+            None => self.create_again(id),
+        }
+    }
+
+    fn fail_to_find(&mut self, id: ContenderId) {
+        match self.contender(id).phase {
+            Phase::Leaving(_) => self.pause_refused(id),
+            _ => self.fail(id, Outcome::Refused),
+        }
+    }
+
+    pub(super) fn finding(&mut self, id: ContenderId) -> Option<&mut Finding> {
+        match &mut self.contender(id).phase {
+            Phase::Finding(finding) => Some(finding),
+            Phase::Leaving(leaving) => match &mut leaving.stage {
+                LeavingStage::Finding(finding) => Some(finding),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Notes the node that the contender has, and returns its number.
+    pub(super) fn name(&mut self, id: ContenderId, made: Made) -> Sequence {
+        let names = self.contender(id).wish.names;
+        let (_, sequence) = names.parse(&made.name).expect("BUG: a node of ours is no contender");
+        self.contender(id).claim = Claim::Node(Node { made, sequence, is_doubtful: true, note: None });
+        sequence
+    }
+
+    /// Goes on once the `create` is answered, and the look that was sent with it.
+    pub(super) fn decide_on_creation(&mut self, id: ContenderId) {
+        let Phase::Creating(creating) = &mut self.contender(id).phase else { return };
+        if creating.look == FirstLook::UnderWay || creating.made.is_none() {
+            return;
+        }
+        let Creating { expected, look, made: Some(made), .. } = creating.clone() else { return };
+        let (czxid, is_ours) = (made.czxid, made.is_ours);
+        let sequence = self.name(id, made);
+        if !is_ours {
+            // The server answers for the node that it has just made, so this would be a proxy's or a server's fault. A grant from
+            // such a node could be taken away at any time.
+            return self.fail(id, Outcome::NodeDeleted);
+        }
+        match sequence.supply() {
+            Supply::Ample => {}
+            Supply::Low => self.ask(Ask::Warn(Warning::LowSupply(sequence))),
+            Supply::Exhausted => return self.fail(id, Outcome::NumbersExhausted(sequence)),
+        }
+        // Whoever shares the lock waits for some of those ahead only.
+        if !self.contender(id).wish.names.may_downgrade() {
+            self.local(id).add_member(sequence, id);
+        }
+        if self.contender(id).wish.kind == WishKind::Place {
+            self.enter_phase(id, Phase::Placed);
+            return self.ask(Ask::Tell(id));
+        }
+        match (expected, look) {
+            (Some(expected), _) => self.confirm(id, expected, true),
+            (None, FirstLook::None { is_busy: true }) => match self.directly_ahead(id) {
+                Some(ahead) => self.wait_for(id, ahead),
+                None => self.look(id),
+            },
+            // It counts only if it shows that the node had been created: a second `create` may have made it, and when the
+            // connection comes back, the look may overtake the first one.
+            (None, FirstLook::Answered(LookAnswer::Listed(listed))) if listed.changed >= czxid => {
+                self.see_listed(id, Some(listed));
+            }
+            (None, FirstLook::Answered(LookAnswer::Note(state))) if state.is_since(czxid) => self.see_noted(id, state),
+            (None, _) => self.look(id),
+        }
+    }
+
+    /// The one directly ahead, if its name is known without a look: by its number, or because it is of this session.
+    fn directly_ahead(&mut self, id: ContenderId) -> Option<Predecessors> {
+        let sequence = self.contender(id).node().sequence;
+        if self.contender(id).wish.naming == Naming::Numbered {
+            return Some(self.number_before(id));
+        }
+        let before = self.local(id).member(sequence.before())?;
+        let name = self.contender(before).node().made.name.clone();
+        self.contender(id).before = Some(before);
+        Some(Predecessors::directly(sequence.before(), name))
+    }
+
+    fn is_awaiting_create(&mut self, id: ContenderId) -> bool {
+        matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.stage == LeavingStage::AwaitingCreate)
+    }
+
+    /// The answer to the `create` of a contender that leaves.
+    fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
+        match answer {
+            Ok(made) => {
+                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
+                if !is_taken {
+                    return self.find(id);
+                }
+                self.name(id, made);
+                self.delete(id);
+            }
+            Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
+            // Nothing was created by this request. An earlier one may have created a node.
+            Err(NotCreated::NoParent | NotCreated::Failed(Failure::Refused { is_certain: true })) => self.find(id),
+        }
+    }
+}

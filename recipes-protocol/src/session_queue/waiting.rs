@@ -1,0 +1,307 @@
+//! How a contender waits: it looks at the queue, watches whoever is directly ahead, and looks again, until a proof says that
+//! nobody is ahead.
+
+use super::ask::{Ask, Failure, Listed, Pause, Warning};
+use super::contender::{Claim, FirstLook, LookAnswer, Outcome, Phase, WishKind};
+use super::{ContenderId, Step};
+use crate::names::{Mode, Naming};
+use crate::number_proof::Expected;
+use crate::predecessors::Predecessors;
+use crate::release_note::{Note, ParentState};
+use crate::stat::ParentCzxid;
+
+impl Step<'_> {
+    /// Waits for the grant of a place that was taken, however long ago.
+    pub(super) fn on_waits(&mut self, id: ContenderId) {
+        if self.contender(id).phase == Phase::Placed {
+            self.look(id);
+        }
+    }
+
+    /// Holds by the number of the node, if that is proof. `waits`: for the confirmation of the deletion that was sent before.
+    pub(super) fn confirm(&mut self, id: ContenderId, expected: Expected, waits: bool) {
+        let sequence = self.contender(id).node().sequence;
+        if self.local(id).proves(expected, sequence) {
+            self.note_parent(id, ParentCzxid(expected.incarnation()));
+            return self.wait_for(id, Predecessors::nobody());
+        }
+        if waits && self.local(id).may_prove(expected, sequence) {
+            // The confirmation was received before, or comes at once. Whoever waits for it may not have been polled yet.
+            self.enter_phase(id, Phase::Confirming(expected));
+            return self.ask(Ask::Pause(id, Pause::Confirmation));
+        }
+        self.look(id);
+    }
+
+    /// Looks at the queue by what costs least.
+    pub(super) fn look(&mut self, id: ContenderId) {
+        self.enter_phase(id, Phase::Looking);
+        let reads_note = self.contender(id).wish.naming == Naming::Numbered;
+        self.ask(if reads_note { Ask::ReadNote(id) } else { Ask::List(id) });
+    }
+
+    fn list(&mut self, id: ContenderId) {
+        self.enter_phase(id, Phase::Looking);
+        self.ask(Ask::List(id));
+    }
+
+    pub(super) fn on_listed(&mut self, id: ContenderId, answer: Result<Option<Listed>, Failure>) {
+        match (&mut self.contender(id).phase, answer) {
+            (Phase::Creating(creating), answer) if creating.look == FirstLook::UnderWay => {
+                creating.look = FirstLook::Answered(match answer {
+                    Ok(Some(listed)) => LookAnswer::Listed(listed),
+                    Ok(None) | Err(_) => LookAnswer::Nothing,
+                });
+                self.decide_on_creation(id);
+            }
+            (Phase::Trying | Phase::Looking, Err(_)) => self.fail(id, Outcome::Refused),
+            (Phase::Trying, Ok(listed)) => {
+                self.report_foreign(listed.as_ref());
+                if listed.is_none_or(|listed| listed.admits) {
+                    self.local(id).is_busy = false;
+                    self.join(id);
+                } else {
+                    self.end(id, Outcome::InTheWay);
+                }
+            }
+            (Phase::Looking, Ok(listed)) => self.see_listed(id, listed),
+            _ => {}
+        }
+    }
+
+    fn report_foreign(&mut self, listed: Option<&Listed>) {
+        if let Some(child) = listed.and_then(|listed| listed.foreign.clone()) {
+            self.ask(Ask::Warn(Warning::ForeignChild(child)));
+        }
+    }
+
+    /// Takes in a listing that was made after the node was created.
+    pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
+        self.report_foreign(listed.as_ref());
+        let own = self.contender(id).node().made.czxid;
+        let Some(Listed { parent, ahead: Some(ahead), has_beside, .. }) = listed.filter(|listed| listed.parent.0 < own)
+        else {
+            return self.fail(id, Outcome::NodeDeleted);
+        };
+        self.note_parent(id, parent);
+        match self.contender(id).wish.kind {
+            WishKind::Beside(writer) if has_beside && ahead.is_nobody() => self.hold_beside(id, writer),
+            // Somebody has deleted the hold's node and may hold the lock by now.
+            WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
+            WishKind::Try if !ahead.is_nobody() => self.leave_for(id, Outcome::InTheWay),
+            WishKind::Try | WishKind::Wait | WishKind::Place => {
+                if self.contender(id).wish.naming == Naming::Protected {
+                    self.local(id).is_busy = !ahead.is_nobody();
+                }
+                self.wait_for(id, ahead);
+            }
+        }
+    }
+
+    pub(super) fn on_note(&mut self, id: ContenderId, answer: Result<Option<ParentState>, Failure>) {
+        match (&mut self.contender(id).phase, answer) {
+            (Phase::Creating(creating), answer) if creating.look == FirstLook::UnderWay => {
+                creating.look = FirstLook::Answered(match answer {
+                    Ok(Some(state)) => LookAnswer::Note(state),
+                    Ok(None) | Err(_) => LookAnswer::Nothing,
+                });
+                self.decide_on_creation(id);
+            }
+            (Phase::Looking | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
+            (Phase::Looking | Phase::LookingAgain { .. }, Ok(None)) => self.fail(id, Outcome::NodeDeleted),
+            (Phase::Looking, Ok(Some(state))) => self.see_noted(id, state),
+            (Phase::LookingAgain { gone }, Ok(Some(state))) => {
+                let gone = *gone;
+                self.note_state(id, state);
+                let node = self.contender(id).node();
+                let (own, czxid) = (node.sequence, node.made.czxid);
+                // The contender's own node was asked for behind the note, and is there.
+                if state.passes(gone, own, czxid) {
+                    return self.wait_for(id, Predecessors::nobody());
+                }
+                self.look_further(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in the data of the lock's node, read after the node was created.
+    pub(super) fn see_noted(&mut self, id: ContenderId, state: ParentState) {
+        self.note_state(id, state);
+        if state.version_to_replace().is_none() {
+            self.ask(Ask::Warn(Warning::ForeignData));
+        }
+        let czxid = self.contender(id).node().made.czxid;
+        let ahead = if state.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(id) };
+        match self.contender(id).wish.kind {
+            // The note leaves it open whether somebody is there.
+            WishKind::Try if !ahead.is_nobody() => self.list(id),
+            _ => self.wait_for(id, ahead),
+        }
+    }
+
+    fn note_state(&mut self, id: ContenderId, state: ParentState) {
+        self.contender(id).note_version = state.version_to_replace();
+        self.note_parent(id, ParentCzxid(state.incarnation));
+    }
+
+    fn note_parent(&mut self, id: ContenderId, parent: ParentCzxid) {
+        self.contender(id).parent.get_or_insert(parent);
+    }
+
+    /// Whoever is ahead if that one leaves notes, too.
+    pub(super) fn number_before(&mut self, id: ContenderId) -> Predecessors {
+        let marker = self.contender(id).wish.names.marker(Mode::Exclusive);
+        Predecessors::number_before(self.contender(id).node().sequence, |number| format!("{marker}{number}"))
+    }
+
+    /// Watches the nearest of those ahead. If nobody is ahead, waits for the proof that the session lives.
+    pub(super) fn wait_for(&mut self, id: ContenderId, ahead: Predecessors) {
+        let predecessor = ahead.predecessor().map(|(_, name)| name.to_owned());
+        let is_nobody = ahead.is_nobody();
+        self.contender(id).ahead = ahead;
+        match predecessor {
+            _ if is_nobody => {
+                // A follower that is cut off shows the queue as it was, and so does a process that was paused.
+                self.enter_phase(id, Phase::Proving);
+                self.ask(Ask::Prove(id));
+            }
+            Some(name) => {
+                self.enter_phase(id, Phase::SettingWatch);
+                self.ask(Ask::Watch(id, name));
+            }
+            None => self.list(id),
+        }
+    }
+
+    pub(super) fn on_watch_set(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
+        if self.contender(id).phase != Phase::SettingWatch {
+            return;
+        }
+        let Ok(czxid) = czxid else { return self.fail(id, Outcome::Refused) };
+        self.local(id).is_busy = czxid.is_some();
+        let Some(czxid) = czxid else {
+            // It went before the contender looked.
+            self.contender(id).before = None;
+            return self.predecessor_gone(id);
+        };
+        let node = self.contender(id).node();
+        let (own, sequence) = (node.made.czxid, node.sequence);
+        if czxid > own {
+            // A younger one is most likely of a node where the numbers have begun anew, and ours went with the one before.
+            self.contender(id).before = None;
+            self.enter_phase(id, Phase::Doubting);
+            return self.ask(Ask::Probe(id, Vec::new()));
+        }
+        let before = self.contender(id).before.or_else(|| self.local(id).member(sequence.before()));
+        // The transaction tells that the watched node is the one of that contender. Its node was there when ours was, too, and
+        // has the number before: nobody is in between.
+        let behind = before.filter(|before| match &self.queue.contenders[before].claim {
+            Claim::Node(node) => node.made.czxid == czxid,
+            Claim::Nothing | Claim::Unnamed => false,
+        });
+        if let Some(parent) = behind.and_then(|behind| self.queue.contenders[&behind].parent) {
+            self.note_parent(id, parent);
+        }
+        self.contender(id).before = behind;
+        self.enter_phase(id, Phase::Watching { behind });
+    }
+
+    pub(super) fn on_fired(&mut self, id: ContenderId, is_gone: bool) {
+        if !matches!(self.contender(id).phase, Phase::Watching { .. }) {
+            return;
+        }
+        if is_gone {
+            return self.predecessor_gone(id);
+        }
+        let ahead = self.contender(id).ahead.clone();
+        self.wait_for(id, ahead);
+    }
+
+    /// Looks at who is still ahead after the one that was watched has gone: by what the last holder has left, by asking for the few
+    /// that were seen ahead before, or else by a listing.
+    fn predecessor_gone(&mut self, id: ContenderId) {
+        let contender = self.contender(id);
+        let Some((gone, _)) = contender.ahead.predecessor() else { return self.list(id) };
+        contender.ahead.pop();
+        if contender.wish.naming == Naming::Numbered {
+            contender.phase = Phase::LookingAgain { gone };
+            return self.ask(Ask::ReadNoteBeside(id));
+        }
+        self.look_further(id);
+    }
+
+    fn look_further(&mut self, id: ContenderId) {
+        if let Some(parent) = self.contender(id).parent
+            && let Some(floor) = self.local(id).floor(parent)
+        {
+            self.contender(id).ahead.raise(floor);
+        }
+        let contender = self.contender(id);
+        // Whoever goes on in its own place was not seen before.
+        let may_probe = !contender.wish.names.may_downgrade()
+            && contender.ahead.is_complete()
+            && contender.ahead.is_cheap_to_probe();
+        if !may_probe {
+            return self.list(id);
+        }
+        // Their own node last: if it is there when all ahead of it have gone, it holds.
+        let names = contender.ahead.names().map(str::to_owned).collect();
+        let gone = contender.node().sequence;
+        contender.phase = Phase::LookingAgain { gone };
+        self.ask(Ask::Probe(id, names));
+    }
+
+    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<(Vec<bool>, bool), Failure>) {
+        let is_doubting = self.contender(id).phase == Phase::Doubting;
+        if !is_doubting && !matches!(self.contender(id).phase, Phase::LookingAgain { .. }) {
+            return;
+        }
+        let Ok((present, is_own_there)) = answer else { return self.fail(id, Outcome::Refused) };
+        if !is_own_there {
+            return self.fail(id, Outcome::NodeDeleted);
+        }
+        if !is_doubting {
+            self.contender(id).ahead.keep(&present);
+        } else {
+            return self.enter_phase(id, Phase::Watching { behind: None });
+        }
+        let ahead = self.contender(id).ahead.clone();
+        self.wait_for(id, ahead);
+    }
+
+    pub(super) fn on_proved(&mut self, id: ContenderId, proved: Result<(), Failure>) {
+        if self.contender(id).phase != Phase::Proving {
+            return;
+        }
+        if proved.is_err() {
+            return self.fail(id, Outcome::Refused);
+        }
+        self.contender(id).phase = Phase::Holding { chain: None, passed_by: None };
+        let contender = self.contender(id);
+        contender.node().is_doubtful = false;
+        let (parent, sequence) = (contender.parent, contender.node().sequence);
+        if let (Some(parent), Mode::Exclusive) = (parent, contender.wish.mode) {
+            self.local(id).granted(parent, sequence);
+        }
+        self.prepare_note(id);
+        self.ask(Ask::Tell(id));
+    }
+
+    fn hold_beside(&mut self, id: ContenderId, writer: ContenderId) {
+        self.contender(id).node().is_doubtful = false;
+        self.enter_phase(id, Phase::Holding { chain: None, passed_by: Some(writer) });
+        self.ask(Ask::Tell(id));
+    }
+
+    /// Notes what to leave for whoever comes next.
+    pub(super) fn prepare_note(&mut self, id: ContenderId) {
+        let contender = self.contender(id);
+        if let (Naming::Numbered, Some(version), Some(parent)) =
+            (contender.wish.naming, contender.note_version, contender.parent)
+        {
+            let released = contender.node().sequence;
+            contender.node().note = Some(Note { released, incarnation: parent.0, version });
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What the locks of `zk-recipes` decide, without I/O, clock, `async` or dependency: answers, notifications and times come in
-//! as arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
+//! as arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code. Only
+//! [`session_queue`] is run by the model checks alone, so far.
 //!
 //! The interface is for those three. It changes without notice; use `zk-recipes`.
 //!
@@ -10,6 +11,7 @@
 //! * [`predecessors`]: what a waiter remembers of those ahead.
 //! * [`release_note`]: what the note of the last holder proves.
 //! * [`number_proof`]: when the number of a contender proves that it holds.
+//! * [`session_queue`]: the contenders of one session for one lock, as a state machine made of the decisions above.
 //! * [`leases`]: who has a permit of a semaphore.
 //! * [`cohort`]: who is next in a process, and whether the lock goes with the turn.
 //! * [`liveness`]: how long a hold can be relied on.
@@ -21,6 +23,8 @@ pub mod queue;
 pub mod number_proof;
 pub mod predecessors;
 pub mod release_note;
+
+pub mod session_queue;
 
 pub mod cohort;
 pub mod leases;

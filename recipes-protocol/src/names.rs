@@ -29,7 +29,7 @@ pub fn is_numbered(name: &str, marker: &str) -> bool {
 }
 
 /// How a contender wants the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Alone.
     Exclusive,
@@ -49,7 +49,7 @@ pub enum Naming {
 /// Which children of a lock's parent are contenders, and how each wants the lock.
 ///
 /// The markers of all of them are numbered by the same counter, that of the parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Names {
     markers: &'static [(&'static str, Mode)],
 }
@@ -129,7 +129,7 @@ pub const EXHAUSTED_FROM: i32 = 2_100_000_000;
 /// refuse numbers near the end (`supply`), and those below are different. Others may have any. The order is
 /// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. For numbers that
 /// are not negative it is the order of their text, which Curator compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(i32);
 
 impl Sequence {

@@ -119,6 +119,12 @@ impl NumberProof {
         expected.last.is_followed_by(own, watched) && (expected.is_gone || has_gone_in_order)
     }
 
+    /// Returns whether such a contender follows that grant as soon as the deletion of its node is confirmed.
+    pub fn may_prove(&self, expected: Expected, own: Sequence, watched: Option<i64>) -> bool {
+        let is_leaving = self.last == Some(expected.last) && self.node == LastNode::Leaving;
+        expected.last.is_followed_by(own, watched) && is_leaving
+    }
+
     /// What such a contender had best send with it. A watch of the lock's node in the incarnation `watched` has not fired.
     pub fn first_requests(&self, watched: Option<i64>) -> FirstRequests {
         match (self.expected(), watched) {

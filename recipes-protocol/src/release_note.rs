@@ -22,7 +22,7 @@ const OF_NODE: &str = "-of-0x";
 const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
 
 /// The data of the lock's node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum NoteState {
     /// No note, or one of an older version. It proves nothing, and a note may replace it.
     Nobody,
@@ -33,7 +33,7 @@ enum NoteState {
 }
 
 /// The lock's node by one read of its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParentState {
     released: NoteState,
     /// The transaction that created the lock's node. It tells that node from earlier and later ones at the path.
@@ -47,10 +47,8 @@ pub struct ParentState {
 }
 
 /// The note of one holder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// The path of the lock's node.
-    pub noted: String,
     /// The `czxid` of that node.
     pub incarnation: i64,
     /// The holder's number.

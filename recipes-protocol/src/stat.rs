@@ -21,3 +21,8 @@ impl Stat {
         self.ephemeral_owner == session_id
     }
 }
+
+/// The transaction that created a lock's node. Numbers, notes and what contenders know are of one such node: numbers begin
+/// anew when it is deleted and created again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParentCzxid(pub i64);

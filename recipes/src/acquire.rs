@@ -241,8 +241,7 @@ impl LockQueue {
         if let (Naming::Numbered, Some(version), Some(incarnation)) =
             (self.naming, seen.noted_version, place.incarnation.get().copied())
         {
-            let (noted, released) = (self.parent.clone(), place.sequence);
-            claim.will_note(Note { noted, incarnation, released, version });
+            claim.will_note(Note { incarnation, released: place.sequence, version });
         }
         Hold::new(claim, place.token, proof)
     }

@@ -14,6 +14,7 @@ use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, M
 use crate::acl::{NodePolicy, Parents};
 use crate::backoff::Backoff;
 use crate::connect::Line;
+use crate::node;
 use crate::pulse::Pulse;
 use crate::tether::Tether;
 use crate::traffic::Counters;
@@ -220,9 +221,9 @@ impl Wire {
         transaction.add_delete(path, None)?;
         let (condition_len, reply_len) = match condition {
             Condition::Noted(note) => {
-                let data = note.data();
-                transaction.add_set_data(&note.noted, &data, Some(note.version))?;
-                (wire_size::set_data(self.path_len(&note.noted), data.len()), wire_size::STAT)
+                let (parent, data) = (node::parent(path).unwrap_or("/"), note.data());
+                transaction.add_set_data(parent, &data, Some(note.version))?;
+                (wire_size::set_data(self.path_len(parent), data.len()), wire_size::STAT)
             }
             Condition::Beside(path) => {
                 transaction.add_check_version(path, ANY_VERSION)?;
@@ -350,7 +351,7 @@ impl Wire {
                 Ok(_) | Err(ClientError::NodeExists) => {
                     missing.pop();
                 }
-                Err(ClientError::NoNode) => match crate::node::parent(deepest) {
+                Err(ClientError::NoNode) => match node::parent(deepest) {
                     Some(parent) => missing.push(parent),
                     // The chroot itself is missing.
                     None => return Err(ClientError::NoNode),

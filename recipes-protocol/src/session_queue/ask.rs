@@ -2,15 +2,16 @@
 
 use super::ContenderId;
 use crate::names::{Names, Sequence};
-use crate::stat::ParentCzxid;
 use crate::predecessors::Predecessors;
 use crate::release_note::{Note, ParentState};
+use crate::stat::ParentCzxid;
 
 /// A request to a server, or something else that the shell does for a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// Creates the contender's node. The answer is [`Event::Created`].
-    Create(ContenderId, NewNode),
+    /// Creates the contender's node, and looks at the queue by a request right behind that. The answer to both is
+    /// [`Event::Created`].
+    Create(ContenderId, NewNode, FirstLook),
     /// Creates the lock's node and its missing ancestors. The answer is [`Event::ParentsCreated`].
     CreateParents(ContenderId),
     /// Finds the nodes that a `create` may have made whose reply was lost, after a `sync`. The answer is [`Event::Found`].
@@ -53,6 +54,28 @@ pub enum NewNode {
     Numbered,
     /// With a number that its owner has already.
     Beside(Sequence),
+}
+
+/// The look that is sent right behind a `create`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FirstLook {
+    /// None.
+    None,
+    /// As [`Ask::List`].
+    List,
+    /// As [`Ask::ReadNote`].
+    Note,
+}
+
+/// What a first look has shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Seen {
+    /// Nothing that counts: there was no look, or it failed.
+    Nothing,
+    /// The queue.
+    Listed(Listed),
+    /// The data of the lock's node.
+    Note(ParentState),
 }
 
 /// On what a node is deleted, in one transaction.
@@ -142,6 +165,8 @@ pub struct Listed {
     pub changed: i64,
     /// Those who bar the way of the contender; `None` if its own node is not there.
     pub ahead: Option<Predecessors>,
+    /// Whether the node of the hold is there in whose place it shares the lock.
+    pub has_beside: bool,
     /// Whether one more contender of its mode, behind all others, would hold at once.
     pub admits: bool,
     /// A child that is no contender.
@@ -161,7 +186,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The answer to [`Ask::Create`].
-    Created(ContenderId, Result<Made, NotCreated>),
+    Created(ContenderId, Result<(Made, Seen), NotCreated>),
     /// The answer to [`Ask::CreateParents`].
     ParentsCreated(ContenderId, Result<(), Failure>),
     /// The answer to [`Ask::Find`].
@@ -190,7 +215,7 @@ pub enum Event {
     Woke(ContenderId),
     /// The contender that has taken a place now waits for the grant.
     Waits(ContenderId),
-    /// The contender gives up what it wants, or lets go of what it has. `is_held`: its hold can be relied on, so it may be
-    /// passed on.
+    /// The contender gives up what it wants, or lets go of what it has. `true`: its hold can be relied on, and may go to the
+    /// contender of the session that is directly behind.
     Leaves(ContenderId, bool),
 }

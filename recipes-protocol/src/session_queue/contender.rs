@@ -109,7 +109,7 @@ pub(super) enum Phase {
     Trying,
     /// It waits for others to join the queue with.
     Grouping,
-    /// Its `create` is under way, and perhaps a look with it.
+    /// Its `create` is under way, and perhaps a look behind it.
     Creating(Creating),
     /// The reply to its `create` was lost. It pauses, looks for its node, or asks once more for the one that it takes.
     Finding(Finding),
@@ -144,34 +144,14 @@ pub(super) enum Phase {
 }
 
 /// A `create` under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Creating {
     /// The grant that the contender may turn out to follow.
     pub(super) expected: Option<Expected>,
-    pub(super) look: FirstLook,
-    pub(super) made: Option<Made>,
+    /// Whether somebody is likely to be ahead, so that no look was sent.
+    pub(super) is_busy: bool,
     /// Whether the reply to an earlier `create` was lost.
     pub(super) is_repeated: bool,
-}
-
-/// The look that is sent right behind a `create`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum FirstLook {
-    /// None was sent: somebody is likely to be ahead, or the number is expected to be proof enough.
-    None { is_busy: bool },
-    /// It is under way.
-    UnderWay,
-    /// It was answered.
-    Answered(LookAnswer),
-}
-
-/// What the first look has shown.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum LookAnswer {
-    Listed(super::ask::Listed),
-    Note(crate::release_note::ParentState),
-    /// Nothing that counts.
-    Nothing,
 }
 
 /// The search for a node of unknown name.
@@ -195,10 +175,19 @@ pub(super) struct Leaving {
     /// Whether the reply to a deletion was lost.
     pub(super) is_reply_lost: bool,
     pub(super) is_refused: bool,
-    /// To whom the hold was passed on, and the chain that both are of.
-    pub(super) successor: Option<(ContenderId, Made, ContenderId)>,
+    /// To whom the hold was passed on, whose node has to be there before this one goes.
+    pub(super) successor: Option<Successor>,
     /// Whether others are told that the node of this grant has gone.
     pub(super) parting: Option<crate::number_proof::Grant>,
+}
+
+/// To whom a hold was passed on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Successor {
+    pub(super) id: ContenderId,
+    pub(super) made: Made,
+    /// The chain that both are of.
+    pub(super) chain: ContenderId,
 }
 
 /// Where a contender stands that leaves.

@@ -1,9 +1,7 @@
 //! How a contender joins the queue: it creates its node, and finds it again if the reply was lost.
 
-use super::ask::{Ask, Failure, Found, Made, NewNode, NotCreated, Pause, Warning};
-use super::contender::{
-    Claim, Creating, Finding, FirstLook, LeavingStage, LookAnswer, Node, Outcome, Phase, WishKind,
-};
+use super::ask::{Ask, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
+use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Phase, Wish, WishKind};
 use super::{ContenderId, Step};
 use crate::names::{Naming, Sequence, Supply};
 use crate::number_proof::FirstRequests;
@@ -14,7 +12,7 @@ impl Step<'_> {
     pub(super) fn begin(&mut self, id: ContenderId) {
         match self.contender(id).wish.kind {
             WishKind::Try => self.ask(Ask::List(id)),
-            WishKind::Place | WishKind::Beside(..) => self.create(id, FirstLook::None { is_busy: false }),
+            WishKind::Place | WishKind::Beside(_) => self.create(id, FirstLook::None, Creating::default()),
             WishKind::Wait => {
                 let names = self.contender(id).wish.names;
                 let contenders = self.queue.contenders.values();
@@ -30,71 +28,45 @@ impl Step<'_> {
 
     /// Creates the node, with the server's next number, and looks at what is ahead of it in the same flight.
     pub(super) fn join(&mut self, id: ContenderId) {
-        let (names, naming) = (self.contender(id).wish.names, self.contender(id).wish.naming);
         if self.local(id).is_busy {
             // What is seen now would only be the names of those ahead, or the note of a holder long before. If nobody is ahead
             // after all, this costs a round trip.
-            return self.create(id, FirstLook::None { is_busy: true });
+            return self.create(id, FirstLook::None, Creating { is_busy: true, ..Creating::default() });
         }
+        let Wish { names, naming, .. } = self.contender(id).wish;
         let is_proved_by_numbers = self.contender(id).is_proved_by_numbers();
         let first = if is_proved_by_numbers { self.local(id).first_requests() } else { FirstRequests::Look };
         if let FirstRequests::Nothing(expected) = first {
-            self.create(id, FirstLook::None { is_busy: false });
-            if let Phase::Creating(creating) = &mut self.contender(id).phase {
-                creating.expected = Some(expected);
-            }
-            return;
+            return self.create(id, FirstLook::None, Creating { expected: Some(expected), ..Creating::default() });
         }
-        self.create(id, FirstLook::UnderWay);
-        self.ask(if naming == Naming::Numbered { Ask::ReadNote(id) } else { Ask::List(id) });
+        let look = if naming == Naming::Numbered { FirstLook::Note } else { FirstLook::List };
+        self.create(id, look, Creating::default());
         if first == FirstRequests::LookAndWatch {
             self.ask(Ask::WatchParent(names));
         }
     }
 
-    fn create(&mut self, id: ContenderId, look: FirstLook) {
-        let contender = self.contender(id);
-        // From now on there may be a node, whatever becomes of the reply.
-        contender.claim = Claim::Unnamed;
-        contender.phase = Phase::Creating(Creating { expected: None, look, made: None, is_repeated: false });
-        self.send_create(id);
-    }
-
-    fn send_create(&mut self, id: ContenderId) {
+    fn create(&mut self, id: ContenderId, look: FirstLook, creating: Creating) {
         let new_node = match self.contender(id).wish.kind {
             WishKind::Beside(writer) => NewNode::Beside(self.contender(writer).node().sequence),
             WishKind::Wait | WishKind::Try | WishKind::Place => NewNode::Numbered,
         };
-        self.ask(Ask::Create(id, new_node));
+        let contender = self.contender(id);
+        // From now on there may be a node, whatever becomes of the reply.
+        contender.claim = Claim::Unnamed;
+        contender.phase = Phase::Creating(creating);
+        self.ask(Ask::Create(id, new_node, look));
     }
 
-    /// Creates the node once more. Nothing is sent with it: what the first look has shown says nothing of this node.
-    fn create_again(&mut self, id: ContenderId) {
-        let look = FirstLook::Answered(LookAnswer::Nothing);
-        self.create(id, look);
-        if let Phase::Creating(creating) = &mut self.contender(id).phase {
-            creating.is_repeated = true;
-        }
-    }
-
-    pub(super) fn on_created(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
+    pub(super) fn on_created(&mut self, id: ContenderId, answer: Result<(Made, Seen), NotCreated>) {
         if self.is_awaiting_create(id) {
-            return self.on_created_late(id, answer);
+            return self.on_created_late(id, answer.map(|(made, _)| made));
         }
-        let Phase::Creating(creating) = &self.contender(id).phase else { return };
-        let is_repeated = creating.is_repeated;
+        let Phase::Creating(creating) = self.contender(id).phase else { return };
         match answer {
-            Ok(made) => {
-                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
-                if !is_taken {
-                    // Another contender has adopted it, and the node that that one lost may be left for this one.
-                    return self.find(id);
-                }
-                if let Phase::Creating(creating) = &mut self.contender(id).phase {
-                    creating.made = Some(made);
-                }
-                self.decide_on_creation(id);
-            }
+            Ok((made, seen)) if self.take(id, made.czxid) => self.on_node(id, made, creating, seen),
+            // Another contender has adopted it, and the node that that one lost may be left for this one.
+            Ok(_) => self.find(id),
             Err(NotCreated::NoParent) => self.ask(Ask::CreateParents(id)),
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
                 let finding = Finding { candidates: Vec::new(), adoptions: 0, adopting: None };
@@ -102,9 +74,15 @@ impl Step<'_> {
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
             }
             Err(NotCreated::Failed(Failure::Refused { is_certain })) => {
-                self.fail_to_create(id, is_certain && !is_repeated);
+                self.fail_to_create(id, is_certain && !creating.is_repeated);
             }
         }
+    }
+
+    /// Takes a node for the contender. `false` if it is another's.
+    fn take(&mut self, id: ContenderId, czxid: i64) -> bool {
+        // Only its creator knows the prefix of a protected name.
+        self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(czxid)
     }
 
     pub(super) fn on_parents_created(&mut self, id: ContenderId, created: Result<(), Failure>) {
@@ -112,14 +90,10 @@ impl Step<'_> {
             // The `create` was refused, as the parent was missing.
             return self.on_created_late(id, Err(NotCreated::NoParent));
         }
-        let Phase::Creating(creating) = &mut self.contender(id).phase else { return };
-        let is_repeated = creating.is_repeated;
-        if creating.look == FirstLook::Answered(LookAnswer::Nothing) || creating.look != FirstLook::UnderWay {
-            creating.look = FirstLook::Answered(LookAnswer::Nothing);
-        }
+        let Phase::Creating(creating) = self.contender(id).phase else { return };
         match created {
-            Ok(()) => self.send_create(id),
-            Err(_) => self.fail_to_create(id, !is_repeated),
+            Ok(()) => self.create(id, FirstLook::None, creating),
+            Err(_) => self.fail_to_create(id, !creating.is_repeated),
         }
     }
 
@@ -131,7 +105,7 @@ impl Step<'_> {
     }
 
     /// Looks for the node of a `create` whose reply was lost, or whose node is another's.
-    fn find(&mut self, id: ContenderId) {
+    pub(super) fn find(&mut self, id: ContenderId) {
         let adoptions = self.queue.owners.adoptions();
         let finding = Finding { candidates: Vec::new(), adoptions, adopting: None };
         match &mut self.contender(id).phase {
@@ -141,17 +115,13 @@ impl Step<'_> {
         self.ask(Ask::Find(id));
     }
 
-    pub(super) fn find_again(&mut self, id: ContenderId) {
-        self.find(id);
-    }
-
     pub(super) fn on_found(&mut self, id: ContenderId, found: Result<Found, Failure>) {
         let Some(finding) = self.finding(id) else { return };
         let Ok(Found { marked, overwritten }) = found else { return self.fail_to_find(id) };
         finding.candidates = overwritten.into_iter().rev().collect();
         match marked {
             Some(made) => {
-                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
+                let is_taken = self.take(id, made.czxid);
                 self.end_search(id, is_taken.then_some(made));
             }
             // No node has the contender's mark. If the request has made one, its data were overwritten.
@@ -198,22 +168,19 @@ impl Step<'_> {
         let is_outdated = self.finding(id).is_some_and(|finding| finding.adoptions != adoptions);
         match found {
             Some(made) => {
-                let is_leaving = matches!(self.contender(id).phase, Phase::Leaving(_));
-                if is_leaving {
+                if matches!(self.contender(id).phase, Phase::Leaving(_)) {
                     self.name(id, made);
                     return self.delete(id);
                 }
-                let creating =
-                    Creating { expected: None, look: FirstLook::Answered(LookAnswer::Nothing), made: Some(made), is_repeated: true };
-                self.enter_phase(id, Phase::Creating(creating));
-                self.decide_on_creation(id);
+                self.on_node(id, made, Creating::default(), Seen::Nothing);
             }
             None if is_outdated && self.contender(id).wish.naming == Naming::Numbered => self.find(id),
             None if matches!(self.contender(id).phase, Phase::Leaving(_)) => {
                 self.contender(id).claim = Claim::Nothing;
                 self.end(id, Outcome::NothingThere);
             }
-            None => self.create_again(id),
+            // What the first look has shown says nothing of this node.
+            None => self.create(id, FirstLook::None, Creating { is_repeated: true, ..Creating::default() }),
         }
     }
 
@@ -243,15 +210,11 @@ impl Step<'_> {
         sequence
     }
 
-    /// Goes on once the `create` is answered, and the look that was sent with it.
-    pub(super) fn decide_on_creation(&mut self, id: ContenderId) {
-        let Phase::Creating(creating) = &mut self.contender(id).phase else { return };
-        if creating.look == FirstLook::UnderWay || creating.made.is_none() {
-            return;
-        }
-        let Creating { expected, look, made: Some(made), .. } = creating.clone() else { return };
+    /// Goes on with the node that was created, and with what was seen behind that.
+    fn on_node(&mut self, id: ContenderId, made: Made, creating: Creating, seen: Seen) {
         let (czxid, is_ours) = (made.czxid, made.is_ours);
         let sequence = self.name(id, made);
+        self.enter_phase(id, Phase::Looking);
         if !is_ours {
             // The server answers for the node that it has just made, so this would be a proxy's or a server's fault. A grant from
             // such a node could be taken away at any time.
@@ -270,19 +233,17 @@ impl Step<'_> {
             self.enter_phase(id, Phase::Placed);
             return self.ask(Ask::Tell(id));
         }
-        match (expected, look) {
-            (Some(expected), _) => self.confirm(id, expected, true),
-            (None, FirstLook::None { is_busy: true }) => match self.directly_ahead(id) {
+        match (creating, seen) {
+            (Creating { expected: Some(expected), .. }, _) => self.confirm(id, expected, true),
+            (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
                 Some(ahead) => self.wait_for(id, ahead),
                 None => self.look(id),
             },
-            // It counts only if it shows that the node had been created: a second `create` may have made it, and when the
-            // connection comes back, the look may overtake the first one.
-            (None, FirstLook::Answered(LookAnswer::Listed(listed))) if listed.changed >= czxid => {
-                self.see_listed(id, Some(listed));
-            }
-            (None, FirstLook::Answered(LookAnswer::Note(state))) if state.is_since(czxid) => self.see_noted(id, state),
-            (None, _) => self.look(id),
+            // It counts only if it shows that the node had been created: when the connection comes back, the look may overtake
+            // the `create`.
+            (_, Seen::Listed(listed)) if listed.changed >= czxid => self.see_listed(id, Some(listed)),
+            (_, Seen::Note(state)) if state.is_since(czxid) => self.see_noted(id, state),
+            _ => self.look(id),
         }
     }
 
@@ -305,14 +266,11 @@ impl Step<'_> {
     /// The answer to the `create` of a contender that leaves.
     fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
         match answer {
-            Ok(made) => {
-                let is_taken = self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(made.czxid);
-                if !is_taken {
-                    return self.find(id);
-                }
+            Ok(made) if self.take(id, made.czxid) => {
                 self.name(id, made);
                 self.delete(id);
             }
+            Ok(_) => self.find(id),
             Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
             // Nothing was created by this request. An earlier one may have created a node.
             Err(NotCreated::NoParent | NotCreated::Failed(Failure::Refused { is_certain: true })) => self.find(id),

@@ -8,80 +8,327 @@
 //! is kept in its stead, until nobody of the [`Chain`] holds any more. If both nodes were deleted, the hold is lost.
 
 use super::ask::{Ask, Condition, Failure, NotDeleted, Pause};
-use super::contender::{Claim, Leaving, LeavingStage, Outcome, Phase};
+use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
 use super::{ContenderId, Step};
 use crate::names::{Mode, Naming};
 use crate::number_proof::Grant;
+use crate::stat::ParentCzxid;
 
-/// Holds of one session that followed each other without a gap.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// Holds of one session that followed each other without a gap. It is there as long as one of them is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
-    /// Who holds; nobody once the chain has ended.
-    holder: Option<ContenderId>,
+    holder: ContenderId,
     /// Whose nodes stand for the hold, beside that of the holder.
     kept: Vec<ContenderId>,
+    /// The lock's node and the version of its data, for the note that the last of them leaves.
+    note: Option<(ParentCzxid, i32)>,
 }
 
 impl Step<'_> {
+    /// Gives up what the contender wants, or lets go of what it has. `passes_on`: its hold goes to the contender of the session
+    /// that is directly behind, if there is one.
+    pub(super) fn leave(&mut self, id: ContenderId, passes_on: bool) {
+        if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
+            return;
+        }
+        let successor = if passes_on { self.successor(id) } else { None };
+        self.start_to_leave(id, Outcome::Gone, false, successor);
+    }
+
     /// Fails. What may be there of the contender is deleted.
     pub(super) fn fail(&mut self, id: ContenderId, outcome: Outcome) {
-        self.start_to_leave(id, outcome, true);
+        self.start_to_leave(id, outcome, true, None);
         self.ask(Ask::Tell(id));
     }
 
     /// Leaves because somebody is in the way.
-    pub(super) fn leave_for(&mut self, id: ContenderId, outcome: Outcome) {
-        self.start_to_leave(id, outcome, false);
+    pub(super) fn leave_the_way(&mut self, id: ContenderId) {
+        self.start_to_leave(id, Outcome::InTheWay, false, None);
     }
 
-    /// Gives up what the contender wants, or lets go of what it has.
-    pub(super) fn leave(&mut self, id: ContenderId, is_held: bool) {
-        if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
-            return;
-        }
-        self.start_to_leave(id, Outcome::Gone, false);
-        if is_held {
-            self.pass_on(id);
-        }
-    }
-
-    fn start_to_leave(&mut self, id: ContenderId, outcome: Outcome, is_failure: bool) {
+    fn start_to_leave(&mut self, id: ContenderId, outcome: Outcome, is_failure: bool, next: Option<ContenderId>) {
         let was = self.contender(id).phase.clone();
         let parting = self.parting(id, &was);
-        let mut leaving = Leaving {
-            outcome,
-            stage: LeavingStage::Deleting,
-            is_failure,
-            is_reply_lost: false,
-            is_refused: false,
-            successor: None,
-            parting,
-        };
-        match was {
+        let mut stage = LeavingStage::Deleting;
+        match &was {
             Phase::Grouping => self.local(id).leave_grouping(id),
-            Phase::Creating(creating) if creating.made.is_none() && !is_failure => {
-                leaving.stage = LeavingStage::AwaitingCreate;
-            }
-            Phase::Creating(_) if matches!(self.contender(id).claim, Claim::Unnamed) => {}
-            Phase::Finding(finding) => leaving.stage = LeavingStage::Finding(finding),
-            Phase::Holding { chain: Some(chain), .. } => self.end_chain(chain, id),
+            Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
+            Phase::Finding(finding) if !is_failure => stage = LeavingStage::Finding(finding.clone()),
             _ => {}
         }
-        let stage = leaving.stage.clone();
+        let successor = next.map(|next| self.link_to(id, next, &was));
+        let leaving =
+            Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor, parting };
+        let is_under_way = leaving.stage != LeavingStage::Deleting;
         self.enter_phase(id, Phase::Leaving(leaving));
-        match (stage, &self.contender(id).claim) {
-            (LeavingStage::AwaitingCreate | LeavingStage::Finding(_), _) => {}
-            (_, Claim::Nothing) => self.end(id, outcome),
-            (_, Claim::Unnamed) => self.find_again(id),
-            (_, Claim::Node(_)) => {}
+        if !is_under_way {
+            self.clean_up(id);
+        }
+        match (next, was) {
+            // Behind the deletion, so that what the successor deletes goes later.
+            (Some(next), _) => self.hold_next(id, next),
+            (None, Phase::Holding { chain: Some(chain), .. }) => self.end_chain(chain),
+            (None, _) => {}
         }
     }
 
+    /// What others are told once the node has gone: that the number after its own is proof.
     fn parting(&mut self, id: ContenderId, phase: &Phase) -> Option<Grant> {
         let contender = self.contender(id);
         let is_first = matches!(phase, Phase::Holding { passed_by: None, .. });
         let is_proof = is_first && contender.is_proved_by_numbers() && contender.wish.mode == Mode::Exclusive;
         let parent = contender.parent.filter(|_| is_proof)?;
         Some(Grant { incarnation: parent.0, sequence: contender.node().sequence })
+    }
+
+    /// The contender of this session that is directly behind this one and waits for it.
+    fn successor(&mut self, id: ContenderId) -> Option<ContenderId> {
+        if !matches!(self.contender(id).phase, Phase::Holding { .. }) {
+            return None;
+        }
+        let follows = |phase: &Phase| *phase == Phase::Watching { behind: Some(id) };
+        self.queue.contenders.iter().find(|(_, other)| follows(&other.phase)).map(|(next, _)| *next)
+    }
+
+    /// Notes in the chain that the lock goes to the next contender.
+    fn link_to(&mut self, id: ContenderId, next: ContenderId, was: &Phase) -> Successor {
+        let chain = match was {
+            Phase::Holding { chain: Some(chain), .. } => *chain,
+            _ => id,
+        };
+        let node = self.contender(id).node().clone();
+        let made = self.contender(next).node().made.clone();
+        let links = self.queue.chains.entry(chain).or_insert(Chain { holder: next, kept: Vec::new(), note: None });
+        links.holder = next;
+        if self.queue.contenders[&id].wish.naming == Naming::Numbered {
+            links.note = node.note.map(|note| (ParentCzxid(note.incarnation), note.version));
+        }
+        Successor { id: next, made, chain }
+    }
+
+    /// Lets the successor hold.
+    fn hold_next(&mut self, id: ContenderId, next: ContenderId) {
+        let Phase::Leaving(Leaving { successor: Some(Successor { chain, .. }), .. }) = self.contender(id).phase else {
+            unreachable!("BUG: a hold is passed on to nobody")
+        };
+        let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
+        let contender = self.contender(next);
+        contender.phase = Phase::Holding { chain: Some(chain), passed_by: Some(id) };
+        contender.node().is_doubtful = false;
+        // The predecessor's node and its own were there together, so they are children of one node.
+        contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
+        contender.note_version = note.map(|(_, version)| version);
+        self.prepare_note(next);
+        self.ask(Ask::Tell(next));
+    }
+
+    /// Deletes the nodes that stood for holds of a chain which nobody of it needs any more.
+    fn end_chain(&mut self, chain: ContenderId) {
+        let kept = self.queue.chains.remove(&chain).map(|chain| chain.kept);
+        for id in kept.into_iter().flatten() {
+            self.leaving(id).successor = None;
+            self.clean_up(id);
+        }
+    }
+
+    fn leaving(&mut self, id: ContenderId) -> &mut Leaving {
+        match &mut self.contender(id).phase {
+            Phase::Leaving(leaving) => leaving,
+            phase => unreachable!("BUG: {phase:?} does not leave"),
+        }
+    }
+
+    /// Sends the next request by which what may be there is deleted.
+    fn clean_up(&mut self, id: ContenderId) {
+        match self.contender(id).claim {
+            Claim::Nothing => self.end(id, Outcome::NothingThere),
+            Claim::Unnamed => self.find(id),
+            Claim::Node(_) => self.delete(id),
+        }
+    }
+
+    /// Deletes the node, if it is still the contender's.
+    pub(super) fn delete(&mut self, id: ContenderId) {
+        let naming = self.contender(id).wish.naming;
+        let node = self.contender(id).node();
+        // A name that is nothing but a number may be another node's by now. Directly after the grant it is not.
+        if naming == Naming::Numbered && node.is_doubtful {
+            let name = node.made.name.clone();
+            self.leaving(id).stage = LeavingStage::Asking;
+            return self.ask(Ask::Identify(id, name));
+        }
+        self.send_delete(id);
+    }
+
+    fn send_delete(&mut self, id: ContenderId) {
+        let Node { note, is_doubtful, .. } = self.contender(id).node();
+        *is_doubtful = true;
+        let note = *note;
+        let link = self.link;
+        let leaving = self.leaving(id);
+        leaving.stage = LeavingStage::Deleting;
+        let condition = match (&leaving.successor, note) {
+            (Some(successor), _) => Condition::Beside(successor.made.name.clone()),
+            (None, Some(note)) => Condition::Noted(note),
+            (None, None) => Condition::None,
+        };
+        let parting = leaving.parting.filter(|_| link.is_some() && condition == Condition::None);
+        self.ask(Ask::Delete(id, condition));
+        if let Some(grant) = parting {
+            self.local(id).leaves(grant);
+        }
+    }
+
+    pub(super) fn on_identified(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
+        if self.finding(id).is_some() {
+            return self.on_candidate(id, czxid);
+        }
+        let Phase::Leaving(Leaving { stage, .. }) = self.contender(id).phase.clone() else { return };
+        match (stage, czxid) {
+            (LeavingStage::Asking, Ok(czxid)) => {
+                let is_ours = czxid == Some(self.contender(id).node().made.czxid);
+                if is_ours { self.send_delete(id) } else { self.node_is_gone(id) }
+            }
+            (LeavingStage::Asking, Err(_)) => self.pause_refused(id),
+            (LeavingStage::AskingForSuccessor, czxid) => {
+                self.check_successor(id, czxid);
+                self.end_as_gone(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The nodes of a holder and of its successor are both gone. If the successor still holds, the hold is lost: otherwise it has
+    /// deleted its node itself.
+    fn check_successor(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
+        let Some(Successor { id: next, made, chain }) = self.leaving(id).successor.clone() else { return };
+        let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
+        if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
+            self.ask(Ask::Lose(next));
+        }
+    }
+
+    pub(super) fn on_deleted(&mut self, id: ContenderId, deleted: Result<(), NotDeleted>) {
+        let Phase::Leaving(leaving) = &mut self.contender(id).phase else { return };
+        if leaving.stage != LeavingStage::Deleting {
+            return;
+        }
+        match deleted {
+            Ok(()) => self.end_as(id, Outcome::Gone),
+            Err(NotDeleted::NoNode) => self.node_is_gone(id),
+            Err(NotDeleted::Unmet) => self.on_unmet(id),
+            Err(NotDeleted::Failed(Failure::ReplyLost)) => {
+                (leaving.is_reply_lost, leaving.stage) = (true, LeavingStage::Pausing);
+                self.ask(Ask::Pause(id, Pause::ReplyLost));
+            }
+            Err(NotDeleted::Failed(Failure::Refused { .. })) => self.pause_refused(id),
+        }
+    }
+
+    /// The condition of the deletion was not met.
+    fn on_unmet(&mut self, id: ContenderId) {
+        let chain = self.leaving(id).successor.as_ref().map(|successor| successor.chain);
+        // Whoever comes next has to look for itself, unless the successor's note was the condition.
+        match chain {
+            Some(chain) if self.queue.chains.contains_key(&chain) => {
+                self.contender(id).node().note = None;
+                self.leaving(id).stage = LeavingStage::Kept;
+                self.remove_member(id);
+                if let Some(chain) = self.queue.chains.get_mut(&chain) {
+                    chain.kept.push(id);
+                }
+                self.ask(Ask::Tell(id));
+            }
+            // The successor has given up, or has released, and nobody needs the node.
+            Some(_) => {
+                self.leaving(id).successor = None;
+                self.send_delete(id);
+            }
+            None => {
+                self.contender(id).node().note = None;
+                self.send_delete(id);
+            }
+        }
+    }
+
+    fn node_is_gone(&mut self, id: ContenderId) {
+        match self.leaving(id).successor.clone() {
+            Some(successor) => {
+                self.leaving(id).stage = LeavingStage::AskingForSuccessor;
+                self.ask(Ask::Identify(id, successor.made.name));
+            }
+            None => self.end_as_gone(id),
+        }
+    }
+
+    fn end_as_gone(&mut self, id: ContenderId) {
+        // The request whose reply was lost may have deleted it.
+        let is_reply_lost = self.leaving(id).is_reply_lost;
+        self.end_as(id, if is_reply_lost { Outcome::Gone } else { Outcome::NothingThere });
+    }
+
+    /// Ends with this outcome, unless whoever waits is to hear of another.
+    fn end_as(&mut self, id: ContenderId, outcome: Outcome) {
+        let told = self.leaving(id).outcome;
+        self.end(id, if told == Outcome::Gone { outcome } else { told });
+    }
+
+    pub(super) fn pause_refused(&mut self, id: ContenderId) {
+        let leaving = self.leaving(id);
+        (leaving.is_refused, leaving.stage) = (true, LeavingStage::Pausing);
+        self.ask(Ask::Pause(id, Pause::Refused));
+        self.ask(Ask::Tell(id));
+    }
+
+    /// Nothing of the contender is left to do.
+    pub(super) fn end(&mut self, id: ContenderId, outcome: Outcome) {
+        let parting = match &self.contender(id).phase {
+            Phase::Leaving(leaving) => leaving.parting.map(|grant| (grant, !leaving.is_reply_lost)),
+            _ => None,
+        };
+        self.remove_member(id);
+        if let Claim::Node(node) = &self.contender(id).claim {
+            let czxid = node.made.czxid;
+            self.queue.owners.release(czxid);
+        }
+        let names = self.contender(id).wish.names;
+        self.enter_phase(id, Phase::Over(outcome));
+        self.ask(Ask::Tell(id));
+        let Some((grant, in_order)) = parting else { return };
+        self.local(id).gone(grant, in_order);
+        let confirming = self.queue.contenders.iter().filter_map(|(other, contender)| match contender.phase {
+            Phase::Confirming(expected) if contender.wish.names == names => Some((*other, expected)),
+            _ => None,
+        });
+        for (other, expected) in confirming.collect::<Vec<_>>() {
+            self.confirm(other, expected, false);
+        }
+    }
+
+    fn remove_member(&mut self, id: ContenderId) {
+        if let Claim::Node(node) = &self.contender(id).claim {
+            let sequence = node.sequence;
+            self.local(id).remove_member(sequence, id);
+        }
+    }
+
+    pub(super) fn on_woke(&mut self, id: ContenderId) {
+        match &self.contender(id).phase {
+            Phase::Grouping => {
+                let joining = self.local(id).end_grouping();
+                joining.into_iter().for_each(|id| self.join(id));
+            }
+            Phase::Confirming(expected) => {
+                let expected = *expected;
+                self.confirm(id, expected, false);
+            }
+            Phase::Finding(_) => self.find(id),
+            Phase::Leaving(leaving) => match leaving.stage {
+                LeavingStage::Finding(_) => self.find(id),
+                LeavingStage::Pausing => self.clean_up(id),
+                _ => {}
+            },
+            _ => {}
+        }
     }
 }

@@ -68,9 +68,8 @@ impl Local {
 
     /// Notes that a contender was granted the lock alone, and so nobody is before it.
     pub(super) fn granted(&mut self, parent: ParentCzxid, sequence: Sequence) -> Grant {
-        let is_news = self.floor.is_none_or(|(of, floor)| {
-            of < parent || of == parent && floor.queue_cmp(sequence).is_lt()
-        });
+        let is_news =
+            self.floor.is_none_or(|(of, floor)| of < parent || of == parent && floor.queue_cmp(sequence).is_lt());
         if is_news {
             self.floor = Some((parent, sequence));
         }
@@ -102,6 +101,11 @@ impl Local {
     /// Whether a contender holds whose `create` the server has answered with this number.
     pub(super) fn proves(&self, expected: Expected, own: Sequence) -> bool {
         self.number_proof.proves(expected, own, self.watched.map(|parent| parent.0))
+    }
+
+    /// Whether such a contender holds as soon as the deletion of the last holder's node is confirmed.
+    pub(super) fn may_prove(&self, expected: Expected, own: Sequence) -> bool {
+        self.number_proof.may_prove(expected, own, self.watched.map(|parent| parent.0))
     }
 
     /// Keeps a watch that was set on the lock's node.

@@ -2,7 +2,7 @@
 //! nobody is ahead.
 
 use super::ask::{Ask, Failure, Listed, Pause, Warning};
-use super::contender::{Claim, FirstLook, LookAnswer, Outcome, Phase, WishKind};
+use super::contender::{Claim, Outcome, Phase, WishKind};
 use super::{ContenderId, Step};
 use crate::names::{Mode, Naming};
 use crate::number_proof::Expected;
@@ -46,14 +46,7 @@ impl Step<'_> {
     }
 
     pub(super) fn on_listed(&mut self, id: ContenderId, answer: Result<Option<Listed>, Failure>) {
-        match (&mut self.contender(id).phase, answer) {
-            (Phase::Creating(creating), answer) if creating.look == FirstLook::UnderWay => {
-                creating.look = FirstLook::Answered(match answer {
-                    Ok(Some(listed)) => LookAnswer::Listed(listed),
-                    Ok(None) | Err(_) => LookAnswer::Nothing,
-                });
-                self.decide_on_creation(id);
-            }
+        match (self.contender(id).phase.clone(), answer) {
             (Phase::Trying | Phase::Looking, Err(_)) => self.fail(id, Outcome::Refused),
             (Phase::Trying, Ok(listed)) => {
                 self.report_foreign(listed.as_ref());
@@ -88,7 +81,7 @@ impl Step<'_> {
             WishKind::Beside(writer) if has_beside && ahead.is_nobody() => self.hold_beside(id, writer),
             // Somebody has deleted the hold's node and may hold the lock by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
-            WishKind::Try if !ahead.is_nobody() => self.leave_for(id, Outcome::InTheWay),
+            WishKind::Try if !ahead.is_nobody() => self.leave_the_way(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
                 if self.contender(id).wish.naming == Naming::Protected {
                     self.local(id).is_busy = !ahead.is_nobody();
@@ -99,19 +92,11 @@ impl Step<'_> {
     }
 
     pub(super) fn on_note(&mut self, id: ContenderId, answer: Result<Option<ParentState>, Failure>) {
-        match (&mut self.contender(id).phase, answer) {
-            (Phase::Creating(creating), answer) if creating.look == FirstLook::UnderWay => {
-                creating.look = FirstLook::Answered(match answer {
-                    Ok(Some(state)) => LookAnswer::Note(state),
-                    Ok(None) | Err(_) => LookAnswer::Nothing,
-                });
-                self.decide_on_creation(id);
-            }
+        match (self.contender(id).phase.clone(), answer) {
             (Phase::Looking | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
             (Phase::Looking | Phase::LookingAgain { .. }, Ok(None)) => self.fail(id, Outcome::NodeDeleted),
             (Phase::Looking, Ok(Some(state))) => self.see_noted(id, state),
             (Phase::LookingAgain { gone }, Ok(Some(state))) => {
-                let gone = *gone;
                 self.note_state(id, state);
                 let node = self.contender(id).node();
                 let (own, czxid) = (node.sequence, node.made.czxid);
@@ -196,13 +181,16 @@ impl Step<'_> {
         let before = self.contender(id).before.or_else(|| self.local(id).member(sequence.before()));
         // The transaction tells that the watched node is the one of that contender. Its node was there when ours was, too, and
         // has the number before: nobody is in between.
-        let behind = before.filter(|before| match &self.queue.contenders[before].claim {
-            Claim::Node(node) => node.made.czxid == czxid,
-            Claim::Nothing | Claim::Unnamed => false,
+        let node_of =
+            |before: ContenderId| self.queue.contenders.get(&before).map(|before| (&before.claim, before.parent));
+        let behind = before.and_then(|before| match node_of(before)? {
+            (Claim::Node(node), parent) if node.made.czxid == czxid => Some((before, parent)),
+            _ => None,
         });
-        if let Some(parent) = behind.and_then(|behind| self.queue.contenders[&behind].parent) {
+        if let Some((_, Some(parent))) = behind {
             self.note_parent(id, parent);
         }
+        let behind = behind.map(|(before, _)| before);
         self.contender(id).before = behind;
         self.enter_phase(id, Phase::Watching { behind });
     }

@@ -4,3 +4,4 @@ mod clocks;
 mod cohort;
 mod ownership;
 mod queue;
+mod world;

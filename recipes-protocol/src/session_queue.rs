@@ -1,0 +1,178 @@
+//! The protocol of the queue locks: the contenders of one session for the lock at one path.
+//!
+//! [`SessionQueue`] is told what happens ([`Event`]) and says what to do ([`Ask`]). It never waits and does no I/O. The engine of
+//! `zk-recipes` sends its requests to real servers, the model checks run it against every server that there can be, and the
+//! simulation against one with a latency model. A contender goes through the files of this module in this order:
+//!
+//! * `joining`: it creates its node, alone or with others, and finds the node if the reply was lost.
+//! * `waiting`: it looks at the queue and waits for whoever is ahead, until a proof says that nobody is.
+//! * `leaving`: it lets go. The lock goes to the next contender of the session at once, if that one is directly behind.
+//!
+//! # What a shell must do
+//!
+//! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Requests that are sent
+//!    over one connection are sent in the order of their asks.
+//! 2. Each step says over which connection its asks go (`link`). An ask of a step with a connection is sent over that very
+//!    connection, or never; then the answer is [`Failure::ReplyLost`]. Reads may be repeated over another connection, but
+//!    those of one ask together.
+//! 3. A notification is delivered before the answers that the server has sent after it.
+//! 4. Every ask with an answer is answered, also when nobody waits for the contender any more.
+//! 5. When the session ends, the shell drops the whole queue: the servers delete its nodes.
+
+mod ask;
+mod contender;
+mod joining;
+mod leaving;
+mod local;
+mod node_owners;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+pub use ask::{
+    Ask, Condition, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
+    Warning,
+};
+pub use contender::{Grant, Outcome, State, Wish, WishKind};
+
+use self::contender::{Claim, Contender, Phase};
+use self::leaving::Chain;
+use self::local::Local;
+use self::node_owners::NodeOwners;
+use crate::names::Names;
+
+/// One connection of the session. A later one has a higher number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link(pub u64);
+
+/// One contender of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContenderId(u32);
+
+/// The contenders of one session for the lock at one path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SessionQueue {
+    contenders: BTreeMap<ContenderId, Contender>,
+    next_id: u32,
+    /// What those know together who queue under the same names.
+    local: BTreeMap<Names, Local>,
+    /// Which nodes that are named by a number alone belong to whom.
+    owners: NodeOwners,
+    /// The holds that were passed on within the session, each by the contender that it began with.
+    chains: BTreeMap<ContenderId, Chain>,
+}
+
+/// One step of a queue: what it works on, and what it asks for.
+struct Step<'a> {
+    queue: &'a mut SessionQueue,
+    link: Option<Link>,
+    out: &'a mut Vec<Ask>,
+}
+
+impl SessionQueue {
+    /// Adds a contender. `link`: the connection over which the asks in `out` will be sent, if there is one.
+    pub fn enter(&mut self, wish: Wish, link: Option<Link>, out: &mut Vec<Ask>) -> ContenderId {
+        let id = ContenderId(self.next_id);
+        self.next_id += 1;
+        self.local.entry(wish.names).or_default();
+        self.contenders.insert(id, Contender::new(wish));
+        Step { queue: self, link, out }.begin(id);
+        id
+    }
+
+    /// Takes in what has happened. Events of contenders that are over are ignored.
+    pub fn on(&mut self, event: Event, link: Option<Link>, out: &mut Vec<Ask>) {
+        let mut step = Step { queue: self, link, out };
+        match event {
+            Event::ParentWatchSet(names, parent) => step.local_of(names).keep_watch(parent),
+            Event::ParentChanged(names) => step.local_of(names).lose_watch(),
+            Event::Created(id, made) if step.has(id) => step.on_created(id, made),
+            Event::ParentsCreated(id, created) if step.has(id) => step.on_parents_created(id, created),
+            Event::Found(id, found) if step.has(id) => step.on_found(id, found),
+            Event::Identified(id, czxid) if step.has(id) => step.on_identified(id, czxid),
+            Event::Listed(id, listed) if step.has(id) => step.on_listed(id, listed),
+            Event::NoteRead(id, read) if step.has(id) => step.on_note(id, read),
+            Event::Probed(id, present) if step.has(id) => step.on_probed(id, present),
+            Event::WatchSet(id, czxid) if step.has(id) => step.on_watch_set(id, czxid),
+            Event::Fired(id, is_gone) if step.has(id) => step.on_fired(id, is_gone),
+            Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
+            Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
+            Event::Woke(id) if step.has(id) => step.on_woke(id),
+            Event::Waits(id) if step.has(id) => step.on_waits(id),
+            Event::Leaves(id, passes_on) if step.has(id) => step.leave(id, passes_on),
+            _ => {}
+        }
+    }
+
+    /// What whoever waits for the contender needs to know.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn state(&self, id: ContenderId) -> State {
+        self.contenders[&id].state()
+    }
+
+    /// What the contender wants.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn wish(&self, id: ContenderId) -> &Wish {
+        &self.contenders[&id].wish
+    }
+
+    /// The node of the contender, as far as it is known.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn node(&self, id: ContenderId) -> Option<&Made> {
+        match &self.contenders[&id].claim {
+            Claim::Node(node) => Some(&node.made),
+            Claim::Nothing | Claim::Unnamed => None,
+        }
+    }
+
+    /// Forgets a contender of which nothing is left to do. Others stay.
+    pub fn forget(&mut self, id: ContenderId) {
+        if matches!(self.contenders.get(&id), Some(Contender { phase: Phase::Over(_), .. })) {
+            self.contenders.remove(&id);
+        }
+    }
+
+    /// Whether the contender was not forgotten.
+    pub fn has(&self, id: ContenderId) -> bool {
+        self.contenders.contains_key(&id)
+    }
+
+    /// Whether nobody contends.
+    pub fn is_empty(&self) -> bool {
+        self.contenders.is_empty()
+    }
+}
+
+impl Step<'_> {
+    fn has(&self, id: ContenderId) -> bool {
+        self.queue.has(id)
+    }
+
+    fn contender(&mut self, id: ContenderId) -> &mut Contender {
+        self.queue.contenders.get_mut(&id).expect("BUG: a contender that was forgotten takes a step")
+    }
+
+    fn local(&mut self, id: ContenderId) -> &mut Local {
+        let names = self.contender(id).wish.names;
+        self.local_of(names)
+    }
+
+    fn local_of(&mut self, names: Names) -> &mut Local {
+        self.queue.local.entry(names).or_default()
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.out.push(ask);
+    }
+
+    /// Lets the contender go on to the next phase.
+    fn enter_phase(&mut self, id: ContenderId, phase: Phase) {
+        self.contender(id).phase = phase;
+    }
+}

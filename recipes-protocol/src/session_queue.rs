@@ -12,9 +12,8 @@
 //!
 //! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Requests that are sent
 //!    over one connection are sent in the order of their asks.
-//! 2. Each step says over which connection its asks go (`link`). An ask of a step with a connection is sent over that very
-//!    connection, or never; then the answer is [`Failure::ReplyLost`]. Reads may be repeated over another connection, but
-//!    those of one ask together.
+//! 2. Reads may be repeated over another connection, but those of one ask together. A write whose connection has ended is answered
+//!    with [`Failure::ReplyLost`].
 //! 3. A notification is delivered before the answers that the server has sent after it.
 //! 4. Every ask with an answer is answered, also when nobody waits for the contender any more.
 //! 5. When the session ends, the shell drops the whole queue: the servers delete its nodes.
@@ -41,10 +40,6 @@ use self::local::Local;
 use self::node_owners::NodeOwners;
 use crate::names::Names;
 
-/// One connection of the session. A later one has a higher number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Link(pub u64);
-
 /// One contender of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContenderId(u32);
@@ -65,24 +60,23 @@ pub struct SessionQueue {
 /// One step of a queue: what it works on, and what it asks for.
 struct Step<'a> {
     queue: &'a mut SessionQueue,
-    link: Option<Link>,
     out: &'a mut Vec<Ask>,
 }
 
 impl SessionQueue {
-    /// Adds a contender. `link`: the connection over which the asks in `out` will be sent, if there is one.
-    pub fn enter(&mut self, wish: Wish, link: Option<Link>, out: &mut Vec<Ask>) -> ContenderId {
+    /// Adds a contender.
+    pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
         let id = ContenderId(self.next_id);
         self.next_id += 1;
         self.local.entry(wish.names).or_default();
         self.contenders.insert(id, Contender::new(wish));
-        Step { queue: self, link, out }.begin(id);
+        Step { queue: self, out }.begin(id);
         id
     }
 
     /// Takes in what has happened. Events of contenders that are over are ignored.
-    pub fn on(&mut self, event: Event, link: Option<Link>, out: &mut Vec<Ask>) {
-        let mut step = Step { queue: self, link, out };
+    pub fn on(&mut self, event: Event, out: &mut Vec<Ask>) {
+        let mut step = Step { queue: self, out };
         match event {
             Event::ParentWatchSet(names, parent) => step.local_of(names).keep_watch(parent),
             Event::ParentChanged(names) => step.local_of(names).lose_watch(),

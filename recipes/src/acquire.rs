@@ -12,6 +12,7 @@ use zk_recipes_protocol::number_proof::FirstRequests;
 use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::{Note, ParentState};
+use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::claim::{Claim, Created};
@@ -30,10 +31,6 @@ use crate::session::Session;
 use crate::taken::TakenNodes;
 use crate::token::FencingToken;
 use crate::wire::{self, retry_lost_reply};
-
-/// How often a contender yields to the task that hears of the confirmation of the last release. It is woken before, but
-/// Tokio polls the task first that was woken last, and may have passed the other one to another thread.
-const YIELDS_FOR_CONFIRMATION: usize = 2;
 
 /// A place that a contender has taken in the queue.
 #[derive(Clone, Debug)]
@@ -268,17 +265,12 @@ impl LockQueue {
             FirstRequests::Nothing(expected) => {
                 let created = create.await?;
                 let place = self.place(claim, &created)?;
-                // The reply to a delete that was sent before has come, but its task may be polled after this one.
-                for _ in 0..YIELDS_FOR_CONFIRMATION {
-                    if !self.known.proves(expected, place.sequence) {
-                        tokio::task::yield_now().await;
+                let seen = match self.known.proves(expected, place.sequence) {
+                    Some(ParentCzxid(incarnation)) => {
+                        place.incarnation.get_or_init(|| incarnation);
+                        Seen::new(Predecessors::nobody(), None)
                     }
-                }
-                let seen = if self.known.proves(expected, place.sequence) {
-                    place.incarnation.get_or_init(|| expected.incarnation());
-                    Seen::new(Predecessors::nobody(), None)
-                } else {
-                    self.look(&place).await?
+                    None => self.look(&place).await?,
                 };
                 return Ok((place, seen));
             }

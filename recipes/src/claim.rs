@@ -56,7 +56,7 @@ pub(crate) struct Claim {
     membership: Option<Membership>,
     /// What was passed on to us by the one ahead.
     baton: Option<Baton>,
-    /// What to tell once the node has gone for certain.
+    /// What to tell when the holder lets go.
     parting: Option<Parting>,
 }
 
@@ -181,7 +181,7 @@ impl Claim {
         }
     }
 
-    /// Notes what to tell once the deletion of the node is confirmed.
+    /// Notes what to tell when the holder lets go.
     pub(crate) fn will_tell(&mut self, parting: Parting) {
         self.parting = Some(parting);
     }
@@ -256,29 +256,15 @@ impl Claim {
         if !self.armed {
             return Ok(Removal::NothingThere);
         }
-        // Told of this attempt only: the order of the requests of two attempts is not known.
-        let (wire, parting) = (self.session.wire(), self.parting.take());
-        let is_one_request = matches!(self.remains, Remains::Node { handoff: None, heir: None, .. });
-        let line = wire.connected().filter(|_| is_one_request);
-        let lasts = || line.as_ref().is_some_and(|line| wire.is_over(line));
-        let removal = {
-            let mut removal = pin!(remains::remove(wire, self.session.id(), &mut self.remains));
-            let answer = poll!(&mut removal);
-            // If the connection was there before and after, the request was sent over it, or never will be.
-            if let Some(parting) = parting.as_ref().filter(|_| lasts()) {
-                parting.leaves();
-            }
-            match answer {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => removal.await,
-            }
-        };
-        if let Ok(removal) = removal {
-            self.armed = false;
-            let parting = parting.filter(|_| removal != Removal::Kept);
-            parting.into_iter().for_each(|parting| parting.gone(lasts()));
-        }
+        self.let_go();
+        let removal = remains::remove(self.session.wire(), self.session.id(), &mut self.remains).await;
+        self.armed &= removal.is_err();
         removal.map_err(|error| self.session.explain("delete", self.path(), error))
+    }
+
+    /// Tells others of the session that whoever held does so no more.
+    fn let_go(&mut self) {
+        self.parting.take().into_iter().for_each(Parting::released);
     }
 
     /// Gives up a place in the queue: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
@@ -307,6 +293,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         self.baton = None;
         if self.armed {
+            self.let_go();
             self.session.abandon(self.remains.clone());
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::Sequence;
 use zk_recipes_protocol::number_proof::{Expected, FirstRequests, Grant, NumberProof};
+use zk_recipes_protocol::stat::ParentCzxid;
 
 use crate::arrivals::Arrivals;
 use crate::kept_watch::KeptWatch;
@@ -40,7 +41,7 @@ struct Floor {
     sequence: Sequence,
 }
 
-/// What to tell the others of a session once the node of a grant has gone.
+/// What to tell the others of a session when the holder of a grant lets go.
 #[derive(Debug)]
 pub(crate) struct Parting {
     known: Arc<Known>,
@@ -49,9 +50,9 @@ pub(crate) struct Parting {
 
 impl Known {
     /// Notes that a contender who wants the lock alone was granted it, and so nobody is before it. What it returns is to be
-    /// told when the deletion of its node has been confirmed.
+    /// told when it lets go.
     pub(crate) fn granted(self: &Arc<Self>, incarnation: i64, sequence: Sequence) -> Parting {
-        let grant = Grant { incarnation, sequence };
+        let grant = Grant { parent: ParentCzxid(incarnation), sequence };
         self.raise_floor(incarnation, sequence);
         self.number_proof.lock().number_proof.granted(grant);
         Parting { known: Arc::clone(self), grant }
@@ -106,8 +107,8 @@ impl Known {
     /// What a contender had best send with its `create`.
     pub(crate) fn first_requests(&self) -> FirstRequests {
         let mut watched = self.number_proof.lock();
-        let incarnation = watched.incarnation();
-        watched.number_proof.first_requests(incarnation)
+        let parent = watched.parent();
+        watched.number_proof.first_requests(parent)
     }
 
     /// Keeps a watch that was set on the lock's node.
@@ -116,34 +117,28 @@ impl Known {
         drop(replaced);
     }
 
-    /// Whether a contender holds whose `create` the server has just answered with the number `own`.
-    pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> bool {
-        let mut watched = self.number_proof.lock();
-        let incarnation = watched.incarnation();
-        watched.number_proof.proves(expected, own, incarnation)
+    /// The lock's node of a contender that holds by the number `own`, with which the server has just answered its `create`.
+    pub(crate) fn proves(&self, expected: Expected, own: Sequence) -> Option<ParentCzxid> {
+        let watched = self.number_proof.lock().parent();
+        watched.filter(|_| expected.proves(own, watched))
     }
 }
 
 impl Watched {
     /// Which node of the path is known to be the lock's still. Forgets a watch that has fired.
-    fn incarnation(&mut self) -> Option<i64> {
+    fn parent(&mut self) -> Option<ParentCzxid> {
         if self.watch.as_mut().is_some_and(KeptWatch::has_fired) {
             self.watch = None;
             self.number_proof.disturbed();
         }
-        self.watch.as_ref().map(KeptWatch::incarnation)
+        self.watch.as_ref().map(|watch| ParentCzxid(watch.incarnation()))
     }
 }
 
 impl Parting {
-    /// Tells that the deletion of the node was sent, in one request.
-    pub(crate) fn leaves(&self) {
-        self.known.number_proof.lock().number_proof.leaves(self.grant);
-    }
-
-    /// Tells that the deletion of the node is confirmed. `in_order`: by the connection over which it was sent first.
-    pub(crate) fn gone(self, in_order: bool) {
-        self.known.number_proof.lock().number_proof.gone(self.grant, in_order);
+    /// Tells that the holder has let go.
+    pub(crate) fn released(self) {
+        self.known.number_proof.lock().number_proof.released(self.grant);
     }
 }
 

@@ -379,19 +379,6 @@ impl Wire {
         Ok(())
     }
 
-    /// Returns the connection, if there is one now.
-    pub(crate) fn connected(&self) -> Option<Arc<Line>> {
-        match &*self.stage.borrow() {
-            Stage::Connected(line) => Some(Arc::clone(line)),
-            Stage::Disconnected | Stage::Closing | Stage::Ended => None,
-        }
-    }
-
-    /// Returns whether requests are still sent over this connection.
-    pub(crate) fn is_over(&self, line: &Arc<Line>) -> bool {
-        matches!(&*self.stage.borrow(), Stage::Connected(now) if Arc::ptr_eq(now, line))
-    }
-
     /// The connection, over which a message is sent at once.
     async fn line_now(&self) -> Result<(Arc<Line>, Sent), ClientError> {
         let line = self.line().await?;

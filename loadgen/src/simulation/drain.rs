@@ -11,6 +11,7 @@ use rand::seq::SliceRandom;
 use zk_recipes::CohortMutex;
 use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
 use zk_recipes_protocol::number_proof::NumberProof;
+use zk_recipes_protocol::stat::ParentCzxid;
 
 use super::model::Times;
 use super::place::{Move, Place};
@@ -52,7 +53,7 @@ pub(super) struct Session {
     pub(super) is_busy: bool,
     /// The number before which nobody is any more.
     pub(super) floor: Option<u32>,
-    pub(super) uncontended: NumberProof,
+    pub(super) number_proof: NumberProof,
     /// Whether the lock's node is watched.
     pub(super) watches_parent: bool,
     turns: Turns<usize>,
@@ -63,7 +64,7 @@ pub(super) struct Session {
 
 impl Session {
     /// The incarnation of the lock's node, if it is watched.
-    pub(super) fn watched(&self) -> Option<i64> {
+    pub(super) fn watched(&self) -> Option<ParentCzxid> {
         self.watches_parent.then_some(INCARNATION)
     }
 }
@@ -302,8 +303,8 @@ impl Drain {
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Leave::Nothing,
         };
         self.send(place, Ask::Delete(number, leave));
-        if let Some(grant) = self.places[place].grant.filter(|_| matches!(leave, Leave::Nothing)) {
-            self.session_of(place).uncontended.leaves(grant);
+        if let Some(grant) = self.places[place].grant.take() {
+            self.session_of(place).number_proof.released(grant);
         }
         if let Some(follower) = follower {
             self.at(self.times.handover_ns, Event::Passed { place: follower });
@@ -314,9 +315,6 @@ impl Drain {
     fn is_gone(&mut self, place: usize) {
         self.ended_ns = self.ended_ns.max(self.now_ns);
         self.places[place].is_gone = true;
-        if let Some(grant) = self.places[place].grant.take() {
-            self.session_of(place).uncontended.gone(grant, true);
-        }
         if self.recipe == Recipe::Cohort
             && let Some(waiter) = self.session_of(place).turns.pass()
         {

@@ -35,7 +35,7 @@ pub(super) struct Place {
     pub(super) follower: Option<usize>,
     /// Whether the lock was passed on to it within its session.
     pub(super) is_passed: bool,
-    /// What to tell the session once its node has gone.
+    /// What to tell the session when its holder lets go.
     pub(super) grant: Option<Grant>,
     pub(super) is_gone: bool,
 }
@@ -109,7 +109,7 @@ impl Drain {
             _ if session.is_busy => None,
             Recipe::Handoff => Some(FirstRequests::Look),
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => {
-                Some(session.uncontended.first_requests(session.watched()))
+                Some(session.number_proof.first_requests(session.watched()))
             }
         };
         self.send(place, Ask::Create);
@@ -166,7 +166,7 @@ impl Drain {
         self.is_numbered(place, number);
         let session = &self.sessions[self.places[place].session];
         match self.places[place].phase {
-            Phase::Trusting(expected) if session.uncontended.proves(expected, self.own(place), session.watched()) => {
+            Phase::Trusting(expected) if expected.proves(self.own(place), session.watched()) => {
                 self.places[place].knows_incarnation = true;
                 self.step(place)
             }
@@ -304,9 +304,9 @@ impl Drain {
         if is_passed || !knows_incarnation {
             return;
         }
-        let grant = Grant { incarnation: INCARNATION, sequence };
+        let grant = Grant { parent: INCARNATION, sequence };
         self.sessions[session].floor = Some(self.places[place].number());
-        self.sessions[session].uncontended.granted(grant);
+        self.sessions[session].number_proof.granted(grant);
         if recipe != Recipe::Handoff {
             self.places[place].grant = Some(grant);
         }

@@ -4,14 +4,14 @@
 use std::collections::{HashMap, VecDeque};
 
 use zk_recipes_protocol::release_note::{ParentState, note};
-use zk_recipes_protocol::stat::Stat;
+use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
 use super::costs::{Costs, Exchange, Tally, name, sequence};
 use super::model::Times;
 use super::{LatencyModel, Recipe};
 
 /// Which node of the path the lock's is. It is there before the drain begins.
-pub(super) const INCARNATION: i64 = 1;
+pub(super) const INCARNATION: ParentCzxid = ParentCzxid(1);
 
 /// What a place in the queue asks of the server.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(recipe: Recipe, model: &LatencyModel) -> Server {
         let noted = match recipe {
-            Recipe::Handoff => note(sequence(&name(recipe, 0)), INCARNATION),
+            Recipe::Handoff => note(sequence(&name(recipe, 0)), INCARNATION.0),
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Vec::new(),
         };
         Server {
@@ -108,8 +108,8 @@ impl Server {
             there: Listing { first: 1, end: 1 },
             watchers: HashMap::new(),
             noted,
-            zxid: INCARNATION,
-            changed: INCARNATION,
+            zxid: INCARNATION.0,
+            changed: INCARNATION.0,
         }
     }
 
@@ -205,7 +205,7 @@ impl Server {
             Leave::Nothing => self.costs.delete,
             Leave::Beside => self.costs.delete_beside,
             Leave::Note => {
-                self.noted = note(sequence(&name(self.recipe, number)), INCARNATION);
+                self.noted = note(sequence(&name(self.recipe, number)), INCARNATION.0);
                 self.tally.bytes += self.noted.len() as u64;
                 self.costs.delete_noted
             }
@@ -227,7 +227,7 @@ impl Server {
     /// The stat of the lock's node.
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
-        Stat { czxid: INCARNATION, pzxid: self.changed, num_children, ..Stat::default() }
+        Stat { czxid: INCARNATION.0, pzxid: self.changed, num_children, ..Stat::default() }
     }
 }
 

@@ -98,8 +98,6 @@ pub enum Pause {
     Refused,
     /// Others may join the queue together with it.
     Join,
-    /// The confirmation of a deletion that was sent before is due.
-    Confirmation,
 }
 
 /// What the log is to say, once a lock.

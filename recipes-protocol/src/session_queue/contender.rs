@@ -115,8 +115,6 @@ pub(super) enum Phase {
     Finding(Finding),
     /// It has a place and waits to be told to wait.
     Placed,
-    /// Its number is expected to be proof once the deletion of the last holder's node is confirmed.
-    Confirming(Expected),
     /// It looks at the queue: by a listing, or by the note of the last holder.
     Looking,
     /// It sets the watch on whoever is directly ahead.
@@ -177,8 +175,6 @@ pub(super) struct Leaving {
     pub(super) is_refused: bool,
     /// To whom the hold was passed on, whose node has to be there before this one goes.
     pub(super) successor: Option<Successor>,
-    /// Whether others are told that the node of this grant has gone.
-    pub(super) parting: Option<crate::number_proof::Grant>,
 }
 
 /// To whom a hold was passed on.

@@ -234,7 +234,7 @@ impl Step<'_> {
             return self.ask(Ask::Tell(id));
         }
         match (creating, seen) {
-            (Creating { expected: Some(expected), .. }, _) => self.confirm(id, expected, true),
+            (Creating { expected: Some(expected), .. }, _) => self.hold_by_number(id, expected),
             (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
                 Some(ahead) => self.wait_for(id, ahead),
                 None => self.look(id),

@@ -10,8 +10,7 @@
 use super::ask::{Ask, Condition, Failure, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
 use super::{ContenderId, Step};
-use crate::names::{Mode, Naming};
-use crate::number_proof::Grant;
+use crate::names::Naming;
 use crate::stat::ParentCzxid;
 
 /// Holds of one session that followed each other without a gap. It is there as long as one of them is held.
@@ -48,17 +47,21 @@ impl Step<'_> {
 
     fn start_to_leave(&mut self, id: ContenderId, outcome: Outcome, is_failure: bool, next: Option<ContenderId>) {
         let was = self.contender(id).phase.clone();
-        let parting = self.parting(id, &was);
         let mut stage = LeavingStage::Deleting;
         match &was {
             Phase::Grouping => self.local(id).leave_grouping(id),
             Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
+            Phase::Holding { passed_by: None, .. } => {
+                let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
+                if let Some(parent) = parent {
+                    self.local(id).released(parent, sequence);
+                }
+            }
             Phase::Finding(finding) if !is_failure => stage = LeavingStage::Finding(finding.clone()),
             _ => {}
         }
         let successor = next.map(|next| self.link_to(id, next, &was));
-        let leaving =
-            Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor, parting };
+        let leaving = Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor };
         let is_under_way = leaving.stage != LeavingStage::Deleting;
         self.enter_phase(id, Phase::Leaving(leaving));
         if !is_under_way {
@@ -70,15 +73,6 @@ impl Step<'_> {
             (None, Phase::Holding { chain: Some(chain), .. }) => self.end_chain(chain),
             (None, _) => {}
         }
-    }
-
-    /// What others are told once the node has gone: that the number after its own is proof.
-    fn parting(&mut self, id: ContenderId, phase: &Phase) -> Option<Grant> {
-        let contender = self.contender(id);
-        let is_first = matches!(phase, Phase::Holding { passed_by: None, .. });
-        let is_proof = is_first && contender.is_proved_by_numbers() && contender.wish.mode == Mode::Exclusive;
-        let parent = contender.parent.filter(|_| is_proof)?;
-        Some(Grant { incarnation: parent.0, sequence: contender.node().sequence })
     }
 
     /// The contender of this session that is directly behind this one and waits for it.
@@ -164,7 +158,6 @@ impl Step<'_> {
         let Node { note, is_doubtful, .. } = self.contender(id).node();
         *is_doubtful = true;
         let note = *note;
-        let link = self.link;
         let leaving = self.leaving(id);
         leaving.stage = LeavingStage::Deleting;
         let condition = match (&leaving.successor, note) {
@@ -172,11 +165,7 @@ impl Step<'_> {
             (None, Some(note)) => Condition::Noted(note),
             (None, None) => Condition::None,
         };
-        let parting = leaving.parting.filter(|_| link.is_some() && condition == Condition::None);
         self.ask(Ask::Delete(id, condition));
-        if let Some(grant) = parting {
-            self.local(id).leaves(grant);
-        }
     }
 
     pub(super) fn on_identified(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
@@ -282,27 +271,13 @@ impl Step<'_> {
 
     /// Nothing of the contender is left to do.
     pub(super) fn end(&mut self, id: ContenderId, outcome: Outcome) {
-        let parting = match &self.contender(id).phase {
-            Phase::Leaving(leaving) => leaving.parting.map(|grant| (grant, !leaving.is_reply_lost)),
-            _ => None,
-        };
         self.remove_member(id);
         if let Claim::Node(node) = &self.contender(id).claim {
             let czxid = node.made.czxid;
             self.queue.owners.release(czxid);
         }
-        let names = self.contender(id).wish.names;
         self.enter_phase(id, Phase::Over(outcome));
         self.ask(Ask::Tell(id));
-        let Some((grant, in_order)) = parting else { return };
-        self.local(id).gone(grant, in_order);
-        let confirming = self.queue.contenders.iter().filter_map(|(other, contender)| match contender.phase {
-            Phase::Confirming(expected) if contender.wish.names == names => Some((*other, expected)),
-            _ => None,
-        });
-        for (other, expected) in confirming.collect::<Vec<_>>() {
-            self.confirm(other, expected, false);
-        }
     }
 
     fn remove_member(&mut self, id: ContenderId) {
@@ -317,10 +292,6 @@ impl Step<'_> {
             Phase::Grouping => {
                 let joining = self.local(id).end_grouping();
                 joining.into_iter().for_each(|id| self.join(id));
-            }
-            Phase::Confirming(expected) => {
-                let expected = *expected;
-                self.confirm(id, expected, false);
             }
             Phase::Finding(_) => self.find(id),
             Phase::Leaving(leaving) => match leaving.stage {

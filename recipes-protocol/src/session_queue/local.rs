@@ -67,15 +67,13 @@ impl Local {
     }
 
     /// Notes that a contender was granted the lock alone, and so nobody is before it.
-    pub(super) fn granted(&mut self, parent: ParentCzxid, sequence: Sequence) -> Grant {
+    pub(super) fn granted(&mut self, parent: ParentCzxid, sequence: Sequence) {
         let is_news =
             self.floor.is_none_or(|(of, floor)| of < parent || of == parent && floor.queue_cmp(sequence).is_lt());
         if is_news {
             self.floor = Some((parent, sequence));
         }
-        let grant = Grant { incarnation: parent.0, sequence };
-        self.number_proof.granted(grant);
-        grant
+        self.number_proof.granted(Grant { parent, sequence });
     }
 
     /// The number before which nobody is any more.
@@ -83,29 +81,19 @@ impl Local {
         self.floor.filter(|(of, _)| *of == parent).map(|(_, sequence)| sequence)
     }
 
-    /// Notes that the deletion of the node of a grant was sent, in one request over a connection.
-    pub(super) fn leaves(&mut self, grant: Grant) {
-        self.number_proof.leaves(grant);
-    }
-
-    /// Notes the confirmation that the node of a grant has gone. `in_order`: by the only request for that.
-    pub(super) fn gone(&mut self, grant: Grant, in_order: bool) {
-        self.number_proof.gone(grant, in_order);
+    /// Notes that the holder of this number has let go.
+    pub(super) fn released(&mut self, parent: ParentCzxid, sequence: Sequence) {
+        self.number_proof.released(Grant { parent, sequence });
     }
 
     /// What a contender had best send with its `create`.
     pub(super) fn first_requests(&self) -> FirstRequests {
-        self.number_proof.first_requests(self.watched.map(|parent| parent.0))
+        self.number_proof.first_requests(self.watched)
     }
 
-    /// Whether a contender holds whose `create` the server has answered with this number.
-    pub(super) fn proves(&self, expected: Expected, own: Sequence) -> bool {
-        self.number_proof.proves(expected, own, self.watched.map(|parent| parent.0))
-    }
-
-    /// Whether such a contender holds as soon as the deletion of the last holder's node is confirmed.
-    pub(super) fn may_prove(&self, expected: Expected, own: Sequence) -> bool {
-        self.number_proof.may_prove(expected, own, self.watched.map(|parent| parent.0))
+    /// The lock's node of a contender that holds by its number, with which the server has answered its `create`.
+    pub(super) fn proves(&self, expected: Expected, own: Sequence) -> Option<ParentCzxid> {
+        self.watched.filter(|_| expected.proves(own, self.watched))
     }
 
     /// Keeps a watch that was set on the lock's node.

@@ -1,7 +1,7 @@
 //! How a contender waits: it looks at the queue, watches whoever is directly ahead, and looks again, until a proof says that
 //! nobody is ahead.
 
-use super::ask::{Ask, Failure, Listed, Pause, Warning};
+use super::ask::{Ask, Failure, Listed, Warning};
 use super::contender::{Claim, Outcome, Phase, WishKind};
 use super::{ContenderId, Step};
 use crate::names::{Mode, Naming};
@@ -18,19 +18,16 @@ impl Step<'_> {
         }
     }
 
-    /// Holds by the number of the node, if that is proof. `waits`: for the confirmation of the deletion that was sent before.
-    pub(super) fn confirm(&mut self, id: ContenderId, expected: Expected, waits: bool) {
+    /// Holds by the number of the node, if that is proof.
+    pub(super) fn hold_by_number(&mut self, id: ContenderId, expected: Expected) {
         let sequence = self.contender(id).node().sequence;
-        if self.local(id).proves(expected, sequence) {
-            self.note_parent(id, ParentCzxid(expected.incarnation()));
-            return self.wait_for(id, Predecessors::nobody());
+        match self.local(id).proves(expected, sequence) {
+            Some(parent) => {
+                self.note_parent(id, parent);
+                self.wait_for(id, Predecessors::nobody());
+            }
+            None => self.look(id),
         }
-        if waits && self.local(id).may_prove(expected, sequence) {
-            // The confirmation was received before, or comes at once. Whoever waits for it may not have been polled yet.
-            self.enter_phase(id, Phase::Confirming(expected));
-            return self.ask(Ask::Pause(id, Pause::Confirmation));
-        }
-        self.look(id);
     }
 
     /// Looks at the queue by what costs least.

@@ -195,7 +195,7 @@ async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_eit
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_whose_reply_is_lost_and_a_guard_that_is_dropped_prove_nothing() {
+async fn a_creation_whose_reply_is_lost_needs_a_look_and_one_behind_a_dropped_guard_does_not() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -223,7 +223,6 @@ async fn a_creation_whose_reply_is_lost_and_a_guard_that_is_dropped_prove_nothin
 
     drop(lock.acquire().await.unwrap());
     until("the reaper has deleted it", async || children().await == 0).await;
-    assert_eq!(cycle(&session, &lock).await, 3);
     assert_eq!(cycle(&session, &lock).await, 2);
 }
 

@@ -1,25 +1,32 @@
 use zk_recipes_protocol::names::Sequence;
 use zk_recipes_protocol::number_proof::{Expected, FirstRequests, Grant, NumberProof};
+use zk_recipes_protocol::stat::ParentCzxid;
 
-fn grant(incarnation: i64, number: i32) -> Grant {
-    Grant { incarnation, sequence: Sequence::new(number) }
+const PARENT: ParentCzxid = ParentCzxid(1);
+const OTHER: ParentCzxid = ParentCzxid(2);
+
+fn grant(number: i32) -> Grant {
+    Grant { parent: PARENT, sequence: Sequence::new(number) }
 }
 
-/// What is known after these grants in one node, each of which has gone.
+/// What is known after these grants in one node, each of which was released.
 fn after(numbers: &[i32]) -> NumberProof {
     let mut known = NumberProof::default();
     for number in numbers {
-        known.granted(grant(1, *number));
-        known.leaves(grant(1, *number));
-        known.gone(grant(1, *number), true);
+        known.granted(grant(*number));
+        known.released(grant(*number));
     }
     known
 }
 
+fn proves(expected: Option<Expected>, own: i32, watched: Option<ParentCzxid>) -> bool {
+    expected.is_some_and(|expected| expected.proves(Sequence::new(own), watched))
+}
+
 /// Whether a contender of this number would hold by what is known now.
-fn trusts(known: &NumberProof, watched: Option<i64>, own: i32) -> bool {
+fn trusts(known: &NumberProof, watched: Option<ParentCzxid>, own: i32) -> bool {
     match known.first_requests(watched) {
-        FirstRequests::Nothing(expected) => known.proves(expected, Sequence::new(own), watched),
+        FirstRequests::Nothing(expected) => proves(Some(expected), own, watched),
         FirstRequests::Look | FirstRequests::LookAndWatch => false,
     }
 }
@@ -28,8 +35,8 @@ fn trusts(known: &NumberProof, watched: Option<i64>, own: i32) -> bool {
 fn the_second_in_a_row_sets_the_watch_and_the_third_asks_nothing() {
     assert_eq!(after(&[]).first_requests(None), FirstRequests::Look);
     assert_eq!(after(&[4]).first_requests(None), FirstRequests::LookAndWatch);
-    assert_eq!(after(&[4]).first_requests(Some(1)), FirstRequests::Look, "it is set, and one grant is no row");
-    assert!(trusts(&after(&[4, 5]), Some(1), 6));
+    assert_eq!(after(&[4]).first_requests(Some(PARENT)), FirstRequests::Look, "it is set, and one grant is no row");
+    assert!(trusts(&after(&[4, 5]), Some(PARENT), 6));
     assert_eq!(after(&[4, 5]).first_requests(None), FirstRequests::LookAndWatch, "the request for it failed before");
 }
 
@@ -37,84 +44,55 @@ fn the_second_in_a_row_sets_the_watch_and_the_third_asks_nothing() {
 fn only_the_very_next_number_is_a_grant() {
     let known = after(&[4, 5]);
     for own in [4, 5, 7, 8, 0] {
-        assert!(!trusts(&known, Some(1), own), "{own}");
+        assert!(!trusts(&known, Some(PARENT), own), "{own}");
     }
 }
 
 #[test]
 fn a_number_in_between_begins_a_new_row() {
     let known = after(&[4, 5, 7]);
-    assert_eq!(known.first_requests(Some(1)), FirstRequests::Look);
-    assert!(trusts(&after(&[4, 5, 7, 8]), Some(1), 9));
+    assert_eq!(known.first_requests(Some(PARENT)), FirstRequests::Look);
+    assert!(trusts(&after(&[4, 5, 7, 8]), Some(PARENT), 9));
 }
 
 #[test]
-fn nothing_follows_a_grant_whose_node_is_not_known_to_have_gone() {
+fn nothing_follows_a_grant_whose_holder_has_not_let_go() {
     let mut known = after(&[4, 5]);
-    known.granted(grant(1, 6));
+    known.granted(grant(6));
     assert_eq!(known.expected(), None);
-    assert_eq!(known.first_requests(Some(1)), FirstRequests::Look);
-    known.gone(grant(1, 5), true);
-    assert_eq!(known.expected(), None, "an earlier one has gone");
-    known.gone(grant(2, 6), true);
-    assert_eq!(known.expected(), None, "one of that number in another node has gone");
-    known.gone(grant(1, 6), false);
-    assert!(trusts(&known, Some(1), 7));
+    assert_eq!(known.first_requests(Some(PARENT)), FirstRequests::Look);
+    known.released(grant(5));
+    assert_eq!(known.expected(), None, "that was an earlier one");
+    known.released(Grant { parent: OTHER, ..grant(6) });
+    assert_eq!(known.expected(), None, "that was one of this number in another node");
+    known.released(grant(6));
+    assert!(trusts(&known, Some(PARENT), 7));
 }
 
 #[test]
-fn what_goes_later_says_nothing_of_the_next_grant() {
+fn what_was_expected_before_a_creation_stays_true_whatever_is_granted_later() {
     let mut known = after(&[4, 5]);
-    known.granted(grant(1, 6));
-    known.granted(grant(1, 7));
-    known.leaves(grant(1, 6));
-    known.gone(grant(1, 6), true);
-    assert_eq!(known.expected(), None);
-}
-
-/// What is known after grants of 4, 5 and 6, and what a contender expects whose `create` is sent after the deletion of 6.
-fn leaving() -> (NumberProof, Expected) {
-    let mut known = after(&[4, 5]);
-    known.granted(grant(1, 6));
-    known.leaves(grant(1, 6));
-    let FirstRequests::Nothing(expected) = known.first_requests(Some(1)) else { panic!("the deletion was sent") };
-    (known, expected)
-}
-
-#[test]
-fn a_deletion_that_was_sent_before_is_proof_once_it_is_confirmed_over_that_connection() {
-    let (mut known, expected) = leaving();
-    assert!(!known.proves(expected, Sequence::new(7), Some(1)), "it is not confirmed");
-    known.gone(grant(1, 6), true);
-    assert!(known.proves(expected, Sequence::new(7), Some(1)));
-    assert!(!known.proves(expected, Sequence::new(8), Some(1)), "another number is in between");
-    assert!(!known.proves(expected, Sequence::new(7), None), "the watch has fired");
-}
-
-#[test]
-fn a_deletion_that_may_have_been_sent_again_is_proof_only_for_who_creates_later() {
-    let (mut known, expected) = leaving();
-    known.gone(grant(1, 6), false);
-    assert!(!known.proves(expected, Sequence::new(7), Some(1)));
-    assert!(trusts(&known, Some(1), 7));
+    let expected = known.expected();
+    known.granted(grant(6));
+    assert!(proves(expected, 6, Some(PARENT)) && !proves(expected, 7, Some(PARENT)));
 }
 
 #[test]
 fn a_watch_of_another_node_or_none_proves_nothing() {
     let known = after(&[4, 5]);
-    let expected = known.expected().unwrap();
-    assert!(known.proves(expected, Sequence::new(6), Some(1)));
-    assert!(!known.proves(expected, Sequence::new(6), Some(2)));
-    assert!(!known.proves(expected, Sequence::new(6), None), "it has fired");
-    assert_eq!(known.first_requests(Some(2)), FirstRequests::Look);
+    assert!(proves(known.expected(), 6, Some(PARENT)));
+    assert!(!proves(known.expected(), 6, Some(OTHER)));
+    assert!(!proves(known.expected(), 6, None), "it has fired");
+    assert_eq!(known.first_requests(Some(OTHER)), FirstRequests::Look);
 }
 
 #[test]
 fn numbers_that_begin_anew_are_another_row() {
     let mut known = after(&[4, 5]);
-    known.granted(grant(2, 6));
-    known.gone(grant(2, 6), true);
-    assert_eq!(known.first_requests(Some(2)), FirstRequests::Look);
+    let anew = Grant { parent: OTHER, ..grant(6) };
+    known.granted(anew);
+    known.released(anew);
+    assert_eq!(known.first_requests(Some(OTHER)), FirstRequests::Look);
 }
 
 #[test]
@@ -122,14 +100,14 @@ fn after_the_watch_has_fired_it_is_set_again_only_when_there_is_another_row() {
     let mut known = after(&[4, 5]);
     known.disturbed();
     assert_eq!(known.first_requests(None), FirstRequests::Look);
-    known.granted(grant(1, 6));
-    known.gone(grant(1, 6), true);
+    known.granted(grant(6));
+    known.released(grant(6));
     assert_eq!(known.first_requests(None), FirstRequests::LookAndWatch);
 }
 
 #[test]
 fn the_number_after_the_highest_is_the_lowest() {
     let known = after(&[i32::MAX - 1, i32::MAX]);
-    assert!(trusts(&known, Some(1), i32::MIN));
-    assert!(!trusts(&known, Some(1), 0));
+    assert!(trusts(&known, Some(PARENT), i32::MIN));
+    assert!(!trusts(&known, Some(PARENT), 0));
 }

@@ -158,14 +158,14 @@ fn planted_a_waiter_that_asks_for_those_ahead_and_not_for_its_own_node_is_found(
 
 #[test]
 fn planted_a_number_that_is_relied_on_although_the_numbers_have_begun_anew_is_found() {
-    let rules = Rules { watched: |expected, _| Some(expected.incarnation()), ..Rules::default() };
+    let rules = Rules { watched: |expected, _| Some(expected.parent()), ..Rules::default() };
     let faults = Faults { new_parents_max: 1, ..Faults::NONE };
     expect_failure_of_expecting(&[Lock, Lock, Lock], faults, rules, EXCLUSION);
 }
 
 #[test]
-fn planted_a_contender_that_takes_the_one_before_it_for_gone_before_that_is_confirmed_is_found() {
-    let rules = Rules { waits_for_parting: false, ..Rules::default() };
+fn planted_a_contender_that_takes_the_one_before_it_for_gone_while_that_holds_is_found() {
+    let rules = Rules { waits_for_release: false, ..Rules::default() };
     expect_failure_of_expecting(&[Lock, Lock], Faults::NONE, rules, EXCLUSION);
 }
 

@@ -4,7 +4,7 @@ use zk_recipes_protocol::names::{Names, Sequence};
 use zk_recipes_protocol::number_proof::Expected;
 use zk_recipes_protocol::queue::{Queue, Verdict};
 use zk_recipes_protocol::release_note::ParentState;
-use zk_recipes_protocol::stat::Stat;
+use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
 /// The decisions that the contenders make. By default those of the library; a test that plants a mistake swaps one.
 #[derive(Clone, Copy)]
@@ -30,11 +30,11 @@ pub(super) struct Rules {
     pub(super) keeps_node: bool,
     /// In which node of the path the contender is by the watch of that, when the answer to its `create` is there; it is in
     /// that of the second argument.
-    pub(super) watched: fn(Expected, i64) -> Option<i64>,
+    pub(super) watched: fn(Expected, ParentCzxid) -> Option<ParentCzxid>,
     /// Whether only what was known before `create` was sent is relied on.
     pub(super) expects_before_creation: bool,
-    /// Whether a node is taken for gone only when its deletion is confirmed.
-    pub(super) waits_for_parting: bool,
+    /// Whether a holder counts as one until it lets go.
+    pub(super) waits_for_release: bool,
 }
 
 impl Default for Rules {
@@ -51,7 +51,7 @@ impl Default for Rules {
             keeps_node: true,
             watched: |_, incarnation| Some(incarnation),
             expects_before_creation: true,
-            waits_for_parting: true,
+            waits_for_release: true,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::number_proof::{Grant, NumberProof};
+use zk_recipes_protocol::stat::ParentCzxid;
 
 use super::contender::{Claim, Client, Phase};
 
@@ -262,8 +263,10 @@ impl State {
     /// Notes that the contender was granted the place that it has in the queue.
     pub(super) fn note_grant(&mut self, i: usize) {
         let Some(own) = self.granted(i) else { return };
-        let has_passed = |other: usize| self.clients[other].heir.is_some();
-        let overtaken = self.nodes(own.kind).any(|(other, node)| node.bars(&own) && !has_passed(other));
+        let has_let_go = |other: usize| {
+            self.clients[other].heir.is_some() || matches!(self.clients[other].phase, Phase::Clean | Phase::Dead)
+        };
+        let overtaken = self.nodes(own.kind).any(|(other, node)| node.bars(&own) && !has_let_go(other));
         self.overtaken |= overtaken || self.clients[i].node(Slot::First).is_none();
         let client = &mut self.clients[i];
         client.run = client.kin.then_some(own.number);
@@ -297,6 +300,12 @@ impl State {
 
     /// Lets a contender give up what it wants or has.
     pub(super) fn give_up(&mut self, i: usize) {
+        // A note would have disturbed the watch.
+        if let (Claim::Named(number), true) =
+            (self.clients[i].claim(Slot::First), self.clients[i].program != Program::Handoff)
+        {
+            self.uncontended.released(grant(self.clients[i].incarnation, number));
+        }
         self.clients[i].give_up();
     }
 
@@ -327,7 +336,7 @@ impl State {
 
 /// What the library remembers of the grant of a number.
 pub(super) fn grant(incarnation: u8, number: u8) -> Grant {
-    Grant { incarnation: incarnation.into(), sequence: sequence(number) }
+    Grant { parent: ParentCzxid(incarnation.into()), sequence: sequence(number) }
 }
 
 /// The number of a node, as the library reads it from its name.

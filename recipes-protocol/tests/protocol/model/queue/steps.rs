@@ -6,7 +6,7 @@ use zk_recipes_protocol::number_proof::Expected;
 use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::queue::{Queue, Verdict};
 use zk_recipes_protocol::release_note::{self, ParentState};
-use zk_recipes_protocol::stat::Stat;
+use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
 use super::contender::{Claim, Client, Heir, Phase, Unordered};
 use super::protocol::Protocol;
@@ -258,11 +258,10 @@ impl Protocol {
         if self.expects && program.may_probe() {
             let grant = server::grant(state.clients[i].incarnation, own_number(state, i));
             state.uncontended.granted(grant);
-            // Whether it is worth while to rely on the next number is left open, and when the deletion is sent.
+            // Whether it is worth while to rely on the next number is left open.
             state.uncontended.disturbed();
-            state.uncontended.leaves(grant);
-            if !self.rules.waits_for_parting {
-                state.uncontended.gone(grant, true);
+            if !self.rules.waits_for_release {
+                state.uncontended.released(grant);
             }
         }
         if program.leases().is_empty() { Phase::Hold } else { Phase::Create(Slot::Second) }
@@ -271,8 +270,8 @@ impl Protocol {
     /// Whether a contender holds because it follows the grant that was `expected`. The watch of the lock's node is set anew
     /// at every moment, and has fired when that node is another by now.
     fn is_met(&self, state: &State, expected: Expected, number: u8) -> bool {
-        let watched = (self.rules.watched)(expected, state.incarnation.into());
-        state.uncontended.proves(expected, server::sequence(number), watched)
+        let watched = (self.rules.watched)(expected, ParentCzxid(state.incarnation.into()));
+        expected.proves(server::sequence(number), watched)
     }
 
     /// Whether a contender that has its node follows the last grant, as far as is known by now.
@@ -289,15 +288,8 @@ impl Protocol {
         }
         let claim = match state.clients[i].claim(slot) {
             Claim::Unnamed => self.find(state, i, slot).map_or(Claim::Disarmed, Claim::Found),
-            claim => {
+            _ => {
                 self.remove_named(state, i, slot);
-                if let (Claim::Named(number), Slot::First, true) = (claim, slot, self.expects) {
-                    // A note would have disturbed the watch.
-                    let grant = server::grant(state.clients[i].incarnation, number);
-                    if state.clients[i].program != Program::Handoff {
-                        state.uncontended.gone(grant, true);
-                    }
-                }
                 Claim::Disarmed
             }
         };

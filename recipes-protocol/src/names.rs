@@ -148,6 +148,11 @@ impl Sequence {
         Self(self.0.wrapping_sub(1))
     }
 
+    /// The number that the server gives after this one.
+    pub fn after(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
     /// The number itself.
     pub fn get(self) -> i32 {
         self.0

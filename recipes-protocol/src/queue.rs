@@ -65,6 +65,11 @@ impl<'a> Queue<'a> {
         self.foreign
     }
 
+    /// Whether the contender of this name is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.contenders.iter().any(|contender| contender.name == name)
+    }
+
     /// Whether one more contender, behind all others, would hold at once.
     pub fn admits(&self, mode: Mode) -> bool {
         match mode {

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 pub use ask::{
     Ask, Condition, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
-    Warning,
+    Viewpoint, Warning,
 };
 pub use contender::{Grant, Outcome, State, Wish, WishKind};
 
@@ -92,6 +92,7 @@ impl SessionQueue {
             Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
             Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
             Event::Woke(id) if step.has(id) => step.on_woke(id),
+            Event::NodeMissed(id) if step.has(id) => step.on_node_missed(id),
             Event::Waits(id) if step.has(id) => step.on_waits(id),
             Event::Leaves(id, passes_on) if step.has(id) => step.leave(id, passes_on),
             _ => {}
@@ -112,6 +113,20 @@ impl SessionQueue {
     /// If the contender was forgotten.
     pub fn wish(&self, id: ContenderId) -> &Wish {
         &self.contenders[&id].wish
+    }
+
+    /// From where the contender sees a listing.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn viewpoint(&self, id: ContenderId) -> Viewpoint {
+        let wish = self.wish(id);
+        let name_of = |id| self.node(id).map(|node| node.name.clone());
+        let beside = match wish.kind {
+            WishKind::Beside(holder) if self.has(holder) => name_of(holder),
+            _ => None,
+        };
+        Viewpoint { names: wish.names, mode: wish.mode, own: name_of(id), beside }
     }
 
     /// The node of the contender, as far as it is known.
@@ -167,6 +182,11 @@ impl Step<'_> {
 
     /// Lets the contender go on to the next phase.
     fn enter_phase(&mut self, id: ContenderId, phase: Phase) {
-        self.contender(id).phase = phase;
+        let contender = self.contender(id);
+        let waited = contender.is_waiting();
+        contender.phase = phase;
+        let waits = contender.is_waiting();
+        let local = self.local(id);
+        local.waiting = local.waiting + usize::from(waits) - usize::from(waited);
     }
 }

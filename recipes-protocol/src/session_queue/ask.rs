@@ -1,10 +1,11 @@
 //! What a queue asks of its shell, and what the shell tells it.
 
 use super::ContenderId;
-use crate::names::{Names, Sequence};
+use crate::names::{Mode, Names, Sequence};
 use crate::predecessors::Predecessors;
+use crate::queue::Queue;
 use crate::release_note::{Note, ParentState};
-use crate::stat::ParentCzxid;
+use crate::stat::{ParentCzxid, Stat};
 
 /// A request to a server, or something else that the shell does for a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -171,6 +172,34 @@ pub struct Listed {
     pub foreign: Option<String>,
 }
 
+/// From where a contender sees a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Viewpoint {
+    /// Which children are contenders.
+    pub names: Names,
+    /// How it wants the lock.
+    pub mode: Mode,
+    /// The name of its node, if it has one.
+    pub own: Option<String>,
+    /// The name of the node in whose place it shares the lock.
+    pub beside: Option<String>,
+}
+
+impl Viewpoint {
+    /// Reads a listing of the lock's node, in whatever order the server gave it.
+    pub fn see<S: AsRef<str>>(&self, children: &[S], parent: &Stat) -> Listed {
+        let queue = Queue::from_children(children, self.names);
+        Listed {
+            parent: ParentCzxid(parent.czxid),
+            changed: parent.pzxid,
+            ahead: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
+            has_beside: self.beside.as_deref().is_some_and(|beside| queue.has(beside)),
+            admits: queue.admits(self.mode),
+            foreign: queue.foreign().map(str::to_owned),
+        }
+    }
+}
+
 /// What nodes a search has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Found {
@@ -211,6 +240,8 @@ pub enum Event {
     Deleted(ContenderId, Result<(), NotDeleted>),
     /// A pause is over.
     Woke(ContenderId),
+    /// The shell has found that the node of the contender, a holder, is gone.
+    NodeMissed(ContenderId),
     /// The contender that has taken a place now waits for the grant.
     Waits(ContenderId),
     /// The contender gives up what it wants, or lets go of what it has. `true`: its hold can be relied on, and may go to the

@@ -50,6 +50,8 @@ pub enum State {
         /// Whether the server has refused the deletion.
         is_refused: bool,
     },
+    /// Its node stands for the hold of another. It is deleted when nobody needs it any more.
+    Kept,
     /// Nothing of it is left to do.
     Over(Outcome),
 }
@@ -123,8 +125,11 @@ pub(super) enum Phase {
     Watching {
         behind: Option<ContenderId>,
     },
-    /// The node that it was to watch is younger than its own. It asks whether its own is there.
-    Doubting,
+    /// The node that it watches is younger than its own. It asks whether its own is there. `fired`: the watch has fired, and
+    /// whether the node was deleted.
+    Doubting {
+        fired: Option<bool>,
+    },
     /// The one ahead has gone. It reads the note of the last holder, or asks for those that it has seen ahead.
     LookingAgain {
         /// The number of whoever has gone.
@@ -240,7 +245,7 @@ impl Contender {
             (Phase::Holding { passed_by, .. }, Claim::Node(node)) => {
                 State::Holding(Grant { node: node.made.clone(), passed_by: *passed_by })
             }
-            (Phase::Leaving(Leaving { stage: LeavingStage::Kept, outcome, .. }), _) => State::Over(*outcome),
+            (Phase::Leaving(Leaving { stage: LeavingStage::Kept, .. }), _) => State::Kept,
             (Phase::Leaving(leaving), _) if leaving.is_failure => State::Failed(leaving.outcome),
             (Phase::Leaving(leaving), _) => State::Leaving { is_refused: leaving.is_refused },
             (Phase::Over(outcome), _) => State::Over(*outcome),
@@ -269,7 +274,7 @@ impl Contender {
             Phase::Looking
                 | Phase::SettingWatch
                 | Phase::Watching { .. }
-                | Phase::Doubting
+                | Phase::Doubting { .. }
                 | Phase::LookingAgain { .. }
                 | Phase::Proving
         )

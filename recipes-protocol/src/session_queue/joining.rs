@@ -14,11 +14,8 @@ impl Step<'_> {
             WishKind::Try => self.ask(Ask::List(id)),
             WishKind::Place | WishKind::Beside(_) => self.create(id, FirstLook::None, Creating::default()),
             WishKind::Wait => {
-                let names = self.contender(id).wish.names;
-                let contenders = self.queue.contenders.values();
-                let waiting = contenders.filter(|other| other.wish.names == names && other.is_waiting()).count();
                 self.enter_phase(id, Phase::Grouping);
-                match self.local(id).join(id, waiting) {
+                match self.local(id).join(id) {
                     joining if joining.is_empty() => self.ask(Ask::Pause(id, Pause::Join)),
                     joining => joining.into_iter().for_each(|id| self.join(id)),
                 }
@@ -54,7 +51,7 @@ impl Step<'_> {
         let contender = self.contender(id);
         // From now on there may be a node, whatever becomes of the reply.
         contender.claim = Claim::Unnamed;
-        contender.phase = Phase::Creating(creating);
+        self.enter_phase(id, Phase::Creating(creating));
         self.ask(Ask::Create(id, new_node, look));
     }
 
@@ -110,7 +107,7 @@ impl Step<'_> {
         let finding = Finding { candidates: Vec::new(), adoptions, adopting: None };
         match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
-            phase => *phase = Phase::Finding(finding),
+            _ => self.enter_phase(id, Phase::Finding(finding)),
         }
         self.ask(Ask::Find(id));
     }

@@ -80,8 +80,9 @@ impl Step<'_> {
         if !matches!(self.contender(id).phase, Phase::Holding { .. }) {
             return None;
         }
-        let follows = |phase: &Phase| *phase == Phase::Watching { behind: Some(id) };
-        self.queue.contenders.iter().find(|(_, other)| follows(&other.phase)).map(|(next, _)| *next)
+        let number_behind = self.contender(id).node().sequence.after();
+        let next = self.local(id).member(number_behind)?;
+        (self.contender(next).phase == Phase::Watching { behind: Some(id) }).then_some(next)
     }
 
     /// Notes in the chain that the lock goes to the next contender.
@@ -106,8 +107,8 @@ impl Step<'_> {
             unreachable!("BUG: a hold is passed on to nobody")
         };
         let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
+        self.enter_phase(next, Phase::Holding { chain: Some(chain), passed_by: Some(id) });
         let contender = self.contender(next);
-        contender.phase = Phase::Holding { chain: Some(chain), passed_by: Some(id) };
         contender.node().is_doubtful = false;
         // The predecessor's node and its own were there together, so they are children of one node.
         contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
@@ -135,7 +136,7 @@ impl Step<'_> {
     /// Sends the next request by which what may be there is deleted.
     fn clean_up(&mut self, id: ContenderId) {
         match self.contender(id).claim {
-            Claim::Nothing => self.end(id, Outcome::NothingThere),
+            Claim::Nothing => self.end_as(id, Outcome::NothingThere),
             Claim::Unnamed => self.find(id),
             Claim::Node(_) => self.delete(id),
         }
@@ -193,6 +194,8 @@ impl Step<'_> {
         let Some(Successor { id: next, made, chain }) = self.leaving(id).successor.clone() else { return };
         let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
         if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
+            // Its name may be another node's by now.
+            self.contender(next).node().is_doubtful = true;
             self.ask(Ask::Lose(next));
         }
     }

@@ -7,7 +7,7 @@ use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};
 use crate::stat::ParentCzxid;
 
-/// One joins with so many others of its session as this part of those of it who wait in the queue already.
+/// Batch size: one sixteenth of the session's waiters.
 const GROUP_SHARE: usize = 16;
 
 /// What the contenders of one session know that queue under the same names.
@@ -26,16 +26,18 @@ pub(super) struct Local {
     /// Whoever will wait long anyway therefore waits a little for others to join with. Their places are then next to each
     /// other, and who hands over to the one of its own session directly behind can do so without the server.
     grouping: Vec<ContenderId>,
+    /// How many wait for the grant.
+    pub(super) waiting: usize,
     number_proof: NumberProof,
     /// The lock's node that a watch shows to be the same still.
     watched: Option<ParentCzxid>,
 }
 
 impl Local {
-    /// Notes who wants to join while so many of the session wait. Returns all who join now.
-    pub(super) fn join(&mut self, id: ContenderId, waiting: usize) -> Vec<ContenderId> {
+    /// Notes a contender that wants to join. Returns all that join now.
+    pub(super) fn join(&mut self, id: ContenderId) -> Vec<ContenderId> {
         self.grouping.push(id);
-        if self.grouping.len() < waiting / GROUP_SHARE { Vec::new() } else { self.end_grouping() }
+        if self.grouping.len() < self.waiting / GROUP_SHARE { Vec::new() } else { self.end_grouping() }
     }
 
     /// Ends the wait for others. Returns all who join now.

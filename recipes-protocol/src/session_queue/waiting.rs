@@ -172,7 +172,7 @@ impl Step<'_> {
         if czxid > own {
             // A younger one is most likely of a node where the numbers have begun anew, and ours went with the one before.
             self.contender(id).before = None;
-            self.enter_phase(id, Phase::Doubting);
+            self.enter_phase(id, Phase::Doubting { fired: None });
             return self.ask(Ask::Probe(id, Vec::new()));
         }
         let before = self.contender(id).before.or_else(|| self.local(id).member(sequence.before()));
@@ -193,14 +193,15 @@ impl Step<'_> {
     }
 
     pub(super) fn on_fired(&mut self, id: ContenderId, is_gone: bool) {
-        if !matches!(self.contender(id).phase, Phase::Watching { .. }) {
-            return;
+        match &mut self.contender(id).phase {
+            Phase::Doubting { fired } => *fired = Some(is_gone),
+            Phase::Watching { .. } if is_gone => self.predecessor_gone(id),
+            Phase::Watching { .. } => {
+                let ahead = self.contender(id).ahead.clone();
+                self.wait_for(id, ahead);
+            }
+            _ => {}
         }
-        if is_gone {
-            return self.predecessor_gone(id);
-        }
-        let ahead = self.contender(id).ahead.clone();
-        self.wait_for(id, ahead);
     }
 
     /// Looks at who is still ahead after the one that was watched has gone: by what the last holder has left, by asking for the few
@@ -210,7 +211,7 @@ impl Step<'_> {
         let Some((gone, _)) = contender.ahead.predecessor() else { return self.list(id) };
         contender.ahead.pop();
         if contender.wish.naming == Naming::Numbered {
-            contender.phase = Phase::LookingAgain { gone };
+            self.enter_phase(id, Phase::LookingAgain { gone });
             return self.ask(Ask::ReadNoteBeside(id));
         }
         self.look_further(id);
@@ -233,26 +234,30 @@ impl Step<'_> {
         // Their own node last: if it is there when all ahead of it have gone, it holds.
         let names = contender.ahead.names().map(str::to_owned).collect();
         let gone = contender.node().sequence;
-        contender.phase = Phase::LookingAgain { gone };
+        self.enter_phase(id, Phase::LookingAgain { gone });
         self.ask(Ask::Probe(id, names));
     }
 
     pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<(Vec<bool>, bool), Failure>) {
-        let is_doubting = self.contender(id).phase == Phase::Doubting;
-        if !is_doubting && !matches!(self.contender(id).phase, Phase::LookingAgain { .. }) {
-            return;
+        let phase = self.contender(id).phase.clone();
+        match (phase, answer) {
+            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
+            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Ok((_, false))) => {
+                self.fail(id, Outcome::NodeDeleted)
+            }
+            (Phase::Doubting { fired }, Ok(_)) => {
+                self.enter_phase(id, Phase::Watching { behind: None });
+                if let Some(is_gone) = fired {
+                    self.on_fired(id, is_gone);
+                }
+            }
+            (Phase::LookingAgain { .. }, Ok((present, _))) => {
+                let mut ahead = self.contender(id).ahead.clone();
+                ahead.keep(&present);
+                self.wait_for(id, ahead);
+            }
+            _ => {}
         }
-        let Ok((present, is_own_there)) = answer else { return self.fail(id, Outcome::Refused) };
-        if !is_own_there {
-            return self.fail(id, Outcome::NodeDeleted);
-        }
-        if !is_doubting {
-            self.contender(id).ahead.keep(&present);
-        } else {
-            return self.enter_phase(id, Phase::Watching { behind: None });
-        }
-        let ahead = self.contender(id).ahead.clone();
-        self.wait_for(id, ahead);
     }
 
     pub(super) fn on_proved(&mut self, id: ContenderId, proved: Result<(), Failure>) {
@@ -262,7 +267,7 @@ impl Step<'_> {
         if proved.is_err() {
             return self.fail(id, Outcome::Refused);
         }
-        self.contender(id).phase = Phase::Holding { chain: None, passed_by: None };
+        self.enter_phase(id, Phase::Holding { chain: None, passed_by: None });
         let contender = self.contender(id);
         contender.node().is_doubtful = false;
         let (parent, sequence) = (contender.parent, contender.node().sequence);
@@ -277,6 +282,13 @@ impl Step<'_> {
         self.contender(id).node().is_doubtful = false;
         self.enter_phase(id, Phase::Holding { chain: None, passed_by: Some(writer) });
         self.ask(Ask::Tell(id));
+    }
+
+    /// Notes that the node of a holder is gone: its name may be another node's by now.
+    pub(super) fn on_node_missed(&mut self, id: ContenderId) {
+        if let Claim::Node(node) = &mut self.contender(id).claim {
+            node.is_doubtful = true;
+        }
     }
 
     /// Notes what to leave for whoever comes next.

@@ -186,7 +186,8 @@ impl World {
                     let id = contender_of(&ask);
                     let own = id.and_then(|id| of.queue.node(id).cloned());
                     let wish = id.map(|id| of.queue.wish(id).clone());
-                    of.requests.push_back(Request { ask, own, wish, created: None });
+                    let viewpoint = id.map(|id| of.queue.viewpoint(id));
+                    of.requests.push_back(Request { ask, own, wish, viewpoint, created: None });
                 }
             }
         }
@@ -235,7 +236,7 @@ impl World {
         for user in &mut self.users {
             let (Phase::Inside(id) | Phase::Lost(id)) = user.phase else { continue };
             let standing = self.sessions[user.session].queue.state(id);
-            if let Standing::Over(_) | Standing::Failed(_) | Standing::Leaving { .. } = standing {
+            if let Standing::Over(_) | Standing::Kept | Standing::Failed(_) | Standing::Leaving { .. } = standing {
                 user.phase = Phase::Done;
             }
         }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use zk_recipes_protocol::names::{Names, Naming, Sequence};
-use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen, Wish,
+    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
+    Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -39,6 +39,7 @@ pub(super) struct Request {
     pub(super) ask: Ask,
     pub(super) own: Option<Made>,
     pub(super) wish: Option<Wish>,
+    pub(super) viewpoint: Option<Viewpoint>,
     /// The answer to a `create` that was applied, and whose look was not.
     pub(super) created: Option<Event>,
 }
@@ -153,24 +154,20 @@ impl Server {
     }
 
     fn list(&self, request: &Request) -> Listed {
-        let wish = request.wish.as_ref().expect("BUG: a listing for nobody");
+        let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing for nobody");
         let names: Vec<&String> = self.children.keys().collect();
-        let queue = Queue::from_children(&names, wish.names);
-        Listed {
-            parent: ParentCzxid(self.parent.czxid),
-            changed: self.parent.pzxid,
-            ahead: request.own.as_ref().and_then(|own| queue.ahead_of(&own.name)),
-            has_beside: false,
-            admits: queue.admits(wish.mode),
-            foreign: queue.foreign().map(str::to_owned),
-        }
+        let own = request.own.as_ref().map(|own| own.name.clone());
+        Viewpoint { own, ..viewpoint.clone() }.see(&names, &self.stat())
     }
 
     fn state(&self) -> ParentState {
-        let Parent { czxid, pzxid, version, data, .. } = &self.parent;
+        ParentState::new(&self.parent.data, &self.stat())
+    }
+
+    fn stat(&self) -> Stat {
+        let Parent { czxid, pzxid, version, .. } = self.parent;
         let num_children = self.children.len().try_into().expect("BUG: too many nodes");
-        let stat = Stat { czxid: *czxid, pzxid: *pzxid, version: *version, num_children, ..Stat::default() };
-        ParentState::new(data, &stat)
+        Stat { czxid, pzxid, version, num_children, ..Stat::default() }
     }
 
     fn delete_if(&mut self, name: &str, condition: &Condition, told: &mut Notifications) -> Result<(), NotDeleted> {

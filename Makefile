@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test stress check sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test stress check check-model sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-compare: ## compare the benchmarks of the work tree with those of a revisi
 	@$(if $(strip $(BASE)$(ARGS)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
 	@$(MAKE) --no-print-directory deps-bench gungraun-runner
 	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base "$$BASE") $(ARGS)
+
+check-model: ## follow more contenders and faults through the model of the locks than make test has time for
+	cargo test --locked -p zk-recipes-protocol --test wide
 
 bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)

@@ -98,13 +98,6 @@ impl<'a> Queue<'a> {
         Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))
     }
 
-    /// Decides for the contender named `own` that wants to share the lock with a hold of its owner, the one of the node
-    /// named `beside`, whose number it has. Missing when either is.
-    pub fn verdict_beside(&self, own: &str, beside: &str) -> Verdict<'a> {
-        let held = self.contenders.iter().any(|contender| contender.name == beside);
-        if held { self.verdict(own) } else { Verdict::Missing }
-    }
-
     /// The contenders in the order of the queue, each with whether it holds.
     pub fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
         self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));

@@ -1,8 +1,8 @@
 //! The protocol of the queue locks: the contenders of one session for the lock at one path.
 //!
 //! [`SessionQueue`] is told what happens ([`Event`]) and says what to do ([`Ask`]). It never waits and does no I/O. The engine of
-//! `zk-recipes` sends its requests to real servers, the model checks run it against every server that there can be, and the
-//! simulation against one with a latency model. A contender goes through the files of this module in this order:
+//! `zk-recipes` sends its requests to real servers, and the model checks run it against every server that there can be. A
+//! contender goes through the files of this module in this order:
 //!
 //! * `joining`: it creates its node, alone or with others, and finds the node if the reply was lost.
 //! * `waiting`: it looks at the queue and waits for whoever is ahead, until a proof says that nobody is.
@@ -10,8 +10,9 @@
 //!
 //! # What a shell must do
 //!
-//! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Requests that are sent
-//!    over one connection are sent in the order of their asks.
+//! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Two kinds of requests may be
+//!    sent later and in any order: those that wait for a connection, and those that follow from [`Event::Leaves`] with `false`,
+//!    which only delete.
 //! 2. Reads may be repeated over another connection, but those of one ask together. A write whose connection has ended is answered
 //!    with [`Failure::ReplyLost`].
 //! 3. A notification is delivered before the answers that the server has sent after it.

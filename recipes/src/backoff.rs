@@ -21,6 +21,12 @@ impl Backoff {
         Self::new(Duration::from_millis(10), Duration::from_secs(1))
     }
 
+    /// For a deletion that the server has refused. The reason may pass at once, as an overload does, or only when somebody
+    /// changes an ACL. The session may live for months.
+    pub(crate) const fn after_refusal() -> Self {
+        Self::new(Duration::from_millis(200), Duration::from_secs(60))
+    }
+
     /// For attempts to connect, which begin with all servers.
     pub(crate) const fn to_connect() -> Self {
         Self::new(Duration::from_millis(50), Duration::from_secs(2))
@@ -31,7 +37,8 @@ impl Backoff {
         tokio::time::sleep(self.advance()).await;
     }
 
-    fn advance(&mut self) -> Duration {
+    /// The length of the next pause.
+    pub(crate) fn advance(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.max);
         pause

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 pub(crate) use self::turn::{Cohort, Turn};
 use zk_recipes_protocol::cohort::Bounds;
-use zk_recipes_protocol::liveness::LostReason;
 use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::session_queue::WishKind;
 
-use self::turn::{Ended, Queued, Stage};
-use crate::acquire::LockQueue;
+use self::turn::{Ended, Stage};
 use crate::deadline::Deadline;
+use crate::engine::LockQueue;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::{HoldState, LockGuard};
@@ -139,8 +139,8 @@ impl CohortMutex {
     /// [`Error::Refused`].
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the cohort. What it has on the server goes to the next of the cohort; if there is
-    /// none, or the creation of the node had not been answered yet, the session's reaper deletes it.
+    /// Dropped, it loses its place in the cohort. What it has on the server goes to the next of the cohort. If there is none,
+    /// the session's reaper deletes it.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.acquire_until(Deadline::never()).await.map(granted)
     }
@@ -226,27 +226,13 @@ impl CohortMutex {
     async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
         loop {
             match turn.stage() {
-                Stage::Nothing => {
-                    let (claim, prefix) = self.queue.claim(Mode::Exclusive);
-                    turn.queue(Queued { claim, prefix, place: None, seen: None });
+                Stage::Nothing => turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait)),
+                Stage::Queued(contender) => {
+                    let granted = contender.granted().await?;
+                    let granted = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
+                    turn.granted(granted, self.bounds);
+                    return Ok(());
                 }
-                Stage::Queued(queued) => match &queued.place {
-                    None => {
-                        let (place, seen) = self.queue.enqueue(&mut queued.claim, &queued.prefix).await?;
-                        (queued.place, queued.seen) = (Some(place), Some(seen));
-                    }
-                    Some(place) => {
-                        let seen = match queued.seen.take() {
-                            Some(seen) => seen,
-                            // Whoever had the place before has seen it, and has not stayed.
-                            None => self.queue.look(place).await?,
-                        };
-                        let place = place.clone();
-                        let (seen, proof) = self.queue.wait_for_grant(&place, seen).await?;
-                        turn.granted(|claim| self.queue.hold(claim, &place, seen, proof), self.bounds);
-                        return Ok(());
-                    }
-                },
                 Stage::Held(tenure) => match tenure.hold().state() {
                     HoldState::Held => {
                         tenure.handed_over(self.bounds);
@@ -260,8 +246,7 @@ impl CohortMutex {
     }
 
     fn ended(&self) -> Error {
-        let reason = self.session().liveness().ended().unwrap_or(LostReason::Closed);
-        Error::SessionEnded { reason }
+        self.session().remote().ended()
     }
 }
 

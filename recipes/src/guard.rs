@@ -7,12 +7,12 @@ use std::task::Poll;
 
 use zk_recipes_protocol::liveness::LostReason;
 
-use crate::claim::{self, Claim};
+use crate::claim::Claim;
 use crate::cohort::Turn;
+use crate::engine::{Contender, Granted, Removal, withdrawal};
 use crate::error::Error;
 use crate::owner::Slot;
 use crate::pulse::Proof;
-use crate::remains::Removal;
 use crate::revoke::Revocation;
 use crate::session::Session;
 use crate::token::FencingToken;
@@ -32,21 +32,53 @@ pub enum HoldState {
 /// What the guards of one hold share, or have one after the other. The node goes with the last of them.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    claim: Claim,
+    evidence: Evidence,
     token: FencingToken,
     proof: Proof,
     /// Of the owner that it was granted to.
     slot: Option<Arc<Slot>>,
 }
 
+/// What stands for a hold on the server.
+#[derive(Debug)]
+enum Evidence {
+    /// A place in the queue.
+    Place(Contender),
+    /// A node of another kind.
+    Node(Claim),
+}
+
 impl Hold {
-    pub(crate) fn new(claim: Claim, token: FencingToken, proof: Proof) -> Self {
-        Self { claim, token, proof, slot: None }
+    /// The hold of a contender that was granted the lock.
+    pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
+        let Granted { made, proof } = granted;
+        Self { evidence: Evidence::Place(contender), token: FencingToken::new(made.czxid), proof, slot: None }
+    }
+
+    /// The hold of whoever has a node that is in no queue.
+    pub(crate) fn of_node(claim: Claim, token: FencingToken, proof: Proof) -> Self {
+        Self { evidence: Evidence::Node(claim), token, proof, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
-    pub(crate) fn derive(&self, claim: Claim) -> Self {
-        Self::new(claim, self.token, self.proof.clone())
+    pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
+        Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
+    }
+
+    /// The contender that holds.
+    pub(crate) fn contender(&self) -> &Contender {
+        match &self.evidence {
+            Evidence::Place(contender) => contender,
+            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+        }
+    }
+
+    /// As [`contender`](Self::contender), for whoever sees to its end.
+    pub(crate) fn into_contender(self) -> Contender {
+        match self.evidence {
+            Evidence::Place(contender) => contender,
+            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+        }
     }
 
     /// The same hold, of an owner.
@@ -54,19 +86,17 @@ impl Hold {
         Self { slot: Some(Arc::clone(slot)), ..self }
     }
 
-    /// What is to be deleted, by whoever sees to that himself.
-    pub(crate) fn into_claim(self) -> Claim {
-        self.claim
-    }
-
     /// Notes that somebody else has deleted the node. The hold is lost.
-    pub(crate) fn note_gone(&mut self) {
-        self.claim.note_gone();
+    pub(crate) fn note_gone(&self) {
+        self.contender().note_missing_node();
         self.proof.validity().invalidate();
     }
 
     pub(crate) fn session(&self) -> &Session {
-        self.claim.session()
+        match &self.evidence {
+            Evidence::Place(contender) => contender.session(),
+            Evidence::Node(claim) => claim.session(),
+        }
     }
 
     pub(crate) fn token(&self) -> FencingToken {
@@ -74,7 +104,18 @@ impl Hold {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.claim.path()
+        match &self.evidence {
+            Evidence::Place(contender) => contender.path(),
+            Evidence::Node(claim) => claim.path(),
+        }
+    }
+
+    /// The transaction that created the node, where the path alone does not tell it from others.
+    fn czxid(&self) -> Option<i64> {
+        match &self.evidence {
+            Evidence::Place(contender) => contender.czxid(),
+            Evidence::Node(claim) => claim.czxid(),
+        }
     }
 
     pub(crate) fn state(&self) -> HoldState {
@@ -106,10 +147,13 @@ impl Hold {
 
     pub(crate) async fn release(self) -> Result<(), Error> {
         let is_held = self.state() == HoldState::Held;
-        let Self { mut claim, proof, .. } = self;
-        let path = claim.path().to_owned();
-        // A hold that is lost, or may be, is not passed on.
-        let removed = if is_held { claim.release(&proof).await } else { claim.remove().await };
+        let path = self.path().to_owned();
+        let Self { evidence, proof, .. } = self;
+        let removed = match evidence {
+            // A hold that is lost, or may be, is not passed on.
+            Evidence::Place(mut contender) => contender.leave(is_held).await,
+            Evidence::Node(mut claim) => claim.remove().await,
+        };
         let reason = match removed {
             // It was deleted, possibly by an attempt whose reply was lost.
             Ok(removal) => proof.lost_with_session().or(match removal {
@@ -205,7 +249,8 @@ impl LockGuard {
     #[doc(alias = "makeRevocable")]
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::of(&self.hold().claim)
+        let hold = self.hold();
+        Revocation::of(hold.session(), hold.path(), hold.czxid())
     }
 
     /// Runs a critical section and stops it, by dropping it, when the hold is lost.
@@ -261,10 +306,10 @@ impl LockGuard {
     }
 
     /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
-    /// [`withdrawal`](claim::withdrawal).
+    /// [`withdrawal`].
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
         let (session, path) = (self.hold().session().clone(), self.path().to_owned());
-        claim::withdrawal(&session, &path, self.release()).await
+        withdrawal(&session, &path, self.release()).await
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
+use crate::engine::LockQueue;
 use crate::error::Error;
 use crate::forms::{granted, queue_lock_forms};
 use crate::guard::LockGuard;

@@ -246,8 +246,7 @@
 //! A *contender* is any node in the queue of a lock; the *holder* is the one that was admitted, all others are
 //! *waiters*, each watching its *predecessor*. A hold is *released*, *abandoned* (dropped) or *lost*. The contenders of a
 //! process that share a node are a *cohort*; one of them at a time has the *turn*, and passes it on: the holder by a
-//! *hand-over*. The holds of one session that follow each other without a gap are a *run*; the *baton* of it goes from
-//! each to the next.
+//! *hand-over*. The holds of one session that follow each other without a gap are a *chain*.
 
 // In reading order.
 mod session;
@@ -271,10 +270,8 @@ mod revoke;
 mod token;
 mod waiter;
 
-mod acquire;
-mod arrivals;
+mod engine;
 mod forms;
-mod relay;
 
 mod acl;
 mod backoff;
@@ -282,18 +279,15 @@ mod claim;
 mod connect;
 mod deadline;
 mod keeper;
-mod kept_watch;
-mod known;
-mod mark;
 mod node;
 mod options;
 mod pulse;
 mod reaper;
 mod registry;
 mod remains;
+mod remote;
 mod servers;
 mod shared_node;
-mod taken;
 mod tether;
 mod tls;
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::backoff::Backoff;
-use crate::claim::{self, Claim};
+use crate::claim::Claim;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
@@ -17,7 +17,7 @@ use crate::remains::Remains;
 use crate::session::Session;
 use crate::shared_node::Sign;
 use crate::token::FencingToken;
-use crate::wire::{Watch, retry_lost_reply};
+use crate::wire::{Watch, is_refusal, retry_lost_reply};
 
 /// One fixed ephemeral node: who creates it holds, everyone else watches it. **For comparison, not for use**: a release
 /// wakes all waiters, all try again, and all but one wait again, N(N−1)/2 notifications for N contenders. There is no
@@ -100,7 +100,7 @@ impl NaiveLock {
             match retry_lost_reply(|| session.wire().data(path)).await {
                 Ok(_) => return Ok(None),
                 Err(ClientError::NoNode) => {}
-                Err(error) => return Err(session.explain("read", path, error)),
+                Err(error) => return Err(session.remote().explain("read", path, error)),
             }
             match self.create(&mut contender).await? {
                 Attempt::Ours(token) => Ok(Some((token, self.prove().await?))),
@@ -160,7 +160,7 @@ impl NaiveLock {
     /// Waits for a proof that the session lives, without which there is no grant.
     async fn prove(&self) -> Result<Proof, Error> {
         let Inner { session, path } = &*self.inner;
-        session.prove().await.map_err(|error| session.explain("write", path, error))
+        session.remote().prove().await.map_err(|error| session.remote().explain("write", path, error))
     }
 
     fn contender(&self) -> Contender {
@@ -184,7 +184,7 @@ impl NaiveLock {
                 Err(ClientError::NodeExists) if *is_doubtful => match retry_lost_reply(|| wire.data(path)).await {
                     Ok((data, stat)) => return Ok(Attempt::of(claim, &data, &stat)),
                     Err(ClientError::NoNode) => continue,
-                    Err(error) => return Err(session.explain("read", path, error)),
+                    Err(error) => return Err(session.remote().explain("read", path, error)),
                 },
                 Err(ClientError::NodeExists) => {
                     // A definite refusal: there is nothing of ours to look for.
@@ -203,13 +203,13 @@ impl NaiveLock {
                     backoff.pause().await;
                     continue;
                 }
-                Err(error) if !claim::is_refusal(&error) => return Err(session.explain("create", path, error)),
+                Err(error) if !is_refusal(&error) => return Err(session.remote().explain("create", path, error)),
                 Err(error) => (path.as_str(), error),
             };
             if !*is_doubtful {
                 claim.disarm();
             }
-            return Err(session.explain("create", path, error));
+            return Err(session.remote().explain("create", path, error));
         }
     }
 
@@ -219,7 +219,7 @@ impl NaiveLock {
         match retry_lost_reply(|| session.wire().watch(path)).await {
             Ok((.., watch)) => Ok(Some(watch)),
             Err(ClientError::NoNode) => Ok(None),
-            Err(error) => Err(session.explain("watch", path, error)),
+            Err(error) => Err(session.remote().explain("watch", path, error)),
         }
     }
 }
@@ -232,6 +232,6 @@ impl Attempt {
 
 impl Contender {
     fn granted(self, token: FencingToken, proof: Proof) -> LockGuard {
-        LockGuard::new(Hold::new(self.claim, token, proof))
+        LockGuard::new(Hold::of_node(self.claim, token, proof))
     }
 }

@@ -21,12 +21,7 @@ pub(crate) fn check_supply(parent: &str, number: Sequence, is_reported: &AtomicB
         Supply::Ample => Ok(()),
         Supply::Low => {
             if !is_reported.swap(true, Ordering::Relaxed) {
-                warn!(
-                    lock = parent,
-                    number = number.get(),
-                    refused_from = EXHAUSTED_FROM,
-                    "the numbers of the lock's contenders run out: delete its node while nobody contends"
-                );
+                warn_of_low_supply(parent, number);
             }
             Ok(())
         }
@@ -34,9 +29,24 @@ pub(crate) fn check_supply(parent: &str, number: Sequence, is_reported: &AtomicB
     }
 }
 
+/// Tells the log that the numbers of a parent run out.
+pub(crate) fn warn_of_low_supply(lock: &str, number: Sequence) {
+    warn!(
+        lock,
+        number = number.get(),
+        refused_from = EXHAUSTED_FROM,
+        "the numbers of the lock's contenders run out: delete its node while nobody contends"
+    );
+}
+
+/// A new uuid.
+pub(crate) fn unique() -> String {
+    Uuid::new_v4().to_string()
+}
+
 /// The part of a contender's name that is known before the server appends the number, with a new uuid.
 pub(crate) fn protected_prefix(marker: &str) -> String {
-    names::protected_prefix(&Uuid::new_v4().to_string(), marker)
+    names::protected_prefix(&unique(), marker)
 }
 
 /// The data of a node as its creator's user gave them: those of a node that is not named by a protected prefix may begin

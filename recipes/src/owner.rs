@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use zk_recipes_protocol::liveness::LostReason;
 use zk_recipes_protocol::names::{Mode, Names};
-use zk_recipes_protocol::queue::{Queue, Verdict};
 
-use crate::acquire::LockQueue;
 use crate::deadline::Deadline;
+use crate::engine::LockQueue;
 use crate::error::Error;
 use crate::guard::{Hold, HoldState, LockGuard};
-use crate::node;
 
 /// Who holds, where one holder takes the same lock again: a request, a job, a cart.
 ///
@@ -149,7 +146,7 @@ impl Owner {
                 (Entry::Queue, Form::Acquire) => queue.acquire(mode, deadline).await?,
                 (Entry::Downgrade, _) => {
                     let Some(writer) = slot.writer() else { continue };
-                    match downgrade(queue, &writer, mode, deadline).await? {
+                    match queue.share_with(&writer, mode, deadline).await? {
                         None => return Ok(Got::NoAnswer),
                         had => had,
                     }
@@ -221,26 +218,5 @@ impl Slot {
             Mode::Shared => holds.shared = Arc::downgrade(&hold),
         }
         LockGuard::sharing(hold)
-    }
-}
-
-/// Shares the lock with the owner's own hold, in the place of that hold: ahead of everybody who queues. The node gets the
-/// number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the other.
-async fn downgrade(queue: &LockQueue, writer: &Hold, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
-    let (mut claim, prefix) = queue.claim(mode);
-    let writer_name = node::name(writer.path());
-    let granted = deadline.bound(async {
-        let own = queue.create_beside(&mut claim, &prefix, writer_name).await?;
-        let children = queue.list().await?;
-        match Queue::from_children(&children, queue.names()).verdict_beside(&own, writer_name) {
-            Verdict::Granted => Ok(()),
-            // Somebody has deleted the hold's node and may hold the lock by now.
-            Verdict::Behind { .. } | Verdict::Missing => Err(writer.lost_error(LostReason::NodeDeleted)),
-        }
-    });
-    match granted.await {
-        Some(Ok(())) => Ok(Some(writer.derive(claim))),
-        Some(Err(error)) => Err(error),
-        None => claim.withdraw().await.map(|()| None),
     }
 }

@@ -6,7 +6,6 @@ use zk_recipes_protocol::names::{Mode, Names};
 use zk_recipes_protocol::queue::Queue;
 use zookeeper_client::{Error as ClientError, Stat};
 
-use crate::acquire;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
@@ -73,13 +72,13 @@ pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participa
         }
         Ok(_) => of_semaphore(session, path, 0).await,
         Err(ClientError::NoNode) => Ok(Vec::new()),
-        Err(error) => Err(session.explain("read", path, error)),
+        Err(error) => Err(session.remote().explain("read", path, error)),
     }
 }
 
 /// The contenders below `parent`.
 pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Participant>, Error> {
-    let children = acquire::list(session, parent).await?;
+    let children = list(session, parent).await?;
     let order = Queue::from_children(&children, names).into_order();
     let order = order.into_iter().map(|(contender, holds)| {
         let kind = match contender.mode {
@@ -108,7 +107,7 @@ pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) 
 
 /// The leases below `parent`, of which the first `permits` hold.
 async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Vec<Participant>, Error> {
-    let children = acquire::list(session, parent).await?;
+    let children = list(session, parent).await?;
     let order = Queue::from_children(&children, Names::LEASES).into_order();
     let order = order.into_iter().enumerate().map(|(i, (lease, _))| (lease.name, ParticipantKind::Lease, i < permits));
     read(session, parent, order).await
@@ -132,7 +131,7 @@ impl Turn {
 
 /// The turn at the head of those below `parent`.
 async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
-    let children = acquire::list(session, parent).await?;
+    let children = list(session, parent).await?;
     let Some((first, _)) = Queue::from_children(&children, Names::MUTEX).into_order().into_iter().next() else {
         return Ok(None);
     };
@@ -140,7 +139,7 @@ async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
     match retry_lost_reply(|| session.wire().data(&path)).await {
         Ok((_, stat)) => Ok(Some(Turn { session: stat.ephemeral_owner, token: FencingToken::new(stat.czxid) })),
         Err(ClientError::NoNode) => Ok(None),
-        Err(error) => Err(session.explain("read", &path, error)),
+        Err(error) => Err(session.remote().explain("read", &path, error)),
     }
 }
 
@@ -154,7 +153,7 @@ async fn read(
         match retry_lost_reply(|| session.wire().data(&path)).await {
             Ok((data, stat)) => Ok(Some(Participant::new(path, kind, is_holder, data, &stat))),
             Err(ClientError::NoNode) => Ok(None),
-            Err(error) => Err(session.explain("read", &path, error)),
+            Err(error) => Err(session.remote().explain("read", &path, error)),
         }
     });
     let found: Vec<Option<Participant>> = stream::iter(reads).buffered(READS_MAX).try_collect().await?;
@@ -174,6 +173,10 @@ impl Participant {
 fn is_ephemeral(owner: i64) -> bool {
     let has_ttl = owner.to_be_bytes()[0] == 0xff;
     owner != 0 && owner != i64::MIN && !has_ttl
+}
+
+async fn list(session: &Session, parent: &str) -> Result<Vec<String>, Error> {
+    session.remote().list(parent).await.map_err(|error| session.remote().explain("list", parent, error))
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ impl<K, T> Default for Registry<K, T> {
     }
 }
 
-impl<K: Eq + Hash, T: Default> Registry<K, T> {
+impl<K: Eq + Hash, T> Registry<K, T> {
     /// The value of `key`, a new one if nobody uses one.
-    pub(crate) fn at(&self, key: K) -> Arc<T> {
+    pub(crate) fn at(&self, key: K, new: impl FnOnce() -> T) -> Arc<T> {
         let mut used = self.used.lock();
         if let Some(value) = used.get(&key).and_then(Weak::upgrade) {
             return value;
@@ -29,7 +29,7 @@ impl<K: Eq + Hash, T: Default> Registry<K, T> {
         if used.len() == used.capacity() {
             used.retain(|_, value| value.strong_count() > 0);
         }
-        let value = Arc::default();
+        let value = Arc::new(new());
         used.insert(key, Arc::downgrade(&value));
         value
     }
@@ -48,23 +48,23 @@ mod tests {
     #[test]
     fn those_who_use_one_key_at_a_time_share_its_value() {
         let registry = Registry::<&str, Mutex<u32>>::default();
-        let one = registry.at("/a");
+        let one = registry.at("/a", Mutex::default);
         *one.lock() += 1;
-        assert_eq!(*registry.at("/a").lock(), 1);
-        assert_eq!(*registry.at("/b").lock(), 0);
+        assert_eq!(*registry.at("/a", Mutex::default).lock(), 1);
+        assert_eq!(*registry.at("/b", Mutex::default).lock(), 0);
         drop(one);
-        assert_eq!(*registry.at("/a").lock(), 0, "nobody used it any more");
+        assert_eq!(*registry.at("/a", Mutex::default).lock(), 0, "nobody used it any more");
     }
 
     #[test]
     fn keys_that_nobody_uses_are_forgotten() {
         let registry = Registry::<String, u32>::default();
-        let used = registry.at("/used".to_owned());
+        let used = registry.at("/used".to_owned(), u32::default);
         for i in 0..10_000 {
-            registry.at(format!("/{i}"));
+            registry.at(format!("/{i}"), u32::default);
         }
         assert!(registry.used.lock().len() < 64);
         assert_eq!(registry.used().len(), 1);
-        assert!(Arc::ptr_eq(&used, &registry.at("/used".to_owned())));
+        assert!(Arc::ptr_eq(&used, &registry.at("/used".to_owned(), u32::default)));
     }
 }

@@ -1,6 +1,5 @@
 //! Asking a contender to give a lock back. Nothing is forced: who is asked decides.
 
-use crate::claim::Claim;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
@@ -38,7 +37,7 @@ pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
     node::validate_path(node_path)?;
     match retry_lost_reply(|| session.wire().set_data(node_path, REQUEST, None)).await {
         Ok(_) | Err(ClientError::NoNode) => Ok(()),
-        Err(error) => Err(session.explain("write", node_path, error)),
+        Err(error) => Err(session.remote().explain("write", node_path, error)),
     }
 }
 
@@ -57,9 +56,10 @@ pub struct Revocation {
 }
 
 impl Revocation {
-    /// Of the contender whose node this is.
-    pub(crate) fn of(claim: &Claim) -> Self {
-        Self { session: claim.session().clone(), path: claim.path().to_owned(), czxid: claim.czxid() }
+    /// Of the contender whose node this is. `czxid`: the transaction that created the node, where the path alone does not
+    /// tell it from others.
+    pub(crate) fn of(session: &Session, path: &str, czxid: Option<i64>) -> Self {
+        Self { session: session.clone(), path: path.to_owned(), czxid }
     }
 
     /// Waits until somebody has asked for the lock.
@@ -92,7 +92,7 @@ impl Revocation {
                     watch.fired().await;
                 }
                 Err(ClientError::NoNode) => return Err(deleted()),
-                Err(error) => return Err(self.session.explain("watch", &self.path, error)),
+                Err(error) => return Err(self.session.remote().explain("watch", &self.path, error)),
             }
         }
     }

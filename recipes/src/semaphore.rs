@@ -15,8 +15,8 @@ use zk_recipes_protocol::leases::{self, Leases};
 use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
-use crate::acquire::{self, LockQueue};
 use crate::deadline::Deadline;
+use crate::engine::LockQueue;
 use crate::error::Error;
 use crate::forms::granted;
 use crate::guard::LockGuard;
@@ -241,7 +241,7 @@ impl Semaphore {
     async fn take(&self, wanted: u32, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
         let Some(turn) = self.inner.turns.acquire(Mode::Exclusive, deadline).await? else { return Ok(None) };
-        let mut attempt = Attempt::new(self, Some(turn.into_claim()));
+        let mut attempt = Attempt::new(self, Some(turn.into_contender()));
         match deadline.bound(attempt.wait_for_room(wanted)).await {
             Some(Ok(proof)) => Ok(Some(attempt.grant(&proof, deadline).await)),
             Some(Err(error)) => Err(error),
@@ -310,8 +310,12 @@ impl Inner {
     }
 
     async fn list(&self) -> Result<Listing, Error> {
-        let (permits, children) =
-            try_join(self.permits.now(self.session()), acquire::list(self.session(), &self.leases)).await?;
+        let remote = self.session().remote();
+        let children = async {
+            let children = remote.list(&self.leases).await;
+            children.map_err(|error| remote.explain("list", &self.leases, error))
+        };
+        let (permits, children) = try_join(self.permits.now(self.session()), children).await?;
         Ok(Listing { children, permits })
     }
 
@@ -321,7 +325,7 @@ impl Inner {
             match retry_lost_reply(|| wire.watch_children(&self.leases)).await {
                 Ok((children, watch)) => Ok((children, Some(watch))),
                 Err(ClientError::NoNode) => Ok((Vec::new(), None)),
-                Err(error) => Err(self.session().explain("watch", &self.leases, error)),
+                Err(error) => Err(self.session().remote().explain("watch", &self.leases, error)),
             }
         };
         let ((permits, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;

@@ -8,23 +8,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
-use zk_recipes_protocol::names::Names;
-use zookeeper_client::Error as ClientError;
 
 use crate::acl::{Acl, Auth, NodePolicy, Parents};
-use crate::acquire::LockQueue;
 use crate::cohort::{self, Cohort, Cohorts};
 use crate::connect::{Connector, Line};
+use crate::engine::{Engine, LockQueue};
 use crate::error::Error;
 use crate::keeper::Keeper;
-use crate::known::Known;
 use crate::node;
-use crate::pulse::{Proof, Pulse};
+use crate::pulse::Pulse;
 use crate::reaper;
 use crate::registry::Registry;
 use crate::remains::Remains;
+use crate::remote::Remote;
 use crate::shared_node::SharedNode;
-use crate::taken::TakenNodes;
 use crate::tls::Tls;
 use crate::traffic::Traffic;
 use crate::wire::{Wire, retry_lost_reply};
@@ -100,13 +97,10 @@ pub struct Session {
 }
 
 struct Inner {
-    id: i64,
-    wire: Arc<Wire>,
-    pulse: Arc<Pulse>,
+    remote: Remote,
     abandoned: mpsc::UnboundedSender<Remains>,
     shared_nodes: Registry<String, SharedNode>,
-    known: Registry<(String, Names), Known>,
-    taken: Registry<String, TakenNodes>,
+    engines: Registry<String, Engine>,
     cohorts: Arc<Cohorts>,
 }
 
@@ -138,40 +132,38 @@ impl Session {
         let (abandoned, reapable) = mpsc::unbounded_channel();
         let cohorts = Arc::new(Cohorts::default());
         tokio::spawn(Keeper::new(connector, session, &wire, &pulse, &cohorts).run(tether, states));
-        tokio::spawn(reaper::run(reapable, Arc::clone(&wire), id));
+        let remote = Remote::new(id, wire, pulse);
+        tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let (shared_nodes, known, taken) = (Registry::default(), Registry::default(), Registry::default());
-        let inner = Inner { id, wire, pulse, abandoned, shared_nodes, known, taken, cohorts };
+        let (shared_nodes, engines) = (Registry::default(), Registry::default());
+        let inner = Inner { remote, abandoned, shared_nodes, engines, cohorts };
         Self { inner: Arc::new(inner) }
     }
 
     /// The id that the server gave to the session.
     #[must_use]
     pub fn id(&self) -> i64 {
-        self.inner.id
+        self.remote().session_id()
     }
 
     /// The session timeout as the servers granted it: the shortest of those granted so far, as the server of a new connection
     /// may grant less.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        self.liveness().margins().session_timeout()
+        self.remote().timeout()
     }
 
     /// What is known of the connection at this moment.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
-        self.inner.pulse.state()
+        self.remote().pulse().state()
     }
 
     /// Follows the state of the connection from now on.
     #[must_use]
     pub fn states(&self) -> ConnectionStates {
-        ConnectionStates {
-            seen: self.state(),
-            changes: self.inner.pulse.subscribe(),
-            pulse: Arc::clone(&self.inner.pulse),
-        }
+        let pulse = Arc::clone(self.remote().pulse());
+        ConnectionStates { seen: self.state(), changes: pulse.subscribe(), pulse }
     }
 
     /// Whether the session has expired or was closed: nothing on it will ever work again.
@@ -183,7 +175,7 @@ impl Session {
     /// What the session has exchanged with the server so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.inner.wire.counters().totals()
+        self.wire().counters().totals()
     }
 
     /// Asks the server for a sign of life: one request.
@@ -194,8 +186,8 @@ impl Session {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn check(&self, within: Duration) -> Result<(), Error> {
-        match tokio::time::timeout(within, retry_lost_reply(|| self.inner.wire.sync("/"))).await {
-            Ok(answer) => answer.map_err(|error| self.explain("sync", "/", error)),
+        match tokio::time::timeout(within, retry_lost_reply(|| self.wire().sync("/"))).await {
+            Ok(answer) => answer.map_err(|error| self.remote().explain("sync", "/", error)),
             Err(_) => Err(Error::NoAnswer { within }),
         }
     }
@@ -211,61 +203,38 @@ impl Session {
     /// The session is closing from the first poll on; dropped, only the confirmation is missed.
     pub async fn close(&self) -> Result<(), Error> {
         // Before the server can grant to another.
-        self.inner.pulse.end(LostReason::Closed);
+        self.remote().pulse().end(LostReason::Closed);
         cohort::close(&self.inner.cohorts);
-        self.inner.wire.close();
+        self.wire().close();
         let within = self.timeout();
-        tokio::time::timeout(within, self.inner.wire.ended()).await.map_err(|_| Error::NoAnswer { within })
+        tokio::time::timeout(within, self.wire().ended()).await.map_err(|_| Error::NoAnswer { within })
     }
 
-    pub(crate) fn wire(&self) -> &Arc<Wire> {
-        &self.inner.wire
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.inner.remote
+    }
+
+    pub(crate) fn wire(&self) -> &Wire {
+        self.remote().wire()
     }
 
     pub(crate) fn liveness(&self) -> Liveness {
-        self.inner.pulse.read()
-    }
-
-    /// Waits for a proof that the session lives, unless there was one lately.
-    pub(crate) async fn prove(&self) -> Result<Proof, ClientError> {
-        if let Some(proof) = self.inner.pulse.proof() {
-            return Ok(proof);
-        }
-        loop {
-            retry_lost_reply(|| self.inner.wire.prove()).await?;
-            if let Some(proof) = self.inner.pulse.proof() {
-                return Ok(proof);
-            }
-            // The leader may not have heard of the session for long, as after a pause of this process.
-            tokio::time::sleep(self.liveness().margins().look_after()).await;
-        }
-    }
-
-    /// Asks for a proof that the session lives, unless there was one lately. Whoever relies on it asks for it in the end.
-    pub(crate) async fn freshen(&self) {
-        if !self.liveness().is_proved() {
-            let _ = self.inner.wire.prove().await;
-        }
+        self.remote().liveness()
     }
 
     /// What this session's claims know of the nodes at a path that all of them use.
     pub(crate) fn shared_node(&self, path: &str) -> Arc<SharedNode> {
-        self.inner.shared_nodes.at(path.to_owned())
+        self.inner.shared_nodes.at(path.to_owned(), SharedNode::default)
     }
 
-    /// What this session's contenders know of the queue at a path.
-    pub(crate) fn known(&self, path: &str, names: Names) -> Arc<Known> {
-        self.inner.known.at((path.to_owned(), names))
-    }
-
-    /// Which children of a node belong to which claims of this session.
-    pub(crate) fn taken(&self, parent: &str) -> Arc<TakenNodes> {
-        self.inner.taken.at(parent.to_owned())
+    /// What runs the contenders of this session for the lock at a path.
+    pub(crate) fn engine(&self, path: &str) -> Arc<Engine> {
+        self.inner.engines.at(path.to_owned(), || Engine::new(self.remote(), path))
     }
 
     /// Those of this session who queue there one after the other.
     pub(crate) fn cohort(&self, queue: &LockQueue) -> Arc<Cohort> {
-        let cohort = self.inner.cohorts.at((queue.parent().to_owned(), queue.names(), queue.naming()));
+        let cohort = self.inner.cohorts.at((queue.parent().to_owned(), queue.names(), queue.naming()), Cohort::default);
         if self.is_ended() {
             // Whoever told the others may not have found it.
             cohort.close();
@@ -279,23 +248,12 @@ impl Session {
             debug!("the session has ended, the server deletes what it left");
         }
     }
-
-    /// Turns the client library's error into ours.
-    pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
-        match error {
-            ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
-            ClientError::ClientClosed | ClientError::AuthFailed => {
-                Error::SessionEnded { reason: self.liveness().ended().unwrap_or(LostReason::Closed) }
-            }
-            error => Error::refused(operation, path, error),
-        }
-    }
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
-            .field("id", &format_args!("{:#x}", self.inner.id))
+            .field("id", &format_args!("{:#x}", self.id()))
             .field("state", &self.state())
             .finish_non_exhaustive()
     }

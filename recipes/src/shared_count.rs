@@ -114,7 +114,7 @@ impl SharedCount {
                         return Ok(());
                     }
                 }
-                Err(error) => return Err(session.explain("set", path, error)),
+                Err(error) => return Err(session.remote().explain("set", path, error)),
             }
         }
     }
@@ -151,7 +151,7 @@ impl SharedCount {
                     return if is_of_another(previous, value, found) { Ok(false) } else { Err(self.indeterminate()) };
                 }
                 Err(ClientError::NoNode) => return Err(self.indeterminate()),
-                Err(error) => return Err(session.explain("set", path, error)),
+                Err(error) => return Err(session.remote().explain("set", path, error)),
             }
         }
     }
@@ -204,7 +204,7 @@ impl SharedCount {
                 Err(ClientError::NoNode) => {
                     self.create(*seed).await?;
                 }
-                Err(error) => return Err(session.explain("read", path, error)),
+                Err(error) => return Err(session.remote().explain("read", path, error)),
             }
         }
     }
@@ -223,9 +223,11 @@ impl SharedCount {
             match (error, node::parent(path)) {
                 (ClientError::ConnectionLoss, _) => backoff.pause().await,
                 (ClientError::NoNode, Some(parent)) => {
-                    wire.create_parents(parent).await.map_err(|error| session.explain("create", parent, error))?;
+                    wire.create_parents(parent)
+                        .await
+                        .map_err(|error| session.remote().explain("create", parent, error))?;
                 }
-                (error, _) => return Err(session.explain("create", path, error)),
+                (error, _) => return Err(session.remote().explain("create", path, error)),
             }
         }
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes_protocol::names::Mode;
+use zk_recipes_protocol::session_queue::WishKind;
 
-use crate::acquire::{LockQueue, Place};
-use crate::claim::Claim;
 use crate::deadline::Deadline;
+use crate::engine::{Contender, LockQueue};
 use crate::error::Error;
 use crate::forms::granted;
-use crate::guard::LockGuard;
+use crate::guard::{Hold, LockGuard};
 use crate::revoke::Revocation;
 use crate::token::FencingToken;
 
@@ -34,33 +34,33 @@ use crate::token::FencingToken;
 #[derive(Debug)]
 #[must_use = "if unused the place is given up immediately"]
 pub struct Waiter {
-    queue: Arc<LockQueue>,
-    claim: Claim,
-    place: Place,
+    contender: Contender,
+    token: FencingToken,
 }
 
 impl Waiter {
     pub(crate) async fn take(queue: &Arc<LockQueue>, mode: Mode) -> Result<Self, Error> {
-        let (claim, place) = queue.take_place(mode).await?;
-        Ok(Self { queue: Arc::clone(queue), claim, place })
+        let mut contender = queue.enter(mode, WishKind::Place);
+        let token = FencingToken::new(contender.placed().await?.czxid);
+        Ok(Self { contender, token })
     }
 
     /// The path of the node that stands for this place.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.claim.path()
+        self.contender.path()
     }
 
     /// The fencing token that the hold will have.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.place.token
+        self.token
     }
 
     /// Tells when somebody asks for the place. It goes on to tell of the hold, once that is granted.
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::of(&self.claim)
+        Revocation::of(self.contender.session(), self.contender.path(), self.contender.czxid())
     }
 
     /// Waits for the grant, for as long as it takes or the session lives.
@@ -88,7 +88,9 @@ impl Waiter {
     }
 
     async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let Self { queue, claim, place } = self;
-        queue.granted(claim, place, deadline).await.map(|hold| hold.map(LockGuard::new))
+        let Self { mut contender, .. } = self;
+        contender.wait();
+        let granted = contender.granted_by(deadline).await?;
+        Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))
     }
 }

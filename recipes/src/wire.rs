@@ -19,6 +19,10 @@ use crate::pulse::Pulse;
 use crate::tether::Tether;
 use crate::traffic::Counters;
 
+/// How many requests of one kind are under way at a time where there may be thousands to send: enough to hide the round
+/// trips, few enough for a server that others use, too.
+pub(crate) const REQUESTS_MAX: usize = 128;
+
 /// Stands for every version in the protocol.
 const ANY_VERSION: i32 = -1;
 
@@ -474,6 +478,24 @@ fn even_out(error: ClientError, has_parted: bool) -> ClientError {
     }
 }
 
+/// Whether the answer to a `create` says for certain that it has made no node.
+pub(crate) fn is_refusal(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::NoNode
+            | ClientError::NodeExists
+            | ClientError::NoAuth
+            | ClientError::InvalidAcl
+            | ClientError::BadArguments(_)
+            | ClientError::NoChildrenForEphemerals
+            | ClientError::QuotaExceeded
+            | ClientError::NotReadOnly
+            | ClientError::Throttled
+            | ClientError::MarshallingError
+            | ClientError::Unimplemented
+    )
+}
+
 /// Repeats a request whose reply was lost until it is answered or the session ends. A request waits for a connection by
 /// itself; the pauses are for a connection that breaks again each time.
 pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
@@ -512,6 +534,34 @@ mod tests {
                 assert_eq!(even_out(lost, has_parted), ClientError::ConnectionLoss);
             }
             assert_eq!(even_out(ClientError::NoNode, has_parted), ClientError::NoNode);
+        }
+    }
+
+    #[test]
+    fn only_an_answer_that_rules_out_a_node_is_a_refusal() {
+        for refusal in [
+            ClientError::NoNode,
+            ClientError::NodeExists,
+            ClientError::NoAuth,
+            ClientError::InvalidAcl,
+            ClientError::BadArguments(&"path"),
+            ClientError::NoChildrenForEphemerals,
+            ClientError::QuotaExceeded,
+            ClientError::NotReadOnly,
+            ClientError::Throttled,
+        ] {
+            assert!(is_refusal(&refusal), "{refusal:?}");
+        }
+        for uncertain in [
+            ClientError::ConnectionLoss,
+            ClientError::Timeout,
+            ClientError::SessionExpired,
+            ClientError::SessionMoved,
+            ClientError::ClientClosed,
+            ClientError::UnexpectedErrorCode(-7),
+            ClientError::UnexpectedError("a reply that makes no sense".to_owned()),
+        ] {
+            assert!(!is_refusal(&uncertain), "{uncertain:?}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Ask {
     Watch(ContenderId, String),
     /// Reads the lock's node and watches it for all contenders of these names. The answer is [`Event::ParentWatchSet`], and
     /// later [`Event::ParentChanged`].
-    WatchParent(Names),
+    WatchParent(ContenderId, Names),
     /// Waits for a proof that the session lives. The answer is [`Event::Proved`].
     Prove(ContenderId),
     /// Asks which transaction created the node of this name, after a `sync`. The answer is [`Event::Identified`].
@@ -46,6 +46,30 @@ pub enum Ask {
     Tell(ContenderId),
     /// Something for the log.
     Warn(Warning),
+}
+
+impl Ask {
+    /// The contender that it is for, if it is for one.
+    pub fn contender(&self) -> Option<ContenderId> {
+        match self {
+            Self::Create(id, ..)
+            | Self::CreateParents(id)
+            | Self::Find(id)
+            | Self::List(id)
+            | Self::ReadNote(id)
+            | Self::ReadNoteBeside(id)
+            | Self::Probe(id, _)
+            | Self::Watch(id, _)
+            | Self::WatchParent(id, _)
+            | Self::Prove(id)
+            | Self::Identify(id, _)
+            | Self::Delete(id, _)
+            | Self::Pause(id, _)
+            | Self::Lose(id)
+            | Self::Tell(id) => Some(*id),
+            Self::Warn(_) => None,
+        }
+    }
 }
 
 /// The node that a contender is to have.

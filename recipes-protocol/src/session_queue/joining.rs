@@ -39,13 +39,16 @@ impl Step<'_> {
         let look = if naming == Naming::Numbered { FirstLook::Note } else { FirstLook::List };
         self.create(id, look, Creating::default());
         if first == FirstRequests::LookAndWatch {
-            self.ask(Ask::WatchParent(names));
+            self.ask(Ask::WatchParent(id, names));
         }
     }
 
     fn create(&mut self, id: ContenderId, look: FirstLook, creating: Creating) {
         let new_node = match self.contender(id).wish.kind {
-            WishKind::Beside(writer) => NewNode::Beside(self.contender(writer).node().sequence),
+            WishKind::Beside(writer) => match self.holder_number(writer) {
+                Some(number) => NewNode::Beside(number),
+                None => return self.fail(id, Outcome::NodeDeleted),
+            },
             WishKind::Wait | WishKind::Try | WishKind::Place => NewNode::Numbered,
         };
         let contender = self.contender(id);
@@ -166,8 +169,7 @@ impl Step<'_> {
         match found {
             Some(made) => {
                 if matches!(self.contender(id).phase, Phase::Leaving(_)) {
-                    self.name(id, made);
-                    return self.delete(id);
+                    return self.delete_found(id, made);
                 }
                 self.on_node(id, made, Creating::default(), Seen::Nothing);
             }
@@ -179,6 +181,13 @@ impl Step<'_> {
             // What the first look has shown says nothing of this node.
             None => self.create(id, FirstLook::None, Creating { is_repeated: true, ..Creating::default() }),
         }
+    }
+
+    /// Deletes the node of a contender that leaves, which was found there just now.
+    fn delete_found(&mut self, id: ContenderId, made: Made) {
+        self.name(id, made);
+        self.contender(id).node().is_doubtful = false;
+        self.delete(id);
     }
 
     fn fail_to_find(&mut self, id: ContenderId) {
@@ -263,10 +272,7 @@ impl Step<'_> {
     /// The answer to the `create` of a contender that leaves.
     fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
         match answer {
-            Ok(made) if self.take(id, made.czxid) => {
-                self.name(id, made);
-                self.delete(id);
-            }
+            Ok(made) if self.take(id, made.czxid) => self.delete_found(id, made),
             Ok(_) => self.find(id),
             Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
             // Nothing was created by this request. An earlier one may have created a node.

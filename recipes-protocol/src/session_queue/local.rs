@@ -109,3 +109,72 @@ impl Local {
         self.number_proof.disturbed();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(waiting: usize) -> Local {
+        Local { waiting, ..Local::default() }
+    }
+
+    #[test]
+    fn the_floor_only_rises_until_the_numbers_begin_anew() {
+        let (mut local, one, other) = (local(0), ParentCzxid(1), ParentCzxid(2));
+        assert_eq!(local.floor(one), None);
+        local.granted(one, Sequence::new(7));
+        local.granted(one, Sequence::new(5));
+        assert_eq!(local.floor(one), Some(Sequence::new(7)));
+        local.granted(other, Sequence::new(0));
+        assert_eq!(local.floor(other), Some(Sequence::new(0)));
+        assert_eq!(local.floor(one), None);
+        local.granted(one, Sequence::new(9));
+        assert_eq!(local.floor(other), Some(Sequence::new(0)), "the earlier node says nothing of this one");
+    }
+
+    #[test]
+    fn the_floor_follows_the_numbers_when_they_wrap() {
+        let mut local = local(0);
+        local.granted(ParentCzxid(1), Sequence::new(i32::MAX));
+        local.granted(ParentCzxid(1), Sequence::new(i32::MIN));
+        assert_eq!(local.floor(ParentCzxid(1)), Some(Sequence::new(i32::MIN)));
+    }
+
+    #[test]
+    fn nobody_is_held_back_while_few_wait() {
+        let mut local = local(2 * GROUP_SHARE - 1);
+        for id in [1, 2, 3].map(ContenderId) {
+            assert_eq!(local.join(id), [id]);
+        }
+    }
+
+    #[test]
+    fn a_batch_joins_when_it_is_complete() {
+        let mut local = local(3 * GROUP_SHARE);
+        let [one, two, three, four] = [1, 2, 3, 4].map(ContenderId);
+        assert_eq!(local.join(one), []);
+        assert_eq!(local.join(two), []);
+        assert_eq!(local.join(three), [one, two, three]);
+        assert_eq!(local.join(four), [], "this one is of the next batch");
+    }
+
+    #[test]
+    fn a_batch_that_is_not_complete_in_time_joins_together() {
+        let mut local = local(100 * GROUP_SHARE);
+        let [one, two] = [1, 2].map(ContenderId);
+        assert_eq!(local.join(one), []);
+        assert_eq!(local.join(two), []);
+        assert_eq!(local.end_grouping(), [one, two]);
+    }
+
+    #[test]
+    fn whoever_gives_up_is_not_counted() {
+        let mut local = local(2 * GROUP_SHARE);
+        let [given_up, alone, next] = [1, 2, 3].map(ContenderId);
+        assert_eq!(local.join(given_up), []);
+        local.leave_grouping(given_up);
+        assert_eq!(local.join(alone), []);
+        local.waiting = 0;
+        assert_eq!(local.join(next), [alone, next], "nobody waits any more");
+    }
+}

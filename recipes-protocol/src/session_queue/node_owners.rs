@@ -51,3 +51,26 @@ impl NodeOwners {
         self.owned.remove(&czxid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_taken_once_until_it_is_let_go() {
+        let mut owners = NodeOwners::default();
+        assert!(owners.take(7));
+        assert!(!owners.take(7));
+        owners.release(7);
+        assert!(owners.take(7));
+    }
+
+    #[test]
+    fn an_adopted_node_stays_taken() {
+        let mut owners = NodeOwners::default();
+        assert!(owners.take_overwritten(7));
+        owners.adopt(7);
+        owners.release(7);
+        assert!(!owners.take(7));
+    }
+}

@@ -2,9 +2,9 @@
 //! nobody is ahead.
 
 use super::ask::{Ask, Failure, Listed, Warning};
-use super::contender::{Claim, Outcome, Phase, WishKind};
+use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
 use super::{ContenderId, Step};
-use crate::names::{Mode, Naming};
+use crate::names::{Mode, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::predecessors::Predecessors;
 use crate::release_note::{Note, ParentState};
@@ -75,7 +75,11 @@ impl Step<'_> {
         };
         self.note_parent(id, parent);
         match self.contender(id).wish.kind {
-            WishKind::Beside(writer) if has_beside && ahead.is_nobody() => self.hold_beside(id, writer),
+            WishKind::Beside(writer) if has_beside && ahead.is_nobody() => match self.holder_number(writer) {
+                Some(_) => self.hold_beside(id, writer),
+                // It has let go meanwhile. The contender's own node is in its place.
+                None => self.wait_for(id, ahead),
+            },
             // Somebody has deleted the hold's node and may hold the lock by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
             WishKind::Try if !ahead.is_nobody() => self.leave_the_way(id),
@@ -276,6 +280,14 @@ impl Step<'_> {
         }
         self.prepare_note(id);
         self.ask(Ask::Tell(id));
+    }
+
+    /// The number of a contender, if it holds.
+    pub(super) fn holder_number(&self, id: ContenderId) -> Option<Sequence> {
+        match self.queue.contenders.get(&id)? {
+            Contender { phase: Phase::Holding { .. }, claim: Claim::Node(node), .. } => Some(node.sequence),
+            _ => None,
+        }
     }
 
     fn hold_beside(&mut self, id: ContenderId, writer: ContenderId) {

@@ -1,5 +1,6 @@
 //! The protocol, model-checked.
 
+mod bounded;
 mod clocks;
 mod cohort;
 mod ownership;

@@ -9,8 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
 
-use crate::acquire::{Place, Seen};
-use crate::claim::Claim;
+use crate::engine::{Contender, Granted};
 use crate::error::Error;
 use crate::guard::{Hold, HoldState};
 use crate::node;
@@ -37,20 +36,9 @@ pub(crate) struct Turn {
 pub(super) enum Stage {
     #[default]
     Nothing,
-    Queued(Box<Queued>),
+    /// Whoever gives up waiting for the grant leaves the contender to the next.
+    Queued(Box<Contender>),
     Held(Box<Tenure>),
-}
-
-/// A place in the lock's queue. Whoever gives up waiting for the grant leaves the place to the next.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) claim: Claim,
-    /// That of the node's name.
-    pub(super) prefix: String,
-    /// Known once the node has been created.
-    pub(super) place: Option<Place>,
-    /// What was seen from there and not yet acted upon.
-    pub(super) seen: Option<Seen>,
 }
 
 /// A hold of the lock's node, by one holder after the other.
@@ -154,23 +142,19 @@ impl Turn {
 
     /// Passes the turn on without what has failed, and returns why it has.
     pub(super) fn fail(mut self, error: Error) -> Error {
-        let error = match &mut self.stage {
-            Stage::Queued(queued) => queued.claim.failed(error),
-            Stage::Nothing | Stage::Held(_) => error,
-        };
         self.clear();
         error
     }
 
     /// Notes what is about to be created.
-    pub(super) fn queue(&mut self, queued: Queued) {
-        self.stage = Stage::Queued(Box::new(queued));
+    pub(super) fn queue(&mut self, contender: Contender) {
+        self.stage = Stage::Queued(Box::new(contender));
     }
 
-    /// Notes that the place in the queue has become a hold, made of its claim.
-    pub(super) fn granted(&mut self, hold: impl FnOnce(Claim) -> Hold, bounds: Bounds) {
+    /// Notes that the contender in the queue was granted the lock.
+    pub(super) fn granted(&mut self, granted: Granted, bounds: Bounds) {
         match std::mem::take(&mut self.stage) {
-            Stage::Queued(queued) => self.hold(hold(queued.claim), bounds),
+            Stage::Queued(contender) => self.hold(Hold::of(*contender, granted), bounds),
             Stage::Nothing | Stage::Held(_) => unreachable!("BUG: a grant to who does not queue"),
         }
     }
@@ -231,16 +215,12 @@ impl Turn {
     /// Passes the turn on unused, with the place in the queue or the hold that it may have. What nobody takes is deleted.
     ///
     /// # Errors
-    /// As [`Claim::withdraw`].
-    pub(super) async fn give_up(mut self) -> Result<(), Error> {
-        let unfinished = match &self.stage {
-            Stage::Queued(queued) if queued.place.is_none() => std::mem::take(&mut self.stage),
-            _ => Stage::Nothing,
-        };
-        match (unfinished, self.pass_on()) {
-            (Stage::Queued(queued), _) | (_, Stage::Queued(queued)) => queued.claim.withdraw().await,
-            (Stage::Held(tenure), _) | (_, Stage::Held(tenure)) => tenure.hold.into_claim().withdraw().await,
-            (Stage::Nothing, Stage::Nothing) => Ok(()),
+    /// As [`Contender::withdraw`].
+    pub(super) async fn give_up(self) -> Result<(), Error> {
+        match self.pass_on() {
+            Stage::Queued(contender) => contender.withdraw().await,
+            Stage::Held(tenure) => tenure.hold.into_contender().withdraw().await,
+            Stage::Nothing => Ok(()),
         }
     }
 
@@ -292,7 +272,6 @@ impl Drop for Turn {
                     turn = back;
                 }
             },
-            Stage::Queued(queued) if queued.place.is_none() => turn.clear(),
             Stage::Queued(_) | Stage::Nothing => {}
         }
         drop(turn.pass_on());

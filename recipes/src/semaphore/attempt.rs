@@ -12,16 +12,17 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::{Listing, Semaphore};
 use crate::backoff::Backoff;
-use crate::claim::{self, Claim};
+use crate::claim::Claim;
 use crate::deadline::Deadline;
+use crate::engine::{Contender, find_unnamed, is_ours, withdrawal};
 use crate::error::Error;
 use crate::guard::{Hold, LockGuard};
-use crate::mark;
 use crate::node;
 use crate::pulse::Proof;
-use crate::remains::{self, REQUESTS_MAX, Remains};
+use crate::remains::{self, Remains};
 use crate::session::Session;
 use crate::token::FencingToken;
+use crate::wire::{REQUESTS_MAX, is_refusal};
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper as a whole.
 pub(super) struct Attempt<'a> {
@@ -31,7 +32,7 @@ pub(super) struct Attempt<'a> {
     leases: Vec<Lease>,
     /// Whether there may be leases of ours whose names we do not know.
     unnamed: bool,
-    turn: Option<Claim>,
+    turn: Option<Contender>,
 }
 
 struct Lease {
@@ -59,7 +60,7 @@ impl Flight {
                 Ok(node) => created(node),
                 Err(ClientError::NoNode) => flight.is_parent_missing = true,
                 Err(error) => {
-                    flight.is_certain &= claim::is_refusal(&error);
+                    flight.is_certain &= is_refusal(&error);
                     if error == ClientError::ConnectionLoss {
                         flight.is_reply_lost = true;
                     } else {
@@ -73,7 +74,7 @@ impl Flight {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(semaphore: &'a Semaphore, turn: Option<Claim>) -> Self {
+    pub(super) fn new(semaphore: &'a Semaphore, turn: Option<Contender>) -> Self {
         let prefix = node::protected_prefix(Names::LEASES.marker(Mode::Shared));
         Self { semaphore, prefix, leases: Vec::new(), unnamed: false, turn }
     }
@@ -109,7 +110,7 @@ impl<'a> Attempt<'a> {
             return Ok(None);
         }
         let Some(turn) = inner.turns.try_acquire(Mode::Exclusive).await? else { return Ok(None) };
-        self.turn = Some(turn.into_claim());
+        self.turn = Some(turn.into_contender());
         self.create(wanted).await?;
         let listing = inner.list().await?;
         if self.verdict(&listing) == Verdict::Granted { self.prove().await.map(Some) } else { Ok(None) }
@@ -118,7 +119,7 @@ impl<'a> Attempt<'a> {
     /// Waits for a proof that the session lives, which a listing is not.
     async fn prove(&self) -> Result<Proof, Error> {
         let session = self.semaphore.session();
-        session.prove().await.map_err(|error| session.explain("write", self.semaphore.path(), error))
+        session.remote().prove().await.map_err(|error| session.remote().explain("write", self.semaphore.path(), error))
     }
 
     /// Creates as many leases as we lack, and their parent where it is missing, whatever replies are lost on the way.
@@ -132,7 +133,7 @@ impl<'a> Attempt<'a> {
             let count = if inner.parent_seen.load(Ordering::Relaxed) { lacking.min(REQUESTS_MAX) } else { 1 };
             let flight = self.send(count).await?;
             if let Some(error) = flight.failure {
-                return Err(session.explain("create", &node::child(parent, &self.prefix), error));
+                return Err(session.remote().explain("create", &node::child(parent, &self.prefix), error));
             }
             if flight.is_reply_lost {
                 backoff.pause().await;
@@ -140,7 +141,7 @@ impl<'a> Attempt<'a> {
             }
             if flight.is_parent_missing {
                 let created = session.wire().create_parents(parent).await;
-                created.map_err(|error| session.explain("create", parent, error))?;
+                created.map_err(|error| session.remote().explain("create", parent, error))?;
             }
             inner.parent_seen.store(true, Ordering::Relaxed);
         }
@@ -162,7 +163,7 @@ impl<'a> Attempt<'a> {
         let mut created = Vec::new();
         let flight = Flight::land(answers, |node| created.push(node));
         self.unnamed = !flight.is_certain;
-        let foreign = created.iter().find(|(_, stat)| !mark::is_ours(stat, session.id())).map(|(path, _)| path.clone());
+        let foreign = created.iter().find(|(_, stat)| !is_ours(stat, session.id())).map(|(path, _)| path.clone());
         self.note(created);
         // The server answers for nodes that it has just made, so this would be a proxy's or a server's fault.
         foreign.map_or(Ok(flight), |path| Err(Error::NodeDeleted { path }))
@@ -172,8 +173,8 @@ impl<'a> Attempt<'a> {
     async fn find_unnamed(&mut self) -> Result<(), Error> {
         let (session, parent) = (self.semaphore.session(), &self.semaphore.inner.leases);
         let known = self.leases.iter().map(|lease| node::name(&lease.path)).collect();
-        let found = mark::find_unnamed(session.wire(), session.id(), parent, &self.prefix, &known).await;
-        self.note(found.map_err(|error| session.explain("list", parent, error))?);
+        let found = find_unnamed(session.remote(), parent, &self.prefix, &known).await;
+        self.note(found.map_err(|error| session.remote().explain("list", parent, error))?);
         self.unnamed = false;
         Ok(())
     }
@@ -197,7 +198,7 @@ impl<'a> Attempt<'a> {
     /// becomes of the turn: when giving it back fails or takes longer than there is time, the reaper goes on.
     pub(super) async fn grant(mut self, proof: &Proof, deadline: Deadline) -> Vec<LockGuard> {
         if let Some(turn) = &mut self.turn {
-            match deadline.bound(turn.remove()).await {
+            match deadline.bound(turn.leave(false)).await {
                 None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
                 Some(Err(error)) => {
                     warn!(path = turn.path(), %error, "could not give back the turn, which keeps the next waiting");
@@ -215,12 +216,12 @@ impl<'a> Attempt<'a> {
         let Some(remains) = self.take_remains() else { return Ok(()) };
         let session = self.semaphore.session();
         let mut claim = Claim::armed(session, remains);
-        claim::withdrawal(session, self.semaphore.path(), async { claim.remove().await.map(drop) }).await
+        withdrawal(session, self.semaphore.path(), async { claim.remove().await.map(drop) }).await
     }
 
     /// What there is, or may be, for whoever sees to its deletion from now on.
     fn take_remains(&mut self) -> Option<Remains> {
-        let turn = self.turn.take().and_then(Claim::hand_over);
+        let turn = self.turn.take().and_then(Contender::into_place);
         let leases = mem::take(&mut self.leases);
         let unnamed = mem::take(&mut self.unnamed);
         (turn.is_some() || unnamed || !leases.is_empty()).then(|| {
@@ -245,8 +246,8 @@ impl Drop for Attempt<'_> {
 
 impl Lease {
     fn into_guard(self, session: &Session, proof: &Proof) -> LockGuard {
-        let claim = Claim::armed(session, Remains::Node { path: self.path, handoff: None, heir: None });
-        LockGuard::new(Hold::new(claim, self.token, proof.clone()))
+        let claim = Claim::armed(session, Remains::Node { path: self.path });
+        LockGuard::new(Hold::of_node(claim, self.token, proof.clone()))
     }
 }
 

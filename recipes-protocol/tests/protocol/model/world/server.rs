@@ -42,6 +42,8 @@ pub(super) struct Request {
     pub(super) viewpoint: Option<Viewpoint>,
     /// The answer to a `create` that was applied, and whose look was not.
     pub(super) created: Option<Event>,
+    /// What the look has seen that has overtaken its `create`.
+    pub(super) seen: Option<Seen>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +92,7 @@ impl Server {
                 }
                 Event::WatchSet(*id, Ok(czxid))
             }
-            Ask::WatchParent(names) => {
+            Ask::WatchParent(_, names) => {
                 self.parent_watches.insert((session, *names));
                 Event::ParentWatchSet(*names, Some(ParentCzxid(self.parent.czxid)))
             }

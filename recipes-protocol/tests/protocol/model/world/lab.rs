@@ -1,0 +1,231 @@
+//! What the users of a run do, what may go wrong meanwhile, and what has to hold.
+
+use stateright::{Checker, Model, Property};
+use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::session_queue::{ContenderId, Event, Wish, WishKind};
+
+use super::server::{Server, SessionNo};
+use super::{Phase, Session, User, World};
+
+/// What a user does from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Program {
+    /// `Mutex::acquire`, then a release.
+    Lock,
+    /// `Mutex::try_acquire`.
+    TryLock,
+    /// `HandoffMutex::acquire`.
+    Handoff,
+    /// `HandoffMutex::try_acquire`.
+    TryHandoff,
+    /// `ReadLock::acquire`.
+    Read,
+    /// `WriteLock::acquire`.
+    Write,
+    /// `Mutex::enqueue`, and later `Waiter::granted`.
+    Place,
+    /// `ReadLock::acquire_as` for the owner of the user before, if that one writes.
+    Downgrade,
+}
+
+/// How often which fault may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    pub(crate) cuts: u8,
+    pub(crate) expiries: u8,
+    /// Users that give up while they wait, or drop what they hold.
+    pub(crate) drops: u8,
+    pub(crate) deletions: u8,
+    pub(crate) overwrites: u8,
+    pub(crate) new_parents: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Come(usize),
+    Wait(usize),
+    Release(usize),
+    Apply(SessionNo),
+    Deliver(SessionNo),
+    Wake(SessionNo, ContenderId),
+    Drop(usize),
+    Connect(SessionNo),
+    /// Sends a request that was delayed.
+    Send(SessionNo, usize),
+    /// As `Send`. The look overtakes the `create` before it.
+    SendLookFirst(SessionNo, usize),
+    Cut(SessionNo),
+    Expire(SessionNo),
+    Delete(String),
+    Overwrite(String),
+    BeginAnew {
+        keeps_data: bool,
+    },
+}
+
+/// Users, each with its session, and what may go wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Lab {
+    pub(crate) users: Vec<(Program, SessionNo)>,
+    pub(crate) faults: Faults,
+    pub(crate) first_number: i32,
+    /// The number and the lock's node that a note names which is there at the start.
+    pub(crate) note: Option<(i32, i64)>,
+    pub(crate) has_foreign: bool,
+}
+
+impl Faults {
+    pub(crate) const NONE: Self = Self { cuts: 0, expiries: 0, drops: 0, deletions: 0, overwrites: 0, new_parents: 0 };
+    pub(crate) const ALL: Self = Self { cuts: 1, expiries: 1, drops: 1, deletions: 1, overwrites: 1, new_parents: 1 };
+    pub(crate) const CUT: Self = Self { cuts: 1, ..Self::NONE };
+    pub(crate) const DROP: Self = Self { drops: 1, ..Self::NONE };
+    /// Somebody deletes nodes by hand.
+    pub(crate) const DELETED: Self = Self { deletions: 1, new_parents: 1, ..Self::NONE };
+}
+
+impl Program {
+    pub(super) fn mode(self) -> Mode {
+        if matches!(self, Self::Read | Self::Downgrade) { Mode::Shared } else { Mode::Exclusive }
+    }
+
+    /// `writer` holds for the same owner.
+    pub(super) fn wish(self, writer: Option<ContenderId>) -> Wish {
+        let beside = || WishKind::Beside(writer.expect("BUG: a downgrade without a hold"));
+        let (mode, naming, names, kind) = match self {
+            Self::Lock => (Mode::Exclusive, Naming::Protected, Names::MUTEX, WishKind::Wait),
+            Self::TryLock => (Mode::Exclusive, Naming::Protected, Names::MUTEX, WishKind::Try),
+            Self::TryHandoff => (Mode::Exclusive, Naming::Numbered, Names::MUTEX, WishKind::Try),
+            Self::Handoff => (Mode::Exclusive, Naming::Numbered, Names::MUTEX, WishKind::Wait),
+            Self::Read => (Mode::Shared, Naming::Protected, Names::READ_WRITE, WishKind::Wait),
+            Self::Write => (Mode::Exclusive, Naming::Protected, Names::READ_WRITE, WishKind::Wait),
+            Self::Place => (Mode::Exclusive, Naming::Protected, Names::MUTEX, WishKind::Place),
+            Self::Downgrade => (Mode::Shared, Naming::Protected, Names::READ_WRITE, beside()),
+        };
+        Wish { mode, naming, names, kind }
+    }
+}
+
+impl Model for Lab {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let sessions = self.users.iter().map(|(_, session)| session + 1).max().unwrap_or_default();
+        let mut server = Server::new(self.first_number);
+        if let Some((number, of_node)) = self.note {
+            server.leave_note(number, of_node);
+        }
+        if self.has_foreign {
+            server.add_foreign();
+        }
+        let user = |(program, session): &(Program, SessionNo)| User {
+            program: *program,
+            session: *session,
+            phase: Phase::Outside,
+        };
+        let users = self.users.iter().map(user).collect();
+        let sessions = (0..sessions).map(|_| Session::new()).collect();
+        vec![World { server, sessions, users, left: self.faults, is_granted_wrongly: false }]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        state.progress(actions);
+        state.faults(actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut next = last.clone();
+        let mut told = Vec::new();
+        match action {
+            Action::Come(i) => next.come(i),
+            Action::Wait(i) => {
+                let User { session, phase: Phase::Inside(id), .. } = next.users[i] else { return None };
+                next.tell(session, Event::Waits(id));
+            }
+            Action::Release(i) => {
+                let User { session, phase, .. } = next.users[i];
+                let (Phase::Inside(id) | Phase::Lost(id)) = phase else { return None };
+                next.tell(session, Event::Leaves(id, matches!(phase, Phase::Inside(_))));
+            }
+            Action::Drop(i) => {
+                let User { session, phase: Phase::Inside(id), .. } = next.users[i] else { return None };
+                next.left.drops -= 1;
+                next.drop_contender(session, id);
+            }
+            Action::Connect(session) => next.sessions[session].is_away = false,
+            Action::Send(session, i) => next.send(session, i, false),
+            Action::SendLookFirst(session, i) => next.send(session, i, true),
+            Action::Apply(session) => next.apply(session),
+            Action::Deliver(session) => {
+                let arriving = next.sessions[session].arriving.pop_front()?;
+                next.deliver(session, arriving);
+            }
+            Action::Wake(session, id) => {
+                next.sessions[session].pauses.remove(&id);
+                next.tell(session, Event::Woke(id));
+            }
+            Action::Cut(session) => {
+                next.left.cuts -= 1;
+                next.cut(session);
+            }
+            Action::Expire(session) => {
+                next.left.expiries -= 1;
+                next.expire(session);
+            }
+            Action::Delete(name) => {
+                next.left.deletions -= 1;
+                next.server.delete(&name, &mut told);
+            }
+            Action::Overwrite(name) => {
+                next.left.overwrites -= 1;
+                next.server.overwrite(&name, &mut told);
+            }
+            Action::BeginAnew { keeps_data } => {
+                next.left.new_parents -= 1;
+                next.server.begin_anew(keeps_data, &mut told);
+            }
+        }
+        next.notify(told);
+        next.tidy();
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("holds exclude each other", |_, state: &World| {
+                let holders = (0..state.users.len()).filter(|i| state.holds(&state.users[*i]));
+                let (alone, mut shared): (Vec<usize>, Vec<usize>) =
+                    holders.partition(|i| state.users[*i].program.mode() == Mode::Exclusive);
+                // An owner may write and read.
+                shared.retain(|i| state.users[*i].program != Program::Downgrade || state.writer(*i).is_none());
+                alone.len() + usize::from(!shared.is_empty()) <= 1
+            }),
+            Property::always("whoever is granted has a node", |_, state: &World| !state.is_granted_wrongly),
+            Property::always("everybody is served", |_, state: &World| {
+                let mut actions = Vec::new();
+                state.progress(&mut actions);
+                !actions.is_empty() || (0..state.users.len()).all(|i| state.is_finished(i))
+            }),
+            Property::always("whoever is finished has left no node behind", |_, state: &World| {
+                let is_quiet = state.sessions.iter().all(|session| session.known.is_empty());
+                !is_quiet || state.server.children.values().all(|child| child.owner.is_none())
+            }),
+            Property::sometimes("somebody waits while another holds", |_, state: &World| {
+                state.users.iter().any(|user| state.holds(user)) && state.users.iter().any(|user| state.waits(user))
+            }),
+        ]
+    }
+}
+
+impl Lab {
+    pub(crate) fn new(users: &[(Program, SessionNo)], faults: Faults) -> Self {
+        Self { users: users.to_vec(), faults, first_number: 0, note: None, has_foreign: false }
+    }
+
+    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    pub(crate) fn check(&self, states: usize) {
+        let checker = self.clone().checker().threads(2).spawn_bfs().join();
+        checker.assert_properties();
+        assert_eq!(checker.unique_state_count(), states, "{self:?}");
+    }
+}

@@ -1,0 +1,341 @@
+//! Runs the contenders of a session for the lock at one path.
+//!
+//! What they do is decided by [`SessionQueue`]. The engine sends what the queue asks for and tells it what came back; it
+//! decides nothing. There is no task of its own: whoever waits for a contender polls its requests ([`Place`]), delivers each
+//! answer under a short lock, and so lets the queue take its next step.
+
+mod contender;
+mod finding;
+mod lock_queue;
+mod parent_watch;
+mod place;
+mod requests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use tracing::warn;
+use zk_recipes_protocol::names::Names;
+use zk_recipes_protocol::session_queue::{
+    Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Warning, Wish,
+};
+use zk_recipes_protocol::stat::ParentCzxid;
+
+pub(crate) use self::contender::{Contender, Granted, withdrawal};
+pub(crate) use self::finding::{find_unnamed, is_ours};
+pub(crate) use self::lock_queue::LockQueue;
+pub(crate) use self::place::{Place, Removal};
+
+use self::parent_watch::ParentWatches;
+use self::requests::{Answer, Mark, Requests};
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::node;
+use crate::pulse::Proof;
+use crate::remote::Remote;
+use crate::wire::Watch;
+
+/// For how long a contender waits at most for others to join the queue with.
+const BATCHING_MAX: Duration = Duration::from_millis(10);
+
+/// The contenders of a session for the lock at one path.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    remote: Remote,
+    path: String,
+    core: Mutex<Core>,
+}
+
+/// What a contender waits for: the answer to a request, or the end of a pause.
+type Request = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+#[derive(Debug, Default)]
+struct Core {
+    queue: SessionQueue,
+    contenders: HashMap<ContenderId, Entry>,
+    parent_watches: ParentWatches,
+    reported: Reported,
+}
+
+/// What the engine knows of a contender.
+struct Entry {
+    mark: Mark,
+    node_data: Arc<[u8]>,
+    /// By what it holds.
+    proof: Option<Proof>,
+    /// Why its last request was refused.
+    refusal: Option<Error>,
+    after_lost_reply: Backoff,
+    after_refusal: Backoff,
+    /// What was sent for it since it was polled last.
+    sent: Vec<Request>,
+    /// Who polls it.
+    waker: Option<Waker>,
+}
+
+/// Of what the log was told.
+#[derive(Debug, Default)]
+struct Reported {
+    foreign_child: bool,
+    foreign_data: bool,
+    low_supply: bool,
+}
+
+/// When the requests of a step are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    /// Before the step ends, in the order of its asks.
+    Now,
+    /// When the contender is polled next, as its user drops it where nothing can be sent. That is only for what deletes nodes,
+    /// which may be sent at any time.
+    Later,
+}
+
+impl Engine {
+    pub(crate) fn new(remote: &Remote, path: &str) -> Self {
+        Self { remote: remote.clone(), path: path.to_owned(), core: Mutex::default() }
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Lets a contender begin.
+    fn enter(self: &Arc<Self>, wish: Wish, node_data: &Arc<[u8]>) -> Place {
+        let entry = Entry::new(Mark::new(&wish), Arc::clone(node_data));
+        let mut core = self.core.lock();
+        core.hear_of_parents();
+        let mut asks = Vec::new();
+        let id = core.queue.enter(wish, &mut asks);
+        core.contenders.insert(id, entry);
+        let woken = self.carry_out(&mut core, id, asks, Sending::Now);
+        drop(core);
+        woken.into_iter().for_each(Waker::wake);
+        Place::new(Arc::clone(self), id)
+    }
+
+    /// Tells the queue what has happened to a contender, and carries out what it asks for.
+    fn tell(&self, id: ContenderId, event: Event, sending: Sending) {
+        let mut core = self.core.lock();
+        // A notification counts before the answers that the server has sent after it.
+        core.hear_of_parents();
+        let mut asks = Vec::new();
+        core.queue.on(event, &mut asks);
+        let woken = self.carry_out(&mut core, id, asks, sending);
+        drop(core);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns the others that have to be woken.
+    fn carry_out(&self, core: &mut Core, by: ContenderId, asks: Vec<Ask>, sending: Sending) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        for ask in asks {
+            if ask.contender().is_some_and(|id| !core.contenders.contains_key(&id)) {
+                // The session has ended, and nobody polls the contender any more.
+                continue;
+            }
+            let told = match ask {
+                Ask::Warn(warning) => {
+                    core.reported.warn(&self.path, &warning);
+                    continue;
+                }
+                Ask::Lose(id) => {
+                    core.entry(id).proof.iter().for_each(|proof| proof.validity().invalidate());
+                    continue;
+                }
+                Ask::Tell(id) => {
+                    core.inherit_proof(id);
+                    id
+                }
+                ask => {
+                    let (id, mut request) = self.request(core, ask);
+                    if sending == Sending::Now {
+                        let mut context = Context::from_waker(Waker::noop());
+                        if let Poll::Ready(answer) = request.as_mut().poll(&mut context) {
+                            request = Box::pin(std::future::ready(answer));
+                        }
+                    }
+                    core.entry(id).sent.push(request);
+                    id
+                }
+            };
+            if told != by {
+                woken.extend(core.entry(told).waker.take());
+            }
+        }
+        woken
+    }
+
+    /// What an ask is carried out by. Nothing is sent before it is polled.
+    fn request(&self, core: &mut Core, ask: Ask) -> (ContenderId, Request) {
+        let requests = Requests::new(&self.remote, &self.path);
+        match ask {
+            Ask::Create(id, new_node, look) => {
+                let viewpoint = core.queue.viewpoint(id);
+                let entry = core.entry(id);
+                let (mark, node_data) = (entry.mark.clone(), Arc::clone(&entry.node_data));
+                (id, unbudgeted(requests.create(id, mark, node_data, new_node, look, viewpoint)))
+            }
+            Ask::CreateParents(id) => (id, unbudgeted(requests.create_parents(id))),
+            Ask::Find(id) => (id, unbudgeted(requests.find(id, core.entry(id).mark.clone()))),
+            Ask::List(id) => (id, unbudgeted(requests.list(id, core.queue.viewpoint(id)))),
+            Ask::ReadNote(id) => (id, unbudgeted(requests.read_note(id))),
+            Ask::ReadNoteBeside(id) => (id, unbudgeted(requests.read_note_beside(id, core.node(id)))),
+            Ask::Probe(id, names) => (id, unbudgeted(requests.probe(id, names, core.node(id)))),
+            Ask::Watch(id, name) => (id, unbudgeted(requests.watch(id, name))),
+            Ask::WatchParent(id, names) => (id, unbudgeted(requests.watch_parent(names))),
+            Ask::Prove(id) => (id, unbudgeted(requests.prove(id))),
+            Ask::Identify(id, name) => (id, unbudgeted(requests.identify(id, name))),
+            Ask::Delete(id, condition) => {
+                let name = core.node(id).name;
+                (id, unbudgeted(requests.delete(id, name, condition)))
+            }
+            Ask::Pause(id, pause) => {
+                let entry = core.entry(id);
+                let length = match pause {
+                    Pause::ReplyLost => entry.after_lost_reply.advance(),
+                    Pause::Refused => entry.after_refusal.advance(),
+                    Pause::Join => BATCHING_MAX,
+                };
+                (id, unbudgeted(requests::pause(id, length)))
+            }
+            Ask::Warn(_) | Ask::Lose(_) | Ask::Tell(_) => {
+                unreachable!("BUG: {ask:?} is no request")
+            }
+        }
+    }
+
+    /// The state of a contender. What was sent for it goes to `requests`, and `waker` is woken when there is more.
+    fn attend(&self, id: ContenderId, waker: &Waker, requests: &FuturesUnordered<Request>) -> State {
+        let mut core = self.core.lock();
+        let entry = core.entry(id);
+        entry.sent.drain(..).for_each(|request| requests.push(request));
+        entry.waker = Some(waker.clone());
+        core.queue.state(id)
+    }
+
+    /// What a contender was granted.
+    fn granted(&self, id: ContenderId, grant: Grant) -> Granted {
+        let proof = self.core.lock().entry(id).proof.clone();
+        Granted { made: grant.node, proof: proof.expect("BUG: a grant without a proof that the session lives") }
+    }
+
+    /// Keeps a watch of the lock's node that was set.
+    fn keep_parent_watch(&self, names: Names, parent: ParentCzxid, watch: Watch) {
+        let mut core = self.core.lock();
+        core.tell_only(Event::ParentWatchSet(names, Some(parent)));
+        core.parent_watches.keep(names, watch);
+    }
+
+    fn note_proof(&self, id: ContenderId, proof: Proof) {
+        self.core.lock().entry(id).proof = Some(proof);
+    }
+
+    fn note_refusal(&self, id: ContenderId, error: Error) {
+        self.core.lock().entry(id).refusal = Some(error);
+    }
+
+    /// Why the last request of a contender was refused.
+    fn take_refusal(&self, id: ContenderId) -> Option<Error> {
+        self.core.lock().entry(id).refusal.take()
+    }
+
+    /// Notes that a contender does not hold any more.
+    fn forget_proof(&self, id: ContenderId) {
+        // Dropped where nothing is locked.
+        let _proof = self.core.lock().entry(id).proof.take();
+    }
+
+    /// Forgets a contender that is over.
+    fn forget(&self, id: ContenderId) {
+        let mut core = self.core.lock();
+        core.queue.forget(id);
+        let forgotten = core.contenders.remove(&id);
+        drop(core);
+        drop(forgotten);
+    }
+}
+
+impl Core {
+    fn entry(&mut self, id: ContenderId) -> &mut Entry {
+        self.contenders.get_mut(&id).expect("BUG: a contender that was forgotten asks for something")
+    }
+
+    fn node(&self, id: ContenderId) -> Made {
+        self.queue.node(id).cloned().expect("BUG: a contender without a node asks for it")
+    }
+
+    /// Tells the queue what the watches of the lock's node have shown.
+    fn hear_of_parents(&mut self) {
+        self.parent_watches.fired().into_iter().for_each(|event| self.tell_only(event));
+    }
+
+    /// Tells the queue what it only notes.
+    fn tell_only(&mut self, event: Event) {
+        let mut asks = Vec::new();
+        self.queue.on(event, &mut asks);
+        debug_assert!(asks.is_empty(), "BUG: nobody carries out {asks:?}");
+    }
+
+    /// Lets the proof of whoever has passed its hold on count for the contender, too.
+    fn inherit_proof(&mut self, id: ContenderId) {
+        if let State::Holding(Grant { passed_by: Some(from), .. }) = self.queue.state(id) {
+            let proof = self.contenders.get(&from).and_then(|from| from.proof.clone());
+            self.entry(id).proof = proof;
+        }
+    }
+}
+
+impl Entry {
+    fn new(mark: Mark, node_data: Arc<[u8]>) -> Self {
+        Self {
+            mark,
+            node_data,
+            proof: None,
+            refusal: None,
+            after_lost_reply: Backoff::after_lost_reply(),
+            after_refusal: Backoff::after_refusal(),
+            sent: Vec::new(),
+            waker: None,
+        }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+impl Reported {
+    /// Writes a warning to the log, once.
+    fn warn(&mut self, lock: &str, warning: &Warning) {
+        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
+        match warning {
+            Warning::ForeignChild(child) if is_new(&mut self.foreign_child) => {
+                warn!(
+                    lock,
+                    child, "ignoring a child that is no contender; Apache Curator clients would queue behind it"
+                );
+            }
+            Warning::ForeignData if is_new(&mut self.foreign_data) => {
+                warn!(lock, "the data of the lock's node are not ours: each hand-over needs a listing");
+            }
+            Warning::LowSupply(number) if is_new(&mut self.low_supply) => node::warn_of_low_supply(lock, *number),
+            _ => {}
+        }
+    }
+}
+
+/// A request whose polls do not count towards the budget of the task that polls it: one that is out of budget would be taken
+/// for one that waits.
+fn unbudgeted(request: impl Future<Output = Answer> + Send + 'static) -> Request {
+    Box::pin(tokio::task::unconstrained(request))
+}

@@ -367,10 +367,11 @@ fn after_create(client: &Client, slot: Slot) -> Phase {
 fn decide_on_downgrade(state: &State, i: usize) -> Phase {
     let children = state.children(Kind::Read);
     let queue = Queue::from_children(&children, Names::READ_WRITE);
-    match queue.verdict_beside(&own_name(state, i, Slot::Second), &own_name(state, i, Slot::First)) {
-        Verdict::Granted => Phase::HoldBoth,
+    let is_held = queue.has(&own_name(state, i, Slot::First));
+    match queue.verdict(&own_name(state, i, Slot::Second)) {
+        Verdict::Granted if is_held => Phase::HoldBoth,
         // An error; its user then drops the hold, too.
-        Verdict::Behind { .. } | Verdict::Missing => Phase::Clean,
+        _ => Phase::Clean,
     }
 }
 

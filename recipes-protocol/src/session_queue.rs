@@ -43,13 +43,13 @@ use crate::names::Names;
 
 /// One contender of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContenderId(u32);
+pub struct ContenderId(u64);
 
 /// The contenders of one session for the lock at one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
     contenders: BTreeMap<ContenderId, Contender>,
-    next_id: u32,
+    next_id: u64,
     /// What those know together who queue under the same names.
     local: BTreeMap<Names, Local>,
     /// Which nodes that are named by a number alone belong to whom.
@@ -92,7 +92,7 @@ impl SessionQueue {
             Event::Fired(id, is_gone) if step.has(id) => step.on_fired(id, is_gone),
             Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
             Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
-            Event::Woke(id) if step.has(id) => step.on_woke(id),
+            Event::Woke(id, pause) if step.has(id) => step.on_woke(id, pause),
             Event::NodeMissed(id) if step.has(id) => step.on_node_missed(id),
             Event::Waits(id) if step.has(id) => step.on_waits(id),
             Event::Leaves(id, passes_on) if step.has(id) => step.leave(id, passes_on),
@@ -146,6 +146,19 @@ impl SessionQueue {
         if matches!(self.contenders.get(&id), Some(Contender { phase: Phase::Over(_), .. })) {
             self.contenders.remove(&id);
         }
+    }
+
+    /// Forgets a contender whose session has ended, whatever is there of it: the servers delete its node.
+    pub fn discard(&mut self, id: ContenderId) {
+        let Some(contender) = self.contenders.remove(&id) else { return };
+        if let Some(local) = self.local.get_mut(&contender.wish.names) {
+            local.leave_grouping(id);
+            local.waiting -= usize::from(contender.is_waiting());
+            if let Claim::Node(node) = &contender.claim {
+                local.remove_member(node.sequence, id);
+            }
+        }
+        self.chains.values_mut().for_each(|chain| chain.discard(id));
     }
 
     /// Whether the contender was not forgotten.

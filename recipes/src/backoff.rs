@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_timer::Delay;
+
 /// Pauses that double up to a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
@@ -34,7 +36,8 @@ impl Backoff {
 
     /// Waits for the next pause.
     pub(crate) async fn pause(&mut self) {
-        tokio::time::sleep(self.advance()).await;
+        // Not of a runtime: a request that pauses may be polled by another one in the end, and its first may be gone.
+        Delay::new(self.advance()).await;
     }
 
     /// The length of the next pause.

@@ -74,6 +74,8 @@ struct Entry {
     refusal: Option<Error>,
     after_lost_reply: Backoff,
     after_refusal: Backoff,
+    /// Whether the answer has yet to come that sets a watch of the lock's node.
+    is_setting_parent_watch: bool,
     /// What was sent for it since it was polled last.
     sent: Vec<Request>,
     /// Who polls it.
@@ -190,7 +192,10 @@ impl Engine {
             Ask::ReadNoteBeside(id) => (id, unbudgeted(requests.read_note_beside(id, core.node(id)))),
             Ask::Probe(id, names) => (id, unbudgeted(requests.probe(id, names, core.node(id)))),
             Ask::Watch(id, name) => (id, unbudgeted(requests.watch(id, name))),
-            Ask::WatchParent(id, names) => (id, unbudgeted(requests.watch_parent(names))),
+            Ask::WatchParent(id, names) => {
+                core.entry(id).is_setting_parent_watch = true;
+                (id, unbudgeted(requests.watch_parent(names)))
+            }
             Ask::Prove(id) => (id, unbudgeted(requests.prove(id))),
             Ask::Identify(id, name) => (id, unbudgeted(requests.identify(id, name))),
             Ask::Delete(id, condition) => {
@@ -204,7 +209,7 @@ impl Engine {
                     Pause::Refused => entry.after_refusal.advance(),
                     Pause::Join => BATCHING_MAX,
                 };
-                (id, unbudgeted(requests::pause(id, length)))
+                (id, unbudgeted(requests::pause(id, pause, length)))
             }
             Ask::Warn(_) | Ask::Lose(_) | Ask::Tell(_) => {
                 unreachable!("BUG: {ask:?} is no request")
@@ -212,13 +217,25 @@ impl Engine {
         }
     }
 
-    /// The state of a contender. What was sent for it goes to `requests`, and `waker` is woken when there is more.
+    /// The state of a contender, for whoever polls it. What was sent for it goes to `requests`, and `waker` is woken when there
+    /// is more.
     fn attend(&self, id: ContenderId, waker: &Waker, requests: &FuturesUnordered<Request>) -> State {
         let mut core = self.core.lock();
         let entry = core.entry(id);
         entry.sent.drain(..).for_each(|request| requests.push(request));
         entry.waker = Some(waker.clone());
-        core.queue.state(id)
+        // A watch that is being set would stay behind if nobody took its answer, and a request that nobody polls would keep a
+        // session open that is being closed. The answer comes right behind that of the `create`.
+        let is_setting_parent_watch = entry.is_setting_parent_watch;
+        match core.queue.state(id) {
+            State::Holding(_) if is_setting_parent_watch => State::Contending,
+            state => state,
+        }
+    }
+
+    /// Whether nothing of a contender is left to do.
+    fn is_over(&self, id: ContenderId) -> bool {
+        matches!(self.core.lock().queue.state(id), State::Over(_))
     }
 
     /// What a contender was granted.
@@ -227,11 +244,15 @@ impl Engine {
         Granted { made: grant.node, proof: proof.expect("BUG: a grant without a proof that the session lives") }
     }
 
-    /// Keeps a watch of the lock's node that was set.
-    fn keep_parent_watch(&self, names: Names, parent: ParentCzxid, watch: Watch) {
+    /// Keeps the watch of the lock's node that was set for a contender; `None` if it could not be set.
+    fn keep_parent_watch(&self, id: ContenderId, names: Names, set: Option<(ParentCzxid, Watch)>) {
         let mut core = self.core.lock();
-        core.tell_only(Event::ParentWatchSet(names, Some(parent)));
-        core.parent_watches.keep(names, watch);
+        core.hear_of_parents();
+        core.entry(id).is_setting_parent_watch = false;
+        core.tell_only(Event::ParentWatchSet(names, set.as_ref().map(|(parent, _)| *parent)));
+        if let Some((_, watch)) = set {
+            core.parent_watches.keep(names, watch);
+        }
     }
 
     fn note_proof(&self, id: ContenderId, proof: Proof) {
@@ -253,10 +274,10 @@ impl Engine {
         let _proof = self.core.lock().entry(id).proof.take();
     }
 
-    /// Forgets a contender that is over.
+    /// Forgets a contender that nobody polls any more: it is over, or its session has ended.
     fn forget(&self, id: ContenderId) {
         let mut core = self.core.lock();
-        core.queue.forget(id);
+        core.queue.discard(id);
         let forgotten = core.contenders.remove(&id);
         drop(core);
         drop(forgotten);
@@ -302,6 +323,7 @@ impl Entry {
             refusal: None,
             after_lost_reply: Backoff::after_lost_reply(),
             after_refusal: Backoff::after_refusal(),
+            is_setting_parent_watch: false,
             sent: Vec::new(),
             waker: None,
         }

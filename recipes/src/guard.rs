@@ -73,10 +73,13 @@ impl Hold {
         }
     }
 
-    /// As [`contender`](Self::contender), for whoever sees to its end.
+    /// As [`contender`](Self::contender), for whoever sees to its end and does not rely on the hold.
     pub(crate) fn into_contender(self) -> Contender {
         match self.evidence {
-            Evidence::Place(contender) => contender,
+            Evidence::Place(contender) => {
+                contender.forget_proof();
+                contender
+            }
             Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
         }
     }

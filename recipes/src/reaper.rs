@@ -26,6 +26,7 @@ pub(crate) async fn run(mut abandoned: mpsc::UnboundedReceiver<Remains>, remote:
     let mut reaping = FuturesUnordered::new();
     loop {
         tokio::select! {
+            () = remote.wire().ended() => return,
             remains = abandoned.recv() => match remains {
                 Some(remains) => reaping.push(reap(remains, &remote, &places, is_dropped.clone())),
                 None => break,
@@ -38,7 +39,10 @@ pub(crate) async fn run(mut abandoned: mpsc::UnboundedReceiver<Remains>, remote:
         }
     }
     dropped.send_replace(true);
-    while let Some(ControlFlow::Continue(())) = reaping.next().await {}
+    tokio::select! {
+        () = remote.wire().ended() => {}
+        () = async { while let Some(ControlFlow::Continue(())) = reaping.next().await {} } => {}
+    }
 }
 
 /// Deletes the remains, however often the server refuses, unless the session has been dropped. Breaks when it has ended.
@@ -51,18 +55,13 @@ async fn reap(
     let mut backoff = Backoff::after_refusal();
     let mut is_reported = false;
     loop {
-        if let Remains::Place(place) = &mut remains
-            && place.while_kept().await.is_err()
-        {
-            return ControlFlow::Break(());
-        }
         let removal = {
             let _place = places.acquire().await;
             remains::remove(remote, &mut remains).await
         };
         let path = remains.path();
         match removal {
-            Ok(Removal::Kept) => continue,
+            Ok(Removal::Kept) => {}
             Ok(removal) => {
                 debug!(path, ?removal, "reaped an abandoned node");
                 return ControlFlow::Continue(());
@@ -74,8 +73,10 @@ async fn reap(
                 is_reported = true;
             }
         }
+        let idle = remains.idle(&mut backoff);
         tokio::select! {
-            () = backoff.pause() => {}
+            biased;
+            waited = idle => if waited.is_err() { return ControlFlow::Break(()) },
             _ = is_dropped.wait_for(|is_dropped| *is_dropped) => return ControlFlow::Continue(()),
         }
     }

@@ -54,7 +54,23 @@ impl Remains {
             Self::Nothing => "/",
             Self::Node { path } | Self::Shared { path, .. } => path,
             Self::Leases(Leases { parent, .. }) => parent,
-            Self::Place(place) => place.lock_path(),
+            Self::Place(place) => place.path(),
+        }
+    }
+
+    /// Pauses after a refusal, and for as long as what is there stands for another's hold.
+    pub(crate) async fn idle(&mut self, backoff: &mut Backoff) -> Result<(), Error> {
+        match self {
+            // It pauses by itself.
+            Self::Place(place) => place.while_idle().await,
+            Self::Leases(Leases { turn: Some(turn), .. }) => {
+                backoff.pause().await;
+                turn.while_idle().await
+            }
+            _ => {
+                backoff.pause().await;
+                Ok(())
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_timer::Delay;
 use zk_recipes_protocol::liveness::{Liveness, LostReason};
 use zookeeper_client::Error as ClientError;
 
@@ -55,7 +56,7 @@ impl Remote {
                 return Ok(proof);
             }
             // The leader may not have heard of the session for long, as after a pause of this process.
-            tokio::time::sleep(self.liveness().margins().look_after()).await;
+            Delay::new(self.liveness().margins().look_after()).await;
         }
     }
 

@@ -115,7 +115,7 @@ pub enum Condition {
 }
 
 /// For what a contender pauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pause {
     /// A reply was lost. The request is repeated after [`crate::session_queue`]'s pauses for that.
     ReplyLost,
@@ -262,8 +262,8 @@ pub enum Event {
     Identified(ContenderId, Result<Option<i64>, Failure>),
     /// The answer to [`Ask::Delete`].
     Deleted(ContenderId, Result<(), NotDeleted>),
-    /// A pause is over.
-    Woke(ContenderId),
+    /// This pause is over.
+    Woke(ContenderId, Pause),
     /// The shell has found that the node of the contender, a holder, is gone.
     NodeMissed(ContenderId),
     /// The contender that has taken a place now waits for the grant.

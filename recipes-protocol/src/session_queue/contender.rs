@@ -44,10 +44,15 @@ pub enum State {
     /// It holds.
     Holding(Grant),
     /// It has failed. What may be there of it is deleted.
-    Failed(Outcome),
-    /// It leaves: its node is being deleted. `is_refused`: the server has refused that, and is asked again.
+    Failed {
+        /// How it has failed.
+        outcome: Outcome,
+        /// Whether the server has refused the deletion, and is asked again after a pause.
+        is_refused: bool,
+    },
+    /// It leaves: its node is being deleted.
     Leaving {
-        /// Whether the server has refused the deletion.
+        /// Whether the server has refused that, and is asked again after a pause.
         is_refused: bool,
     },
     /// Its node stands for the hold of another. It is deleted when nobody needs it any more.
@@ -246,7 +251,9 @@ impl Contender {
                 State::Holding(Grant { node: node.made.clone(), passed_by: *passed_by })
             }
             (Phase::Leaving(Leaving { stage: LeavingStage::Kept, .. }), _) => State::Kept,
-            (Phase::Leaving(leaving), _) if leaving.is_failure => State::Failed(leaving.outcome),
+            (Phase::Leaving(leaving), _) if leaving.is_failure => {
+                State::Failed { outcome: leaving.outcome, is_refused: leaving.is_refused }
+            }
             (Phase::Leaving(leaving), _) => State::Leaving { is_refused: leaving.is_refused },
             (Phase::Over(outcome), _) => State::Over(*outcome),
             _ => State::Contending,

@@ -23,6 +23,13 @@ pub(super) struct Chain {
     note: Option<(ParentCzxid, i32)>,
 }
 
+impl Chain {
+    /// Forgets a contender.
+    pub(super) fn discard(&mut self, id: ContenderId) {
+        self.kept.retain(|kept| *kept != id);
+    }
+}
+
 impl Step<'_> {
     /// Gives up what the contender wants, or lets go of what it has. `passes_on`: its hold goes to the contender of the session
     /// that is directly behind, if there is one.
@@ -290,16 +297,19 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn on_woke(&mut self, id: ContenderId) {
-        match &self.contender(id).phase {
-            Phase::Grouping => {
+    pub(super) fn on_woke(&mut self, id: ContenderId, pause: Pause) {
+        match (&mut self.contender(id).phase, pause) {
+            (Phase::Grouping, Pause::Join) => {
                 let joining = self.local(id).end_grouping();
                 joining.into_iter().for_each(|id| self.join(id));
             }
-            Phase::Finding(_) => self.find(id),
-            Phase::Leaving(leaving) => match leaving.stage {
+            (Phase::Finding(_), Pause::ReplyLost) => self.find(id),
+            (Phase::Leaving(leaving), Pause::ReplyLost | Pause::Refused) => match leaving.stage {
                 LeavingStage::Finding(_) => self.find(id),
-                LeavingStage::Pausing => self.clean_up(id),
+                LeavingStage::Pausing => {
+                    leaving.is_refused = false;
+                    self.clean_up(id);
+                }
                 _ => {}
             },
             _ => {}

@@ -7,3 +7,4 @@ mod names;
 mod number_proof;
 mod queue;
 mod release_note;
+mod session_queue;

@@ -117,6 +117,11 @@ impl Contender {
         self.place.iter().for_each(Place::note_missing_node);
     }
 
+    /// Notes that nobody relies on the hold itself.
+    pub(crate) fn forget_proof(&self) {
+        self.place.iter().for_each(Place::forget_proof);
+    }
+
     /// What is there of the contender, for whoever sees to its end.
     pub(crate) fn into_place(mut self) -> Option<Place> {
         self.place.take()
@@ -125,7 +130,7 @@ impl Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        if let Some(mut place) = self.place.take() {
+        if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
             place.leave_later();
             self.session.abandon(place.into());
         }

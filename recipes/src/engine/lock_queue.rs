@@ -87,7 +87,9 @@ impl LockQueue {
         let within = self.answer_within();
         let mut contender = self.enter(mode, WishKind::Try);
         match Deadline::after(within).bound(contender.granted()).await {
-            Some(granted) => Ok(granted?.map(|granted| Hold::of(contender, granted))),
+            Some(Ok(Some(granted))) => Ok(Some(Hold::of(contender, granted))),
+            Some(Ok(None)) => contender.withdraw().await.map(|()| None),
+            Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
         }
     }

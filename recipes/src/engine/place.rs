@@ -24,6 +24,10 @@ pub(crate) struct Place {
     /// Never locked: whoever has the place alone polls it. The lock lets a guard, which has a place, be shared by threads.
     polled: Mutex<Polled>,
     has_left: bool,
+    /// Whether a request has found that the session has ended.
+    has_ended: bool,
+    /// That of the node, once it was asked for.
+    path: Option<String>,
 }
 
 /// What the contender waits for.
@@ -45,7 +49,7 @@ pub(crate) enum Removal {
 
 impl Place {
     pub(super) fn new(engine: Arc<Engine>, id: ContenderId) -> Self {
-        Self { engine, id, polled: Mutex::default(), has_left: false }
+        Self { engine, id, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
     }
 
     pub(super) fn id(&self) -> ContenderId {
@@ -56,7 +60,7 @@ impl Place {
     pub(super) async fn placed(&mut self) -> Result<Made, Error> {
         let placed = self.until(|state| match state {
             State::Placed => Some(Ok(())),
-            State::Failed(outcome) | State::Over(outcome) => Some(Err(outcome)),
+            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
             _ => None,
         });
         placed.await?.map_err(|outcome| self.error(outcome))?;
@@ -68,14 +72,13 @@ impl Place {
         self.tell(Event::Waits(self.id));
     }
 
-    /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait.
+    /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait, and leaves.
     pub(super) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
         let granted = self.until(|state| match state {
             State::Holding(grant) => Some(Ok(Some(grant))),
-            State::Over(Outcome::InTheWay) => Some(Ok(None)),
-            State::Failed(outcome) | State::Over(outcome) => Some(Err(outcome)),
-            State::Leaving { is_refused: true } => Some(Err(Outcome::Refused)),
-            State::Contending | State::Placed | State::Leaving { .. } | State::Kept => None,
+            State::Leaving { .. } | State::Over(Outcome::InTheWay) => Some(Ok(None)),
+            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
+            State::Contending | State::Placed | State::Kept => None,
         });
         let grant = granted.await?.map_err(|outcome| self.error(outcome))?;
         if let Some(watch) = self.polled.get_mut().watch.take() {
@@ -86,8 +89,8 @@ impl Place {
     }
 
     /// Gives up what the contender wants, or lets go of what it has: its node is gone when this returns `Ok`, unless it was
-    /// kept. `passes_on`: the hold goes to the contender of the session that is directly behind. After an error the deletion is
-    /// tried again while this is called again.
+    /// kept. `passes_on`: the hold goes to the contender of the session that is directly behind. If the server refuses the
+    /// deletion, it is asked again after a pause, for as long as this or [`while_idle`](Self::while_idle) is polled.
     pub(crate) async fn leave(&mut self, passes_on: bool) -> Result<Removal, Error> {
         self.start_to_leave(passes_on, Sending::Now);
         let (engine, id) = (Arc::clone(&self.engine), self.id);
@@ -95,7 +98,9 @@ impl Place {
             State::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
             State::Over(_) => Some(Ok(Removal::NothingThere)),
             State::Kept => Some(Ok(Removal::Kept)),
-            State::Leaving { is_refused: true } | State::Failed(_) => engine.take_refusal(id).map(Err),
+            State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => {
+                engine.take_refusal(id).map(Err)
+            }
             _ => None,
         });
         removal.await?
@@ -111,6 +116,7 @@ impl Place {
         self.polled.get_mut().watch = None;
         self.engine.tell(self.id, Event::Leaves(self.id, passes_on), sending);
         self.engine.forget_proof(self.id);
+        self.note_path();
     }
 
     /// Notes that the node of a holder was found to be gone.
@@ -118,22 +124,35 @@ impl Place {
         self.tell(Event::NodeMissed(self.id));
     }
 
-    /// Waits for as long as the node of a contender that has left stands for another's hold.
-    pub(crate) async fn while_kept(&mut self) -> Result<(), Error> {
-        self.until(|state| (state != State::Kept).then_some(())).await
+    /// Waits for as long as a contender that leaves pauses after a refusal, or its node stands for another's hold.
+    pub(crate) async fn while_idle(&mut self) -> Result<(), Error> {
+        self.until(|state| match state {
+            State::Kept | State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => None,
+            _ => Some(()),
+        })
+        .await
     }
 
-    /// The path of the lock.
-    pub(crate) fn lock_path(&self) -> &str {
-        &self.engine.path
+    /// Notes that the contender does not rely on its hold.
+    pub(super) fn forget_proof(&self) {
+        self.engine.forget_proof(self.id);
     }
 
-    /// The path to name in messages: that of the node, or of the lock if there is none.
-    fn path(&self) -> String {
-        let core = self.engine.core.lock();
-        match core.queue.node(self.id) {
-            Some(made) => node::child(&self.engine.path, &made.name),
-            None => self.engine.path.clone(),
+    /// Whether nothing of the contender is left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.engine.is_over(self.id)
+    }
+
+    /// The path to name in messages: that of the node, as far as it is known, or else of the lock.
+    pub(crate) fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(&self.engine.path)
+    }
+
+    /// Notes the path of the node, once there is one.
+    fn note_path(&mut self) {
+        if self.path.is_none() {
+            let core = self.engine.core.lock();
+            self.path = core.queue.node(self.id).map(|made| node::child(&self.engine.path, &made.name));
         }
     }
 
@@ -148,56 +167,60 @@ impl Place {
                 if let Some(done) = done(self.engine.attend(self.id, cx.waker(), &self.polled.get_mut().requests)) {
                     return Poll::Ready(Ok(done));
                 }
-                match self.poll_event(cx) {
-                    Poll::Ready(Ok(event)) => self.tell(event),
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
+                if self.has_ended {
+                    return Poll::Ready(Err(self.engine.remote.ended()));
                 }
+                let event = std::task::ready!(self.poll_event(cx));
+                event.into_iter().for_each(|event| self.tell(event));
             }
         })
         .await
     }
 
-    /// What has happened to the contender.
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, Error>> {
+    /// What has happened to the contender, if the queue is to be told of it.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let Polled { requests, watch } = self.polled.get_mut();
-        loop {
-            if let Some(fired) = watch
-                && let Poll::Ready(fired) = fired.as_mut().poll(cx)
-            {
-                *watch = None;
-                return Poll::Ready(Ok(Event::Fired(self.id, fired == Fired::Deleted)));
-            }
-            let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
-            return Poll::Ready(match answer {
-                Answer::Event(event) => Ok(event),
-                Answer::Refused(event, error) => {
-                    self.engine.note_refusal(self.id, error);
-                    Ok(event)
-                }
-                Answer::Watching(event, set) => {
-                    *watch = (!self.has_left).then(|| Box::pin(set.fired()) as _);
-                    Ok(event)
-                }
-                Answer::WatchingParent(names, parent, set) => {
-                    self.engine.keep_parent_watch(names, parent, set);
-                    continue;
-                }
-                Answer::Proved(proof) => {
-                    self.engine.note_proof(self.id, proof);
-                    Ok(Event::Proved(self.id, Ok(())))
-                }
-                Answer::SessionEnded(error) => Err(error),
-            });
+        if let Some(fired) = watch
+            && let Poll::Ready(fired) = fired.as_mut().poll(cx)
+        {
+            *watch = None;
+            return Poll::Ready(Some(Event::Fired(self.id, fired == Fired::Deleted)));
         }
+        let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
+        Poll::Ready(Some(match answer {
+            Answer::Event(event) => event,
+            Answer::Refused(event, error) => {
+                self.engine.note_refusal(self.id, error);
+                event
+            }
+            Answer::Watching(event, set) => {
+                *watch = (!self.has_left).then(|| Box::pin(set.fired()) as _);
+                event
+            }
+            Answer::WatchingParent(names, set) => {
+                self.engine.keep_parent_watch(self.id, names, set);
+                return Poll::Ready(None);
+            }
+            Answer::Proved(proof) => {
+                if !self.has_left {
+                    self.engine.note_proof(self.id, proof);
+                }
+                Event::Proved(self.id, Ok(()))
+            }
+            Answer::SessionEnded => {
+                self.has_ended = true;
+                return Poll::Ready(None);
+            }
+        }))
     }
 
-    fn error(&self, outcome: Outcome) -> Error {
+    fn error(&mut self, outcome: Outcome) -> Error {
+        self.note_path();
         match outcome {
             Outcome::NumbersExhausted(number) => {
                 Error::NumbersExhausted { path: self.engine.path.clone(), number: number.get() }
             }
-            Outcome::NodeDeleted => Error::NodeDeleted { path: self.path() },
+            Outcome::NodeDeleted => Error::NodeDeleted { path: self.path().to_owned() },
             outcome => {
                 self.engine.take_refusal(self.id).unwrap_or_else(|| unreachable!("BUG: {outcome:?} is no failure"))
             }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_timer::Delay;
 use futures_util::future::{join, try_join, try_join_all};
 use zk_recipes_protocol::names::{Names, Naming, protected_prefix};
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
-    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Seen, Viewpoint,
-    Wish,
+    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
+    Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
@@ -27,11 +28,11 @@ pub(super) enum Answer {
     Refused(Event, Error),
     /// The event, and the watch that was set.
     Watching(Event, Watch),
-    /// The watch of the lock's node that was set.
-    WatchingParent(Names, ParentCzxid, Watch),
+    /// The watch of the lock's node that was set; `None` if it could not be set.
+    WatchingParent(Names, Option<(ParentCzxid, Watch)>),
     Proved(Proof),
     /// The session has ended. Nothing is told to the queue, whose nodes the servers delete.
-    SessionEnded(Error),
+    SessionEnded,
 }
 
 /// How to find a contender's node after the reply to `create` was lost.
@@ -76,9 +77,9 @@ impl Mark {
 }
 
 /// Tells of the end of a pause.
-pub(super) async fn pause(id: ContenderId, length: Duration) -> Answer {
-    tokio::time::sleep(length).await;
-    Answer::Event(Event::Woke(id))
+pub(super) async fn pause(id: ContenderId, pause: Pause, length: Duration) -> Answer {
+    Delay::new(length).await;
+    Answer::Event(Event::Woke(id, pause))
 }
 
 impl Requests {
@@ -218,11 +219,9 @@ impl Requests {
     }
 
     pub(super) async fn watch_parent(self, names: Names) -> Answer {
-        match self.remote.wire().watch(&self.parent).await {
-            Ok((_, stat, watch)) => Answer::WatchingParent(names, ParentCzxid(stat.czxid), watch),
-            // It only spares requests.
-            Err(_) => Answer::Event(Event::ParentWatchSet(names, None)),
-        }
+        // It only spares requests, so an error does not matter.
+        let watched = self.remote.wire().watch(&self.parent).await.ok();
+        Answer::WatchingParent(names, watched.map(|(_, stat, watch)| (ParentCzxid(stat.czxid), watch)))
     }
 
     pub(super) async fn prove(self, id: ContenderId) -> Answer {
@@ -297,7 +296,7 @@ impl Requests {
         }
         let is_certain = is_refusal(&error);
         match self.remote.explain(operation, path, error) {
-            ended @ Error::SessionEnded { .. } => Answer::SessionEnded(ended),
+            Error::SessionEnded { .. } => Answer::SessionEnded,
             error => Answer::Refused(event(Failure::Refused { is_certain }), error),
         }
     }

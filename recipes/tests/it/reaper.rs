@@ -79,3 +79,40 @@ async fn a_session_that_is_dropped_ends_although_a_node_of_it_cannot_be_deleted(
     let gone = async || lab.raw.check_stat("/kept").await.unwrap().unwrap().num_children == 0;
     until("the node went with the session", gone).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_was_refused_in_a_runtime_that_ends_is_finished_by_the_reaper() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = Mutex::new(&session, "/refused/mutex").unwrap().acquire().await.unwrap();
+    let all_but_delete = Permission::CREATE | Permission::READ | Permission::WRITE | Permission::ADMIN;
+    let acls = [Acl::new(all_but_delete, AuthId::anyone())];
+    lab.raw.set_acl("/refused/mutex", &Acls::new(&acls), None).await.unwrap();
+    let elsewhere = std::thread::spawn(move || {
+        let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        ends.block_on(held.release())
+    });
+    let refused = tokio::task::spawn_blocking(|| elsewhere.join().unwrap()).await.unwrap();
+    assert!(matches!(refused, Err(Error::Refused { operation: "delete", .. })), "{refused:?}");
+    drop(Mutex::new(&session, "/other").unwrap().acquire().await.unwrap());
+    lab.until_children("/other", 0).await;
+    lab.raw.set_acl("/refused/mutex", &Acls::anyone_all(), None).await.unwrap();
+    lab.until_children("/refused/mutex", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_session_that_has_ended_goes_on_once_it_is_dropped() {
+    let lab = Lab::open().await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let session = lab.session().await;
+    let mutex = Mutex::new(&session, "/mutex").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    session.close().await.unwrap();
+    assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
+    for _ in 0..3 {
+        assert!(matches!(mutex.acquire().await, Err(Error::SessionEnded { .. })));
+    }
+    drop((mutex, session));
+    until("all tasks have ended", async || tasks() <= before).await;
+}

@@ -6,7 +6,7 @@ mod runtime;
 use std::time::{Duration, Instant};
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Session, SessionConfig};
+use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Mutex, Session, SessionConfig};
 
 use crate::support::{Lab, RECIPES, soon, until};
 
@@ -47,6 +47,19 @@ async fn a_chroot_that_does_not_exist_is_named_at_once() {
     let Error::NoChroot { chroot, .. } = &error else { panic!("{error:?}") };
     assert!(nowhere.ends_with(chroot.as_str()) && chroot.ends_with("/nowhere"), "{chroot}");
     assert!(error.to_string().contains(chroot.as_str()), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_closes_at_once_although_a_lock_is_held_whose_node_is_watched_from_now_on() {
+    let lab = Lab::open().await;
+    for _ in 0..20 {
+        let session = lab.session().await;
+        let mutex = Mutex::new(&session, "/watched").unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let _held = mutex.acquire().await.unwrap();
+        session.close().await.unwrap();
+    }
+    assert_eq!(lab.children("/watched").await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

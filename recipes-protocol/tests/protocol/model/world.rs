@@ -26,7 +26,7 @@ mod server;
 use std::collections::{BTreeSet, VecDeque};
 
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, SessionQueue, State as Standing,
+    Ask, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Pause, SessionQueue, State as Standing,
 };
 
 use self::lab::Action;
@@ -69,8 +69,8 @@ struct Session {
     delayed: Vec<Request>,
     is_away: bool,
     arriving: VecDeque<Arriving>,
-    /// Who pauses.
-    pauses: BTreeSet<ContenderId>,
+    /// Who pauses, and for what.
+    pauses: BTreeSet<(ContenderId, Pause)>,
     /// Who was not forgotten.
     known: BTreeSet<ContenderId>,
     is_over: bool,
@@ -114,8 +114,8 @@ impl World {
         for ask in asks {
             match ask {
                 Ask::Prove(id) => self.tell(session, Event::Proved(id, Ok(()))),
-                Ask::Pause(id, _) => {
-                    self.sessions[session].pauses.insert(id);
+                Ask::Pause(id, pause) => {
+                    self.sessions[session].pauses.insert((id, pause));
                 }
                 Ask::Lose(id) => {
                     let of_contender = |user: &&mut User| user.session == session && user.phase == Phase::Inside(id);
@@ -227,14 +227,14 @@ impl World {
         for user in &mut self.users {
             let (Phase::Inside(id) | Phase::Lost(id)) = user.phase else { continue };
             let standing = self.sessions[user.session].queue.state(id);
-            if let Standing::Over(_) | Standing::Kept | Standing::Failed(_) | Standing::Leaving { .. } = standing {
+            if let Standing::Over(_) | Standing::Kept | Standing::Failed { .. } | Standing::Leaving { .. } = standing {
                 user.phase = Phase::Done;
             }
         }
         for Session { queue, known, pauses, .. } in &mut self.sessions {
             known.iter().for_each(|id| queue.forget(*id));
             known.retain(|id| queue.has(*id));
-            pauses.retain(|id| queue.has(*id));
+            pauses.retain(|(id, _)| queue.has(*id));
         }
     }
 
@@ -331,7 +331,7 @@ impl World {
             if !of.arriving.is_empty() {
                 actions.push(Action::Deliver(session));
             }
-            actions.extend(of.pauses.iter().map(|id| Action::Wake(session, *id)));
+            actions.extend(of.pauses.iter().map(|(id, pause)| Action::Wake(session, *id, *pause)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use stateright::{Checker, Model, Property};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
-use zk_recipes_protocol::session_queue::{ContenderId, Event, Wish, WishKind};
+use zk_recipes_protocol::session_queue::{ContenderId, Event, Pause, Wish, WishKind};
 
 use super::server::{Server, SessionNo};
 use super::{Phase, Session, User, World};
@@ -47,7 +47,7 @@ pub(crate) enum Action {
     Release(usize),
     Apply(SessionNo),
     Deliver(SessionNo),
-    Wake(SessionNo, ContenderId),
+    Wake(SessionNo, ContenderId, Pause),
     Drop(usize),
     Connect(SessionNo),
     /// Sends a request that was delayed.
@@ -160,9 +160,9 @@ impl Model for Lab {
                 let arriving = next.sessions[session].arriving.pop_front()?;
                 next.deliver(session, arriving);
             }
-            Action::Wake(session, id) => {
-                next.sessions[session].pauses.remove(&id);
-                next.tell(session, Event::Woke(id));
+            Action::Wake(session, id, pause) => {
+                next.sessions[session].pauses.remove(&(id, pause));
+                next.tell(session, Event::Woke(id, pause));
             }
             Action::Cut(session) => {
                 next.left.cuts -= 1;

@@ -1,0 +1,70 @@
+//! Steps of the state machine that the models of few contenders do not come to.
+
+use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::session_queue::{
+    Ask, ContenderId, Event, Failure, Made, NotCreated, Pause, Seen, SessionQueue, State, Viewpoint, Wish, WishKind,
+};
+use zk_recipes_protocol::stat::Stat;
+
+const LOCK: Wish = Wish { mode: Mode::Exclusive, naming: Naming::Protected, names: Names::MUTEX, kind: WishKind::Wait };
+
+fn asks_of(queue: &mut SessionQueue, event: Event) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    queue.on(event, &mut asks);
+    asks
+}
+
+fn entered(queue: &mut SessionQueue) -> ContenderId {
+    let mut asks = Vec::new();
+    let id = queue.enter(LOCK, &mut asks);
+    assert!(matches!(asks[..], [Ask::Create(..)]), "{asks:?}");
+    id
+}
+
+fn created(queue: &mut SessionQueue, id: ContenderId, number: i32, czxid: i64) -> Vec<Ask> {
+    let made = Made { name: format!("_c_{czxid}-lock-{number:010}"), czxid, is_ours: true };
+    asks_of(queue, Event::Created(id, Ok((made, Seen::Nothing))))
+}
+
+/// What a contender with number 7 sees, behind one with number 6.
+fn listed(queue: &mut SessionQueue, id: ContenderId) -> Vec<Ask> {
+    let stat = Stat { czxid: 1, pzxid: 70, num_children: 2, ..Stat::default() };
+    let viewpoint: Viewpoint = queue.viewpoint(id);
+    let seen = viewpoint.see(&["_c_x-lock-0000000006", "_c_70-lock-0000000007"], &stat);
+    asks_of(queue, Event::Listed(id, Ok(Some(seen))))
+}
+
+#[test]
+fn a_search_begins_when_the_pause_after_a_lost_reply_is_over_and_not_with_an_earlier_pause() {
+    let mut queue = SessionQueue::default();
+    let id = entered(&mut queue);
+    let lost = Event::Created(id, Err(NotCreated::Failed(Failure::ReplyLost)));
+    assert_eq!(asks_of(&mut queue, lost), [Ask::Pause(id, Pause::ReplyLost)]);
+    assert_eq!(asks_of(&mut queue, Event::Woke(id, Pause::Join)), []);
+    assert_eq!(asks_of(&mut queue, Event::Woke(id, Pause::ReplyLost)), [Ask::Find(id)]);
+}
+
+#[test]
+fn a_watch_that_fires_while_a_contender_asks_for_its_own_node_is_not_forgotten() {
+    let mut queue = SessionQueue::default();
+    let id = entered(&mut queue);
+    assert_eq!(created(&mut queue, id, 7, 70), [Ask::List(id)]);
+    assert_eq!(listed(&mut queue, id), [Ask::Watch(id, "_c_x-lock-0000000006".to_owned())]);
+    // The node ahead is younger.
+    assert_eq!(asks_of(&mut queue, Event::WatchSet(id, Ok(Some(71)))), [Ask::Probe(id, Vec::new())]);
+    assert_eq!(asks_of(&mut queue, Event::Fired(id, true)), []);
+    let next = asks_of(&mut queue, Event::Probed(id, Ok((Vec::new(), true))));
+    assert_eq!(next, [Ask::Probe(id, Vec::new())], "it looks again");
+}
+
+#[test]
+fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
+    let mut queue = SessionQueue::default();
+    let (gone, stays) = (entered(&mut queue), entered(&mut queue));
+    created(&mut queue, gone, 6, 60);
+    queue.discard(gone);
+    assert!(!queue.has(gone));
+    assert_eq!(created(&mut queue, stays, 7, 70), [Ask::List(stays)]);
+    assert_eq!(asks_of(&mut queue, Event::Leaves(gone, false)), []);
+    assert_eq!(queue.state(stays), State::Contending);
+}

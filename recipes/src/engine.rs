@@ -6,7 +6,6 @@
 
 mod contender;
 mod finding;
-mod lock_queue;
 mod parent_watch;
 mod place;
 mod requests;
@@ -30,17 +29,18 @@ use zk_recipes_protocol::stat::ParentCzxid;
 
 pub(crate) use self::contender::{Contender, Granted, withdrawal};
 pub(crate) use self::finding::{find_unnamed, is_ours};
-pub(crate) use self::lock_queue::LockQueue;
-pub(crate) use self::place::{Place, Removal};
+pub(crate) use self::place::Place;
 
 use self::parent_watch::ParentWatches;
 use self::requests::{Answer, Mark, Requests};
-use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::node;
-use crate::pulse::Proof;
-use crate::remote::Remote;
-use crate::wire::Watch;
+use crate::session::Session;
+use crate::session::backoff::Backoff;
+use crate::session::liveness_cell::Proof;
+use crate::session::remote::Remote;
+use crate::session::weak_map::WeakMap;
+use crate::session::wire::Watch;
 
 /// For how long a contender waits at most for others to join the queue with.
 const BATCHING_MAX: Duration = Duration::from_millis(10);
@@ -101,16 +101,22 @@ enum Sending {
 }
 
 impl Engine {
-    pub(crate) fn new(remote: &Remote, path: &str) -> Self {
-        Self { remote: remote.clone(), path: path.to_owned(), core: Mutex::default() }
+    /// The one that runs the contenders of this session for the lock at a path.
+    pub(crate) fn at(session: &Session, path: &str) -> Arc<Self> {
+        let engines = session.extension::<WeakMap<String, Self>>();
+        engines.at(path.to_owned(), || Self {
+            remote: session.remote().clone(),
+            path: path.to_owned(),
+            core: Mutex::default(),
+        })
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// Lets a contender begin.
-    fn enter(self: &Arc<Self>, wish: Wish, node_data: &Arc<[u8]>) -> Place {
+    pub(crate) fn enter(self: &Arc<Self>, wish: Wish, node_data: &Arc<[u8]>) -> Place {
         let entry = Entry::new(Mark::new(&wish), Arc::clone(node_data));
         let mut core = self.core.lock();
         core.hear_of_parents();

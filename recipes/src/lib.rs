@@ -249,74 +249,41 @@
 //! *hand-over*. The holds of one session that follow each other without a gap are a *chain*.
 
 // In reading order.
-mod session;
+mod locks;
 
-mod cohort;
-mod handoff;
-mod multi;
-mod mutex;
-mod naive;
-mod read_write;
-mod semaphore;
-mod semaphore_mutex;
-mod shared_count;
-
-mod any_lock;
-mod guard;
-mod multi_guard;
-mod owner;
-mod participants;
-mod revoke;
-mod token;
-mod waiter;
+mod hold;
 
 mod engine;
-mod forms;
 
-mod acl;
-mod backoff;
-mod claim;
-mod connect;
+mod session;
+
 mod deadline;
-mod keeper;
+mod error;
 mod node;
 mod options;
-mod pulse;
-mod reaper;
-mod registry;
-mod remains;
-mod remote;
-mod servers;
-mod shared_node;
-mod tether;
-mod tls;
 
-mod error;
-mod traffic;
-mod wire;
-
-pub use acl::{Acl, Auth, Parents, Permissions};
-pub use any_lock::AnyLock;
-pub use cohort::CohortMutex;
 pub use error::{Error, Source};
-pub use guard::{HoldState, LockGuard};
-pub use handoff::HandoffMutex;
-pub use multi::MultiLock;
-pub use multi_guard::MultiGuard;
-pub use mutex::Mutex;
-pub use naive::NaiveLock;
+pub use hold::guard::{HoldState, LockGuard};
+pub use hold::multi_guard::MultiGuard;
+pub use hold::owner::Owner;
+pub use hold::revoke::{Revocation, revoke};
+pub use hold::token::FencingToken;
+pub use hold::waiter::Waiter;
+pub use locks::any_lock::AnyLock;
+pub use locks::cohort::CohortMutex;
+pub use locks::handoff::HandoffMutex;
+pub use locks::multi::MultiLock;
+pub use locks::mutex::Mutex;
+pub use locks::naive::NaiveLock;
+pub use locks::participants::{Participant, ParticipantKind, participants};
+pub use locks::read_write::{ReadLock, RwLock, WriteLock};
+pub use locks::semaphore::Semaphore;
+pub use locks::semaphore_mutex::SemaphoreMutex;
+pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
 pub use options::LockOptions;
-pub use owner::Owner;
-pub use participants::{Participant, ParticipantKind, participants};
-pub use read_write::{ReadLock, RwLock, WriteLock};
-pub use revoke::{Revocation, revoke};
-pub use semaphore::Semaphore;
-pub use semaphore_mutex::SemaphoreMutex;
+pub use session::acl::{Acl, Auth, Parents, Permissions};
+pub use session::tls::Tls;
+pub use session::traffic::Traffic;
 pub use session::{ConnectionStates, Session, SessionConfig};
-pub use shared_count::{SharedCount, VersionedCount};
-pub use tls::Tls;
-pub use token::FencingToken;
-pub use traffic::Traffic;
-pub use waiter::Waiter;
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

@@ -1,7 +1,7 @@
 //! What a lock's contenders may be given.
 
 use crate::error::Error;
-use crate::revoke;
+use crate::hold::revoke;
 
 /// What a lock's contenders may be given beside the path. The default is what Curator's clients expect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,30 +1,43 @@
 //! One ZooKeeper session: connection, state, clean-up and traffic.
 
-use std::collections::BTreeMap;
+pub(crate) mod acl;
+pub(crate) mod backoff;
+pub(crate) mod connect;
+pub(crate) mod ending;
+pub(crate) mod keeper;
+pub(crate) mod liveness_cell;
+pub(crate) mod reaper;
+pub(crate) mod remote;
+pub(crate) mod servers;
+pub(crate) mod task_link;
+pub(crate) mod tls;
+pub(crate) mod traffic;
+pub(crate) mod weak_map;
+pub(crate) mod wire;
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 
-use crate::acl::{Acl, Auth, NodePolicy, Parents};
-use crate::cohort::{self, Cohort, Cohorts};
-use crate::connect::{Connector, Line};
-use crate::engine::{Engine, LockQueue};
 use crate::error::Error;
-use crate::keeper::Keeper;
 use crate::node;
-use crate::pulse::Pulse;
-use crate::reaper;
-use crate::registry::Registry;
-use crate::remains::Remains;
-use crate::remote::Remote;
-use crate::shared_node::SharedNode;
-use crate::tls::Tls;
-use crate::traffic::Traffic;
-use crate::wire::{Wire, retry_lost_reply};
+use crate::session::acl::{Acl, Auth, NodePolicy, Parents};
+use crate::session::connect::{Connector, Line};
+use crate::session::ending::Ending;
+use crate::session::keeper::Keeper;
+use crate::session::liveness_cell::LivenessCell;
+use crate::session::reaper::Leftover;
+use crate::session::remote::Remote;
+use crate::session::tls::Tls;
+use crate::session::traffic::Traffic;
+use crate::session::wire::{Wire, retry_lost_reply};
 
 /// How to open a [`Session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,10 +111,10 @@ pub struct Session {
 
 struct Inner {
     remote: Remote,
-    abandoned: mpsc::UnboundedSender<Remains>,
-    shared_nodes: Registry<String, SharedNode>,
-    engines: Registry<String, Engine>,
-    cohorts: Arc<Cohorts>,
+    abandoned: mpsc::UnboundedSender<Box<dyn Leftover>>,
+    ending: Arc<Ending>,
+    /// What those share who use the session, by type.
+    extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Session {
@@ -127,16 +140,15 @@ impl Session {
         let (session, timeout) = (line.client.session().clone(), line.client.session_timeout());
         let (tether, states) = (Arc::clone(&line.tether), line.states());
         let id = session.id().0;
-        let pulse = Arc::new(Pulse::new(connector.margins(timeout), line.connecting));
+        let pulse = Arc::new(LivenessCell::new(connector.margins(timeout), line.connecting));
         let wire = Arc::new(Wire::new(line, Arc::clone(&pulse), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
-        let cohorts = Arc::new(Cohorts::default());
-        tokio::spawn(Keeper::new(connector, session, &wire, &pulse, &cohorts).run(tether, states));
+        let ending = Arc::new(Ending::default());
+        tokio::spawn(Keeper::new(connector, session, &wire, &pulse, &ending).run(tether, states));
         let remote = Remote::new(id, wire, pulse);
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let (shared_nodes, engines) = (Registry::default(), Registry::default());
-        let inner = Inner { remote, abandoned, shared_nodes, engines, cohorts };
+        let inner = Inner { remote, abandoned, ending, extensions: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -204,7 +216,7 @@ impl Session {
     pub async fn close(&self) -> Result<(), Error> {
         // Before the server can grant to another.
         self.remote().pulse().end(LostReason::Closed);
-        cohort::close(&self.inner.cohorts);
+        self.inner.ending.tell();
         self.wire().close();
         let within = self.timeout();
         tokio::time::timeout(within, self.wire().ended()).await.map_err(|_| Error::NoAnswer { within })
@@ -222,29 +234,22 @@ impl Session {
         self.remote().liveness()
     }
 
-    /// What this session's claims know of the nodes at a path that all of them use.
-    pub(crate) fn shared_node(&self, path: &str) -> Arc<SharedNode> {
-        self.inner.shared_nodes.at(path.to_owned(), SharedNode::default)
+    /// What those share who use the session, one value of each type.
+    pub(crate) fn extension<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut extensions = self.inner.extensions.lock();
+        let shared = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        let shared = Arc::downcast(Arc::clone(shared));
+        shared.unwrap_or_else(|_| unreachable!("BUG: an extension is not of its type"))
     }
 
-    /// What runs the contenders of this session for the lock at a path.
-    pub(crate) fn engine(&self, path: &str) -> Arc<Engine> {
-        self.inner.engines.at(path.to_owned(), || Engine::new(self.remote(), path))
+    pub(crate) fn ending(&self) -> &Ending {
+        &self.inner.ending
     }
 
-    /// Those of this session who queue there one after the other.
-    pub(crate) fn cohort(&self, queue: &LockQueue) -> Arc<Cohort> {
-        let cohort = self.inner.cohorts.at((queue.parent().to_owned(), queue.names(), queue.naming()), Cohort::default);
-        if self.is_ended() {
-            // Whoever told the others may not have found it.
-            cohort.close();
-        }
-        cohort
-    }
-
-    pub(crate) fn abandon(&self, remains: Remains) {
+    /// Leaves something to the reaper.
+    pub(crate) fn abandon(&self, leftover: impl Leftover + 'static) {
         // It fails only once the reaper has seen the session end, and then the server has deleted everything.
-        if self.inner.abandoned.send(remains).is_err() {
+        if self.inner.abandoned.send(Box::new(leftover)).is_err() {
             debug!("the session has ended, the server deletes what it left");
         }
     }
@@ -264,7 +269,7 @@ impl fmt::Debug for Session {
 pub struct ConnectionStates {
     seen: ConnectionState,
     changes: watch::Receiver<Liveness>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<LivenessCell>,
 }
 
 impl ConnectionStates {

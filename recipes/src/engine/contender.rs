@@ -4,12 +4,13 @@ use zk_recipes_protocol::liveness;
 use zk_recipes_protocol::names::Naming;
 use zk_recipes_protocol::session_queue::{ContenderId, Made};
 
-use super::place::{Place, Removal};
+use super::place::Place;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::node;
-use crate::pulse::Proof;
 use crate::session::Session;
+use crate::session::liveness_cell::Proof;
+use crate::session::reaper::Removal;
 
 /// A contender, from its first request to the end of its hold. Dropped, it leaves: the session's reaper deletes what is there,
 /// also a node whose creation has not been answered yet.
@@ -32,7 +33,7 @@ pub(crate) struct Granted {
 }
 
 impl Contender {
-    pub(super) fn new(session: &Session, place: Place, lock: &str, naming: Naming) -> Self {
+    pub(crate) fn new(session: &Session, place: Place, lock: &str, naming: Naming) -> Self {
         let (session, lock) = (session.clone(), lock.to_owned());
         Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None }
     }
@@ -51,7 +52,7 @@ impl Contender {
         self.made.as_ref().filter(|_| self.naming == Naming::Numbered).map(|made| made.czxid)
     }
 
-    pub(super) fn id(&self) -> ContenderId {
+    pub(crate) fn id(&self) -> ContenderId {
         self.place.as_ref().expect("BUG: a contender that has left is asked for").id()
     }
 
@@ -101,7 +102,7 @@ impl Contender {
         let removal = place.leave(passes_on).await?;
         let place = self.place.take();
         if removal == Removal::Kept {
-            place.into_iter().for_each(|place| self.session.abandon(place.into()));
+            place.into_iter().for_each(|place| self.session.abandon(place));
         }
         Ok(removal)
     }
@@ -132,7 +133,7 @@ impl Drop for Contender {
     fn drop(&mut self) {
         if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
             place.leave_later();
-            self.session.abandon(place.into());
+            self.session.abandon(place);
         }
     }
 }

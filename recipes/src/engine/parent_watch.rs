@@ -12,7 +12,7 @@ use tokio::task::unconstrained;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::session_queue::Event;
 
-use crate::wire::{Fired, Watch};
+use crate::session::wire::{Fired, Watch};
 
 /// The watches of the contenders of a session, one for those who queue under the same names. Dropped, they are taken back.
 #[derive(Default)]

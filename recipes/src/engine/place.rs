@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State};
@@ -15,7 +16,10 @@ use super::requests::Answer;
 use super::{Engine, Granted, Request, Sending};
 use crate::error::Error;
 use crate::node;
-use crate::wire::Fired;
+use crate::session::backoff::Backoff;
+use crate::session::reaper::{Leftover, Removal};
+use crate::session::remote::Remote;
+use crate::session::wire::Fired;
 
 /// One contender, with the requests that were sent for it. It does not keep the session open.
 pub(crate) struct Place {
@@ -36,15 +40,6 @@ struct Polled {
     requests: FuturesUnordered<Request>,
     /// The watch of whoever is directly ahead. Dropped, it is taken back.
     watch: Option<Pin<Box<dyn Future<Output = Fired> + Send>>>,
-}
-
-/// What became of the node of a contender that has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
-    Deleted,
-    NothingThere,
-    /// It stands for another's hold, and goes with that.
-    Kept,
 }
 
 impl Place {
@@ -225,6 +220,21 @@ impl Place {
                 self.engine.take_refusal(self.id).unwrap_or_else(|| unreachable!("BUG: {outcome:?} is no failure"))
             }
         }
+    }
+}
+
+impl Leftover for Place {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    fn remove<'a>(&'a mut self, _: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
+        Box::pin(self.leave(false))
+    }
+
+    fn idle<'a>(&'a mut self, _: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {
+        // The queue paces its requests.
+        Box::pin(self.while_idle())
     }
 }
 

@@ -17,9 +17,9 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 use super::finding;
 use crate::error::Error;
 use crate::node;
-use crate::pulse::Proof;
-use crate::remote::Remote;
-use crate::wire::{self, TransactionError, Watch, is_refusal, retry_lost_reply};
+use crate::session::liveness_cell::Proof;
+use crate::session::remote::Remote;
+use crate::session::wire::{self, TransactionError, Watch, is_refusal, retry_lost_reply};
 
 /// What came back.
 pub(super) enum Answer {

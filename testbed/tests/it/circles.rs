@@ -124,11 +124,14 @@ fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<(String, String)
 }
 
 #[test]
-fn files_of_the_service_that_need_each_other_stand_in_one_folder() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("demo-service").join("src");
-    let imports = imports(&source);
-    assert!(imports.values().map(BTreeSet::len).sum::<usize>() > 50, "imports were found");
-    assert_eq!(circles(&imports), []);
+fn files_that_need_each_other_stand_in_one_folder() {
+    for (package, least) in [("recipes-protocol", 15), ("recipes", 100), ("demo-service", 50)] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(package).join("src");
+        let imports = imports(&source);
+        let found = imports.values().map(BTreeSet::len).sum::<usize>();
+        assert!(found > least, "{package}: {found} imports were found");
+        assert_eq!(circles(&imports), [], "{package}");
+    }
 }
 
 #[test]

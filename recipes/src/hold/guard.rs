@@ -1,0 +1,339 @@
+//! A hold of a lock.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use zk_recipes_protocol::liveness::LostReason;
+
+use crate::engine::{Contender, Granted, withdrawal};
+use crate::error::Error;
+use crate::hold::node_claim::NodeClaim;
+use crate::hold::owner::Slot;
+use crate::hold::revoke::Revocation;
+use crate::hold::token::FencingToken;
+use crate::hold::turn::Turn;
+use crate::session::Session;
+use crate::session::liveness_cell::Proof;
+use crate::session::reaper::Removal;
+
+/// Whether a hold can be relied on at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldState {
+    /// The session was proved to live lately: nobody else holds.
+    Held,
+    /// The connection is away, has just come back, or a proof is late. Nobody else holds yet; do not start what cannot be
+    /// undone.
+    Suspect,
+    /// Another client may hold. Final: it never turns back.
+    Lost(LostReason),
+}
+
+/// What the guards of one hold share, or have one after the other. The node goes with the last of them.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    evidence: Evidence,
+    token: FencingToken,
+    proof: Proof,
+    /// Of the owner that it was granted to.
+    slot: Option<Arc<Slot>>,
+}
+
+/// What stands for a hold on the server.
+#[derive(Debug)]
+enum Evidence {
+    /// A place in the queue.
+    Place(Contender),
+    /// A node of another kind.
+    Node(NodeClaim),
+}
+
+impl Hold {
+    /// The hold of a contender that was granted the lock.
+    pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
+        let Granted { made, proof } = granted;
+        Self { evidence: Evidence::Place(contender), token: FencingToken::new(made.czxid), proof, slot: None }
+    }
+
+    /// The hold of whoever has a node that is in no queue.
+    pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
+        Self { evidence: Evidence::Node(claim), token, proof, slot: None }
+    }
+
+    /// Another hold that is as old as this one: whatever loses the one loses the other.
+    pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
+        Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
+    }
+
+    /// The contender that holds.
+    pub(crate) fn contender(&self) -> &Contender {
+        match &self.evidence {
+            Evidence::Place(contender) => contender,
+            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+        }
+    }
+
+    /// As [`contender`](Self::contender), for whoever sees to its end and does not rely on the hold.
+    pub(crate) fn into_contender(self) -> Contender {
+        match self.evidence {
+            Evidence::Place(contender) => {
+                contender.forget_proof();
+                contender
+            }
+            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+        }
+    }
+
+    /// The same hold, of an owner.
+    pub(crate) fn owned(self, slot: &Arc<Slot>) -> Self {
+        Self { slot: Some(Arc::clone(slot)), ..self }
+    }
+
+    /// Notes that somebody else has deleted the node. The hold is lost.
+    pub(crate) fn note_gone(&self) {
+        self.contender().note_missing_node();
+        self.proof.validity().invalidate();
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        match &self.evidence {
+            Evidence::Place(contender) => contender.session(),
+            Evidence::Node(claim) => claim.session(),
+        }
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        match &self.evidence {
+            Evidence::Place(contender) => contender.path(),
+            Evidence::Node(claim) => claim.path(),
+        }
+    }
+
+    /// The transaction that created the node, where the path alone does not tell it from others.
+    fn czxid(&self) -> Option<i64> {
+        match &self.evidence {
+            Evidence::Place(contender) => contender.czxid(),
+            Evidence::Node(claim) => claim.czxid(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> HoldState {
+        match self.proof.state() {
+            Ok(()) => HoldState::Held,
+            Err(None) => HoldState::Suspect,
+            Err(Some(reason)) => HoldState::Lost(reason),
+        }
+    }
+
+    async fn lost(&self) -> LostReason {
+        self.proof.until_lost().await
+    }
+
+    /// Waits until the hold is not suspect: until it is known whether it has survived.
+    pub(crate) async fn settled(&self) {
+        let mut states = self.session().states();
+        while self.state() == HoldState::Suspect {
+            tokio::select! {
+                _ = states.changed() => {}
+                _ = self.lost() => {}
+            }
+        }
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
+        Error::HoldLost { path: self.path().to_owned(), reason }
+    }
+
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let is_held = self.state() == HoldState::Held;
+        let path = self.path().to_owned();
+        let Self { evidence, proof, .. } = self;
+        let removed = match evidence {
+            // A hold that is lost, or may be, is not passed on.
+            Evidence::Place(mut contender) => contender.leave(is_held).await,
+            Evidence::Node(mut claim) => claim.remove().await,
+        };
+        let reason = match removed {
+            // It was deleted, possibly by an attempt whose reply was lost.
+            Ok(removal) => proof.lost_with_session().or(match removal {
+                Removal::Deleted | Removal::Kept => None,
+                Removal::NothingThere => Some(LostReason::NodeDeleted),
+            }),
+            Err(Error::SessionEnded { reason }) => Some(reason),
+            Err(error) => return Err(error),
+        };
+        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+    }
+}
+
+/// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
+/// neither task nor thread matters.
+///
+/// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
+/// returns. Use [`release`](Self::release) when the order matters. The guards by which one [`Owner`](crate::Owner) holds
+/// a lock several times share the hold, which ends with the last of them.
+///
+/// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
+/// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
+/// storage checks does that.
+#[derive(Debug)]
+#[must_use = "if unused the lock is released immediately"]
+pub struct LockGuard {
+    stake: Stake,
+}
+
+/// By what a guard holds.
+#[derive(Debug)]
+enum Stake {
+    /// By a hold that the guards of one owner share.
+    Share(Arc<Hold>),
+    /// By a hold that goes to the next of the same process.
+    Turn(Turn),
+}
+
+impl LockGuard {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self::sharing(Arc::new(hold))
+    }
+
+    /// One more guard of a hold.
+    pub(crate) fn sharing(hold: Arc<Hold>) -> Self {
+        Self { stake: Stake::Share(hold) }
+    }
+
+    /// The guard of a hold that may be handed over.
+    pub(crate) fn in_turn(turn: Turn) -> Self {
+        Self { stake: Stake::Turn(turn) }
+    }
+
+    fn hold(&self) -> &Hold {
+        match &self.stake {
+            Stake::Share(hold) => hold,
+            Stake::Turn(turn) => turn.tenure().hold(),
+        }
+    }
+
+    /// The fencing token: greater than that of every hold that ended before this one was granted. Holders that share the
+    /// lock, readers or those of a semaphore, hold together, and may have been granted in another order than that of
+    /// their tokens.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        match &self.stake {
+            Stake::Share(hold) => hold.token(),
+            Stake::Turn(turn) => turn.tenure().token(),
+        }
+    }
+
+    /// The path of the node that stands for this hold.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.hold().path()
+    }
+
+    /// Whether the hold can be relied on now.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.hold().state()
+    }
+
+    /// Waits until the hold is lost.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; call it again.
+    pub async fn lost(&self) -> LostReason {
+        self.hold().lost().await
+    }
+
+    /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
+    #[doc(alias = "makeRevocable")]
+    #[must_use]
+    pub fn revocation(&self) -> Revocation {
+        let hold = self.hold();
+        Revocation::of(hold.session(), hold.path(), hold.czxid())
+    }
+
+    /// Runs a critical section and stops it, by dropping it, when the hold is lost.
+    ///
+    /// ```no_run
+    /// # async fn example(held: zk_recipes::LockGuard) -> Result<(), zk_recipes::Error> {
+    /// let sold = held.run(async { /* read, decide, write */ 1 }).await?;
+    /// held.release().await?;
+    /// # let _ = sold; Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] when the hold was lost before the section was done.
+    ///
+    /// # Cancel safety
+    /// Dropped, the section is dropped wherever it stands; the hold goes on.
+    pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
+        run_while_held(section, || self.state(), self.lost(), || self.path()).await
+    }
+
+    /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
+    /// nothing is sent. Of a [`CohortMutex`](crate::CohortMutex) it may go to the next contender of this process instead.
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
+    /// node is gone then, too. [`Error::SessionEnded`] does not occur here; an ended session is a lost hold.
+    ///
+    /// # Cancel safety
+    /// Dropped, the reaper releases the lock.
+    pub async fn release(self) -> Result<(), Error> {
+        let hold = match self.stake {
+            Stake::Share(hold) => hold,
+            Stake::Turn(turn) => return turn.release().await,
+        };
+        let Some(slot) = hold.slot.clone() else {
+            return match Arc::into_inner(hold) {
+                Some(hold) => hold.release().await,
+                None => unreachable!("BUG: a hold of no owner's has several guards"),
+            };
+        };
+        // The owner may just be making another hold of this one, in another task.
+        let _turn = slot.turn().await;
+        let lost = match hold.state() {
+            HoldState::Lost(reason) => Err(hold.lost_error(reason)),
+            HoldState::Held | HoldState::Suspect => Ok(()),
+        };
+        match slot.take_last(hold) {
+            Some(hold) => hold.release().await,
+            // The owner has other guards.
+            None => lost,
+        }
+    }
+
+    /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
+    /// [`withdrawal`].
+    pub(crate) async fn withdraw(self) -> Result<(), Error> {
+        let (session, path) = (self.hold().session().clone(), self.path().to_owned());
+        withdrawal(&session, &path, self.release()).await
+    }
+}
+
+/// Polls a section for as long as `state` says that it is not lost.
+pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
+    section: F,
+    state: impl Fn() -> HoldState,
+    lost: impl Future<Output = LostReason>,
+    path: impl Fn() -> P,
+) -> Result<F::Output, Error> {
+    let mut section = pin!(section);
+    let mut lost = pin!(lost);
+    poll_fn(|cx| {
+        // Asked before every step of the section, and not left to the waker: after a pause of the process the section
+        // may be polled before anybody has noted the loss.
+        let reason = match (state(), lost.as_mut().poll(cx)) {
+            (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
+            _ => return section.as_mut().poll(cx).map(Ok),
+        };
+        Poll::Ready(Err(Error::HoldLost { path: path().as_ref().to_owned(), reason }))
+    })
+    .await
+}

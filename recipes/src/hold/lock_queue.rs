@@ -1,0 +1,114 @@
+//! The queue of one lock, as its recipe uses it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes_protocol::liveness::LostReason;
+use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::session_queue::{Wish, WishKind};
+
+use crate::deadline::Deadline;
+use crate::engine::{Contender, Engine};
+use crate::error::Error;
+use crate::hold::guard::Hold;
+use crate::node;
+use crate::options::validate_node_data;
+use crate::session::Session;
+
+/// Sequential nodes below one parent.
+#[derive(Debug)]
+pub(crate) struct LockQueue {
+    session: Session,
+    engine: Arc<Engine>,
+    names: Names,
+    naming: Naming,
+    node_data: Arc<[u8]>,
+}
+
+impl LockQueue {
+    /// A queue of nodes that are named as Curator's.
+    pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
+        Self::of(Naming::Protected, session, parent, names, node_data)
+    }
+
+    /// A queue in which the holder tells whoever comes next that it has released.
+    pub(crate) fn with_handoff(
+        session: &Session,
+        parent: &str,
+        names: Names,
+        node_data: Vec<u8>,
+    ) -> Result<Self, Error> {
+        Self::of(Naming::Numbered, session, parent, names, node_data)
+    }
+
+    fn of(naming: Naming, session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
+        node::validate_path(parent)?;
+        validate_node_data(&node_data)?;
+        let (session, engine) = (session.clone(), Engine::at(session, parent));
+        Ok(Self { session, engine, names, naming, node_data: node_data.into() })
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn parent(&self) -> &str {
+        self.engine.path()
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        self.names
+    }
+
+    pub(crate) fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// For how long a `try` waits for answers: not longer than a hold would survive without one.
+    pub(crate) fn answer_within(&self) -> Duration {
+        self.session.timeout() / 2
+    }
+
+    /// Lets a contender begin.
+    pub(crate) fn enter(&self, mode: Mode, kind: WishKind) -> Contender {
+        let wish = Wish { mode, naming: self.naming, names: self.names, kind };
+        let place = self.engine.enter(wish, &self.node_data);
+        Contender::new(&self.session, place, self.parent(), self.naming)
+    }
+
+    /// Queues up and waits for the grant. `None` when the deadline came first; the node is gone then.
+    pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+        let granted = self.enter(mode, WishKind::Wait).granted_by(deadline).await?;
+        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+    }
+
+    /// Takes the lock if nobody is in the way. Reads first: a lock that is taken costs one read and no write.
+    pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<Hold>, Error> {
+        let within = self.answer_within();
+        let mut contender = self.enter(mode, WishKind::Try);
+        match Deadline::after(within).bound(contender.granted()).await {
+            Some(Ok(Some(granted))) => Ok(Some(Hold::of(contender, granted))),
+            Some(Ok(None)) => contender.withdraw().await.map(|()| None),
+            Some(Err(error)) => Err(error),
+            None => Err(Error::NoAnswer { within }),
+        }
+    }
+
+    /// Shares the lock with a hold of the same owner, in the place of that hold: ahead of everybody who queues. The node gets
+    /// the number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the other.
+    /// `None` when the deadline came first; the node is gone then.
+    pub(crate) async fn share_with(
+        &self,
+        holder: &Hold,
+        mode: Mode,
+        deadline: Deadline,
+    ) -> Result<Option<Hold>, Error> {
+        let contender = self.enter(mode, WishKind::Beside(holder.contender().id()));
+        match contender.granted_by(deadline).await {
+            Ok(granted) => Ok(granted.map(|(contender, granted)| holder.derive(contender, granted.proof))),
+            // Somebody has deleted the hold's node and may hold the lock by now.
+            Err(Error::NodeDeleted { .. }) => Err(holder.lost_error(LostReason::NodeDeleted)),
+            Err(error) => Err(error),
+        }
+    }
+}

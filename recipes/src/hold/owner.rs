@@ -1,0 +1,222 @@
+//! Who holds a lock, for those who take it more than once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use zk_recipes_protocol::names::{Mode, Names};
+
+use crate::deadline::Deadline;
+use crate::error::Error;
+use crate::hold::guard::{Hold, HoldState, LockGuard};
+use crate::hold::lock_queue::LockQueue;
+
+/// Who holds, where one holder takes the same lock again: a request, a job, a cart.
+///
+/// A task is not a thread and may be several futures, so re-entrancy goes by this token and not by where the code
+/// happens to run. Clones are the same owner. What an owner holds it gets again without a request, with the same
+/// [fencing token](crate::FencingToken), as long as the hold has not been lost; the lock is free when the last of its
+/// guards is gone.
+///
+/// An owner is known to the forms of acquire that end in `_as`, and to no others. What it holds through one session is
+/// not held through another.
+///
+/// ```no_run
+/// use zk_recipes::{Mutex, Owner};
+///
+/// # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+/// let (mutex, owner) = (Mutex::new(&session, "/locks/goods-1")?, Owner::new());
+/// let outer = mutex.acquire_as(&owner).await?;
+/// let inner = mutex.acquire_as(&owner).await?;
+/// assert_eq!(outer.token(), inner.token());
+/// inner.release().await?; // still held
+/// outer.release().await?; // free
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Owner {
+    slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
+}
+
+/// One lock: the session, the path of the queue, and who is a contender there.
+type Key = (i64, String, Names);
+
+/// How many locks an owner may have met before those that it has given back are forgotten.
+const SLOTS_KEPT: usize = 64;
+
+/// What an owner holds of one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Who has it may change what is held. The owner's acquires of one lock queue one after the other, so that the second
+    /// finds what the first was granted; and nothing is given back that another hold is just being made of.
+    turn: tokio::sync::Mutex<()>,
+    holds: Mutex<Holds>,
+}
+
+/// The holds that an owner has of one lock, for as long as it has guards of them.
+#[derive(Debug, Default)]
+struct Holds {
+    exclusive: Weak<Hold>,
+    shared: Weak<Hold>,
+}
+
+/// How an owner comes by a lock.
+#[derive(Debug)]
+enum Entry {
+    /// It has it.
+    Held(LockGuard),
+    /// It has it, if the connection comes back in time.
+    Suspect,
+    /// It has it alone, and may share it with nobody else but itself.
+    Downgrade,
+    /// As anybody else.
+    Queue,
+}
+
+/// Whether to wait for the lock.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Acquire,
+    TryAcquire,
+}
+
+/// What became of an acquire.
+#[derive(Debug)]
+enum Got {
+    Guard(LockGuard),
+    /// Others have it.
+    NotHad,
+    /// The owner has it, or may, and no server confirmed that in time.
+    NoAnswer,
+}
+
+impl Owner {
+    /// An owner that holds nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gets the lock, which the owner may have. `None` when the deadline came first.
+    pub(crate) async fn acquire(
+        &self,
+        queue: &LockQueue,
+        mode: Mode,
+        deadline: Deadline,
+    ) -> Result<Option<LockGuard>, Error> {
+        match self.get(queue, mode, deadline, Form::Acquire).await? {
+            Got::Guard(guard) => Ok(Some(guard)),
+            Got::NotHad | Got::NoAnswer => Ok(None),
+        }
+    }
+
+    /// Gets the lock if the owner has it or nobody is in the way.
+    pub(crate) async fn try_acquire(&self, queue: &LockQueue, mode: Mode) -> Result<Option<LockGuard>, Error> {
+        let within = queue.answer_within();
+        match self.get(queue, mode, Deadline::after(within), Form::TryAcquire).await? {
+            Got::Guard(guard) => Ok(Some(guard)),
+            Got::NotHad => Ok(None),
+            Got::NoAnswer => Err(Error::NoAnswer { within }),
+        }
+    }
+
+    async fn get(&self, queue: &LockQueue, mode: Mode, deadline: Deadline, form: Form) -> Result<Got, Error> {
+        let slot = self.slot(queue);
+        loop {
+            let mut states = queue.session().states();
+            let turn = match (slot.entry(queue, mode)?, form) {
+                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
+                (Entry::Suspect, _) => match deadline.bound(states.changed()).await {
+                    Some(_) => continue,
+                    None => return Ok(Got::NoAnswer),
+                },
+                // Another task of the owner may be waiting for it, for however long.
+                (Entry::Queue, Form::TryAcquire) => match slot.turn.try_lock() {
+                    Ok(turn) => Some(turn),
+                    Err(_) => return Ok(Got::NotHad),
+                },
+                (Entry::Queue, Form::Acquire) | (Entry::Downgrade, _) => deadline.bound(slot.turn()).await,
+            };
+            let Some(_turn) = turn else { return Ok(Got::NoAnswer) };
+            let hold = match (slot.entry(queue, mode)?, form) {
+                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
+                (Entry::Suspect, _) => continue,
+                (Entry::Queue, Form::TryAcquire) => queue.try_acquire(mode).await?,
+                (Entry::Queue, Form::Acquire) => queue.acquire(mode, deadline).await?,
+                (Entry::Downgrade, _) => {
+                    let Some(writer) = slot.writer() else { continue };
+                    match queue.share_with(&writer, mode, deadline).await? {
+                        None => return Ok(Got::NoAnswer),
+                        had => had,
+                    }
+                }
+            };
+            return Ok(hold.map_or(Got::NotHad, |hold| Got::Guard(slot.note(mode, hold))));
+        }
+    }
+
+    fn slot(&self, queue: &LockQueue) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        let key = (queue.session().id(), queue.parent().to_owned(), queue.names());
+        if slots.len() >= SLOTS_KEPT && slots.len() == slots.capacity() && !slots.contains_key(&key) {
+            // Before the table grows. Whoever uses a slot, and every hold, has a reference to it.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+        }
+        Arc::clone(slots.entry(key).or_default())
+    }
+}
+
+impl Slot {
+    /// Waits until nobody changes what is held.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// How to get the lock in `mode`.
+    ///
+    /// # Errors
+    /// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
+    fn entry(&self, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
+        let holds = self.holds.lock();
+        let (exclusive, shared) = (holds.exclusive.upgrade(), holds.shared.upgrade());
+        let Some(hold) = (match mode {
+            Mode::Exclusive => exclusive.as_ref().or(shared.as_ref()),
+            Mode::Shared => shared.as_ref().or(exclusive.as_ref()),
+        }) else {
+            return Ok(Entry::Queue);
+        };
+        Ok(match (hold.state(), mode) {
+            (HoldState::Lost(reason), _) => return Err(hold.lost_error(reason)),
+            (_, Mode::Exclusive) if exclusive.is_none() => {
+                return Err(Error::Upgrade { path: queue.parent().to_owned() });
+            }
+            (HoldState::Suspect, _) => Entry::Suspect,
+            (HoldState::Held, Mode::Shared) if shared.is_none() => Entry::Downgrade,
+            (HoldState::Held, _) => Entry::Held(LockGuard::sharing(Arc::clone(hold))),
+        })
+    }
+
+    /// The hold to be made another of, for whoever has the turn.
+    fn writer(&self) -> Option<Arc<Hold>> {
+        self.holds.lock().exclusive.upgrade()
+    }
+
+    /// The hold, if this was its last guard. To be called in one's turn.
+    pub(crate) fn take_last(&self, guard: Arc<Hold>) -> Option<Hold> {
+        // Who only looks at a hold has a reference to it, too, but only while this is locked.
+        let _holds = self.holds.lock();
+        Arc::into_inner(guard)
+    }
+
+    /// Notes a hold that was granted.
+    fn note(self: &Arc<Self>, mode: Mode, hold: Hold) -> LockGuard {
+        let hold = Arc::new(hold.owned(self));
+        let mut holds = self.holds.lock();
+        match mode {
+            Mode::Exclusive => holds.exclusive = Arc::downgrade(&hold),
+            Mode::Shared => holds.shared = Arc::downgrade(&hold),
+        }
+        LockGuard::sharing(hold)
+    }
+}

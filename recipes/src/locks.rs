@@ -1,0 +1,14 @@
+//! The recipes.
+
+pub(crate) mod any_lock;
+pub(crate) mod cohort;
+pub(crate) mod forms;
+pub(crate) mod handoff;
+pub(crate) mod multi;
+pub(crate) mod mutex;
+pub(crate) mod naive;
+pub(crate) mod participants;
+pub(crate) mod read_write;
+pub(crate) mod semaphore;
+pub(crate) mod semaphore_mutex;
+pub(crate) mod shared_count;

@@ -1,0 +1,126 @@
+//! A lock of any recipe.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::hold::guard::LockGuard;
+use crate::locks::cohort::CohortMutex;
+use crate::locks::handoff::HandoffMutex;
+use crate::locks::mutex::Mutex;
+use crate::locks::naive::NaiveLock;
+use crate::locks::read_write::{ReadLock, WriteLock};
+use crate::locks::semaphore::Semaphore;
+use crate::locks::semaphore_mutex::SemaphoreMutex;
+use crate::session::Session;
+
+/// A lock of whichever recipe, chosen while the program runs.
+///
+/// ```
+/// use zk_recipes::{AnyLock, Error, Mutex, RwLock, Session};
+///
+/// fn lock(session: &Session, path: &str, is_read_only: bool) -> Result<AnyLock, Error> {
+///     Ok(if is_read_only { RwLock::new(session, path)?.read().into() } else { Mutex::new(session, path)?.into() })
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyLock {
+    /// See [`NaiveLock`].
+    Naive(NaiveLock),
+    /// See [`Mutex`].
+    Mutex(Mutex),
+    /// See [`HandoffMutex`].
+    Handoff(HandoffMutex),
+    /// See [`CohortMutex`].
+    Cohort(CohortMutex),
+    /// See [`ReadLock`].
+    Read(ReadLock),
+    /// See [`WriteLock`].
+    Write(WriteLock),
+    /// See [`SemaphoreMutex`].
+    SemaphoreMutex(SemaphoreMutex),
+    /// One permit; see [`Semaphore`].
+    Semaphore(Semaphore),
+}
+
+/// Does the same with a lock of every recipe.
+macro_rules! each {
+    ($any:expr, $lock:ident => $work:expr) => {
+        match $any {
+            AnyLock::Naive($lock) => $work,
+            AnyLock::Mutex($lock) => $work,
+            AnyLock::Handoff($lock) => $work,
+            AnyLock::Cohort($lock) => $work,
+            AnyLock::Read($lock) => $work,
+            AnyLock::Write($lock) => $work,
+            AnyLock::SemaphoreMutex($lock) => $work,
+            AnyLock::Semaphore($lock) => $work,
+        }
+    };
+}
+
+impl AnyLock {
+    /// Waits for the lock, for as long as it takes or the session lives.
+    ///
+    /// # Errors
+    /// As the recipe's `acquire`.
+    ///
+    /// # Cancel safety
+    /// As the recipe's `acquire`.
+    pub async fn acquire(&self) -> Result<LockGuard, Error> {
+        each!(self, lock => lock.acquire().await)
+    }
+
+    /// Takes the lock if nobody is in the way.
+    ///
+    /// # Errors
+    /// As the recipe's `try_acquire`.
+    ///
+    /// # Cancel safety
+    /// As the recipe's `try_acquire`.
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
+        each!(self, lock => lock.try_acquire().await)
+    }
+
+    /// Waits for the lock, for at most `wait` in all.
+    ///
+    /// # Errors
+    /// As the recipe's `acquire_within`.
+    ///
+    /// # Cancel safety
+    /// As the recipe's `acquire_within`.
+    pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
+        each!(self, lock => lock.acquire_within(wait).await)
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        each!(self, lock => lock.path())
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        each!(self, lock => lock.session())
+    }
+}
+
+macro_rules! from_recipe {
+    ($($variant:ident($lock:ident)),+ $(,)?) => {
+        $(impl From<$lock> for AnyLock {
+            fn from(lock: $lock) -> Self {
+                Self::$variant(lock)
+            }
+        })+
+    };
+}
+
+from_recipe!(
+    Naive(NaiveLock),
+    Mutex(Mutex),
+    Handoff(HandoffMutex),
+    Cohort(CohortMutex),
+    Read(ReadLock),
+    Write(WriteLock),
+    SemaphoreMutex(SemaphoreMutex),
+    Semaphore(Semaphore),
+);

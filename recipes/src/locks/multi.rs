@@ -1,0 +1,237 @@
+//! Several locks as one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::hold::guard::LockGuard;
+use crate::hold::multi_guard::MultiGuard;
+use crate::locks::any_lock::AnyLock;
+use crate::locks::forms::granted;
+use crate::locks::mutex::Mutex;
+use crate::session::Session;
+
+/// Several locks as one: all of them or none. They may be of different recipes and different sessions.
+///
+/// The locks are acquired one after the other. When one of them is not to be had in time, or fails, those that were had
+/// are given back. There is one deadline over all of it. Cheap to clone; every acquire is a contender of its own, there are
+/// no [`Owner`](crate::Owner)s.
+///
+/// # Deadlocks
+///
+/// Who waits for a lock keeps the locks before it. Where one buyer locks A, then B, and another B, then A, both may wait
+/// for ever; [`acquire_within`](Self::acquire_within) ends that only by giving up, and perhaps for both. **Lock in one
+/// order everywhere**, and no such circle can close: [`from_paths`](Self::from_paths) and
+/// [`in_canonical_order`](Self::in_canonical_order) do so, by path as the session sees it. That order is the same in all
+/// processes whose sessions share a chroot; sessions of different chroots, or of different ensembles, need an order that
+/// you choose, and [`new`](Self::new). Do not acquire a lock while you hold one that comes after it, either.
+///
+/// The same path twice on one session is refused, as the second would wait for the first. So would the second of two
+/// [`ReadLock`](crate::ReadLock)s for a writer that came between them and waits for the first, and the second of two
+/// permits for somebody who has one and wants another; of a semaphore, take several at once with
+/// [`acquire_many`](crate::Semaphore::acquire_many). Two sessions are not known to reach the same servers; the same path
+/// on both of them is yours to avoid.
+///
+/// # Cost
+///
+/// That of the single locks, one after the other: two round trips for a [`Mutex`] that nobody holds. All of them are given
+/// back in one. Who waits for one lock keeps those before it from everybody else, so lock no more than must change
+/// together.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zk_recipes::{Error, MultiLock, Session};
+///
+/// async fn buy(session: &Session, cart: &[String]) -> Result<bool, Error> {
+///     let locks = MultiLock::from_paths(session, cart.iter().map(|goods| format!("/locks/{goods}")))?;
+///     let Some(held) = locks.acquire_within(Duration::from_secs(2)).await? else { return Ok(false) };
+///     held.run(async { /* take one of each out of stock, in one transaction */ }).await?;
+///     held.release().await?;
+///     Ok(true)
+/// }
+/// ```
+#[doc(alias = "InterProcessMultiLock")]
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    locks: Arc<[AnyLock]>,
+}
+
+/// How long to wait for the locks.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Endless,
+    None,
+    Within { wait: Duration, begun: Instant },
+}
+
+impl MultiLock {
+    /// These locks, to be acquired in this order.
+    ///
+    /// # Errors
+    /// [`Error::NoLocks`] when there is none, and [`Error::DuplicateLock`] when two have one path and one session.
+    pub fn new(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> Result<Self, Error> {
+        let locks: Arc<[AnyLock]> = locks.into_iter().map(Into::into).collect();
+        if locks.is_empty() {
+            return Err(Error::NoLocks);
+        }
+        let mut seen = HashMap::new();
+        for lock in locks.iter() {
+            if let Some(first) = seen.insert((lock.session().id(), lock.path()), lock) {
+                let (path, reason) = (lock.path().to_owned(), why_not_together(first, lock));
+                return Err(Error::DuplicateLock { path, reason });
+            }
+        }
+        Ok(Self { locks })
+    }
+
+    /// A [`Mutex`] at each of these paths, to be acquired in canonical order.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new) and [`Mutex::new`]; nothing is sent.
+    pub fn from_paths(session: &Session, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
+        let mutexes: Result<Vec<_>, _> = paths.into_iter().map(|path| Mutex::new(session, path.as_ref())).collect();
+        Ok(Self::new(mutexes?)?.in_canonical_order())
+    }
+
+    /// The same locks, to be acquired in the order of their paths, byte by byte.
+    #[must_use]
+    pub fn in_canonical_order(self) -> Self {
+        let mut locks = self.locks.to_vec();
+        locks.sort_by(|one, other| one.path().cmp(other.path()));
+        Self { locks: locks.into() }
+    }
+
+    /// The locks, in the order in which they are acquired.
+    #[must_use]
+    pub fn locks(&self) -> &[AnyLock] {
+        &self.locks
+    }
+
+    /// Waits for all of the locks, for as long as it takes, or as their sessions live.
+    ///
+    /// # Errors
+    /// As the `acquire` of the lock that failed, and [`Error::HoldLost`] when a lock was lost while others were waited
+    /// for. It stops there and gives back what it has, for which it waits at most a quarter of the longest session
+    /// timeout. Where that fails as well, [`Error::Several`] of the cause and of what went wrong with each lock.
+    ///
+    /// # Cancel safety
+    /// Dropped, it gives back what it has: the sessions' reapers delete the nodes.
+    pub async fn acquire(&self) -> Result<MultiGuard, Error> {
+        self.acquire_all(Patience::Endless).await.map(granted)
+    }
+
+    /// Takes the locks if nobody is in the way of any. It stops at the first that is taken, of which it has only read,
+    /// and gives those before it back.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), [`Error::NoAnswer`] when a server did not answer one of the locks within half the
+    /// session timeout, and [`Error::Unconfirmed`] when a server did not confirm that a node of ours is gone.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
+        self.acquire_all(Patience::None).await
+    }
+
+    /// Waits for all of the locks, for at most `wait` in all. `None` when one of them was not had by then, and then all of
+    /// our nodes are gone.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when a server did not confirm in time that a node of
+    /// ours is gone; the answer then comes half of the longest session timeout after `wait` at the latest.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, wait: Duration) -> Result<Option<MultiGuard>, Error> {
+        self.acquire_all(Patience::Within { wait, begun: Instant::now() }).await
+    }
+
+    async fn acquire_all(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
+        let mut held = MultiGuard::new(Vec::with_capacity(self.locks.len()));
+        for lock in self.locks.iter() {
+            // Whoever has lost one of the locks need not wait for the others.
+            let cause = match held.run(patience.acquire(lock)).await.flatten() {
+                Ok(Some(guard)) => {
+                    held.push(guard);
+                    continue;
+                }
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            return give_back(held, cause).await.map_or(Ok(None), Err);
+        }
+        Ok(Some(held))
+    }
+}
+
+impl Patience {
+    async fn acquire(self, lock: &AnyLock) -> Result<Option<LockGuard>, Error> {
+        match self {
+            Self::Endless => lock.acquire().await.map(Some),
+            Self::None => lock.try_acquire().await,
+            Self::Within { wait, begun } => lock.acquire_within(wait.saturating_sub(begun.elapsed())).await,
+        }
+    }
+}
+
+/// Why two locks of one path and one session cannot be held as one.
+fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
+    match (first, second) {
+        (AnyLock::Read(_), AnyLock::Read(_)) => {
+            "a writer that came between the two would wait for the first, and the second for the writer; give it once"
+        }
+        (AnyLock::Semaphore(_), AnyLock::Semaphore(_)) => {
+            "two who have a permit each and want a second would wait for each other; take several at once with acquire_many"
+        }
+        _ => "the second would wait for the first; give it once",
+    }
+}
+
+/// Gives back what was had of locks that could not all be had. Returns the cause, where that was an error, and with it
+/// whatever goes wrong now.
+async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
+    let mut failures = held.withdraw().await;
+    if let Some(cause) = &cause {
+        forget_repeated(cause, &mut failures);
+    }
+    Error::several(cause.into_iter().chain(failures))
+}
+
+/// The hold whose loss is the cause reports it again, the last of those with its path: the first that is lost was named,
+/// and the failures begin with the last grant. Other holds of the same path, of other sessions, report losses of their own.
+fn forget_repeated(cause: &Error, failures: &mut Vec<Error>) {
+    let Error::HoldLost { path: lost, .. } = cause else { return };
+    let repeats = |failure: &Error| matches!(failure, Error::HoldLost { path, .. } if path == lost);
+    if let Some(repeated) = failures.iter().rposition(repeats) {
+        failures.remove(repeated);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_recipes_protocol::liveness::LostReason;
+
+    use super::*;
+
+    fn lost(path: &str, reason: LostReason) -> Error {
+        Error::HoldLost { path: path.to_owned(), reason }
+    }
+
+    #[test]
+    fn only_the_loss_that_is_the_cause_is_left_out_of_what_else_went_wrong() {
+        let cause = lost("/a", LostReason::Silence);
+        let mut failures = vec![lost("/a", LostReason::Closed), lost("/b", LostReason::Silence)];
+        failures.push(lost("/a", LostReason::Silence));
+        forget_repeated(&cause, &mut failures);
+        let told: Vec<_> = failures.iter().map(Error::to_string).collect();
+        assert_eq!(
+            told,
+            [lost("/a", LostReason::Closed), lost("/b", LostReason::Silence)].map(|loss| loss.to_string())
+        );
+        forget_repeated(&Error::NoLocks, &mut failures);
+        assert_eq!(failures.len(), 2);
+    }
+}

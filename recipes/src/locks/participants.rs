@@ -1,0 +1,213 @@
+//! Who holds a lock and who waits for it.
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use zk_recipes_protocol::leases;
+use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::queue::Queue;
+use zookeeper_client::{Error as ClientError, Stat};
+
+use crate::error::Error;
+use crate::hold::token::FencingToken;
+use crate::node;
+use crate::session::Session;
+use crate::session::wire::retry_lost_reply;
+
+/// How many nodes are asked about at a time.
+const READS_MAX: usize = 64;
+
+/// A contender of a lock, as its node tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Participant {
+    /// The path of its node.
+    pub path: String,
+    /// What it wants.
+    pub kind: ParticipantKind,
+    /// Whether it holds, at the moment of the listing.
+    pub is_holder: bool,
+    /// The session that it lives in.
+    pub session: i64,
+    /// The fencing token of its hold, had or to come. (Not of a reader that was a writer before: that one keeps the
+    /// writer's.)
+    pub token: FencingToken,
+    /// What it says of itself: [`LockOptions::node_data`](crate::LockOptions::node_data), with Curator's clients the
+    /// address of the host.
+    pub data: Vec<u8>,
+}
+
+/// What a [`Participant`] wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParticipantKind {
+    /// The lock alone: any contender of a mutex, the writers of a read/write lock.
+    Exclusive,
+    /// The lock together with other readers.
+    Shared,
+    /// A permit of a semaphore.
+    Lease,
+}
+
+/// Who holds the lock at `path` and who waits for it, in the order of the queue, whatever recipe of ours, of Curator or
+/// of kazoo it is. Of a [`NaiveLock`](crate::NaiveLock), which has no queue, the holder. Of a semaphore, the leases, also
+/// those of the contender that has the turn and waits for room: it counts as waiting as long as it has the turn, as only
+/// who knows the number of permits can tell that there is room, and [`Semaphore::participants`](crate::Semaphore::participants)
+/// does. Empty when there is no such node.
+///
+/// It lists, and then reads every node; those that have gone meanwhile are left out.
+///
+/// # Errors
+/// [`Error::InvalidPath`], [`Error::SessionEnded`] or [`Error::Refused`].
+///
+/// # Cancel safety
+/// It only reads.
+#[doc(alias = "getParticipantNodes")]
+pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participant>, Error> {
+    node::validate_path(path)?;
+    let contenders = of_queue(session, path, Names::ANY).await?;
+    if !contenders.is_empty() {
+        return Ok(contenders);
+    }
+    match retry_lost_reply(|| session.wire().data(path)).await {
+        Ok((data, stat)) if is_ephemeral(stat.ephemeral_owner) => {
+            Ok(vec![Participant::new(path.to_owned(), ParticipantKind::Exclusive, true, data, &stat)])
+        }
+        Ok(_) => of_semaphore(session, path, 0).await,
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        Err(error) => Err(session.remote().explain("read", path, error)),
+    }
+}
+
+/// The contenders below `parent`.
+pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Participant>, Error> {
+    let children = list(session, parent).await?;
+    let order = Queue::from_children(&children, names).into_order();
+    let order = order.into_iter().map(|(contender, holds)| {
+        let kind = match contender.mode {
+            Mode::Exclusive => ParticipantKind::Exclusive,
+            Mode::Shared => ParticipantKind::Shared,
+        };
+        (contender.name, kind, holds)
+    });
+    read(session, parent, order).await
+}
+
+/// The leases of the semaphore at `path`, of which the first `permits` hold for certain.
+pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) -> Result<Vec<Participant>, Error> {
+    let mut leases = of_leases(session, &node::child(path, leases::LEASES), permits).await?;
+    if leases.iter().any(|lease| !lease.is_holder) {
+        // Of somebody who waits, or of holders: a lowered count evicts nobody. Asked for after the leases, for a holder
+        // that had the turn just now not to be taken for one who waits.
+        let turn = turn(session, &node::child(path, leases::TURNS)).await?;
+        let waiting = turn.and_then(|turn| turn.prefix_of_its(&leases)).map(str::to_owned);
+        for lease in leases.iter_mut().filter(|lease| !lease.is_holder) {
+            lease.is_holder = !waiting.as_ref().is_some_and(|prefix| lease.path.starts_with(prefix));
+        }
+    }
+    Ok(leases)
+}
+
+/// The leases below `parent`, of which the first `permits` hold.
+async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Vec<Participant>, Error> {
+    let children = list(session, parent).await?;
+    let order = Queue::from_children(&children, Names::LEASES).into_order();
+    let order = order.into_iter().enumerate().map(|(i, (lease, _))| (lease.name, ParticipantKind::Lease, i < permits));
+    read(session, parent, order).await
+}
+
+/// Whose turn it is to add leases.
+struct Turn {
+    session: i64,
+    token: FencingToken,
+}
+
+impl Turn {
+    /// What the leases begin with that were made in this turn, and so wait for room: who holds has given its turn back.
+    /// They are the newest ones of its session. Others of the session may have been made after it queued, by contenders
+    /// that had their turns before.
+    fn prefix_of_its<'a>(&self, leases: &'a [Participant]) -> Option<&'a str> {
+        let newest = leases.iter().rev().find(|lease| lease.session == self.session && lease.token > self.token)?;
+        newest.path.rsplit_once(Names::LEASES.marker(Mode::Shared)).map(|(prefix, _)| prefix)
+    }
+}
+
+/// The turn at the head of those below `parent`.
+async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
+    let children = list(session, parent).await?;
+    let Some((first, _)) = Queue::from_children(&children, Names::MUTEX).into_order().into_iter().next() else {
+        return Ok(None);
+    };
+    let path = node::child(parent, first.name);
+    match retry_lost_reply(|| session.wire().data(&path)).await {
+        Ok((_, stat)) => Ok(Some(Turn { session: stat.ephemeral_owner, token: FencingToken::new(stat.czxid) })),
+        Err(ClientError::NoNode) => Ok(None),
+        Err(error) => Err(session.remote().explain("read", &path, error)),
+    }
+}
+
+async fn read(
+    session: &Session,
+    parent: &str,
+    order: impl Iterator<Item = (&str, ParticipantKind, bool)>,
+) -> Result<Vec<Participant>, Error> {
+    let reads = order.map(|(name, kind, is_holder)| async move {
+        let path = node::child(parent, name);
+        match retry_lost_reply(|| session.wire().data(&path)).await {
+            Ok((data, stat)) => Ok(Some(Participant::new(path, kind, is_holder, data, &stat))),
+            Err(ClientError::NoNode) => Ok(None),
+            Err(error) => Err(session.remote().explain("read", &path, error)),
+        }
+    });
+    let found: Vec<Option<Participant>> = stream::iter(reads).buffered(READS_MAX).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+impl Participant {
+    fn new(path: String, kind: ParticipantKind, is_holder: bool, data: Vec<u8>, stat: &Stat) -> Self {
+        let (session, token) = (stat.ephemeral_owner, FencingToken::new(stat.czxid));
+        let data = node::without_mark(node::name(&path), data);
+        Self { path, kind, is_holder, session, token, data }
+    }
+}
+
+/// Whether the owner of a node is a session. The server gives containers and nodes with a time to live owners, too, which
+/// no session can be.
+fn is_ephemeral(owner: i64) -> bool {
+    let has_ttl = owner.to_be_bytes()[0] == 0xff;
+    owner != 0 && owner != i64::MIN && !has_ttl
+}
+
+async fn list(session: &Session, parent: &str) -> Result<Vec<String>, Error> {
+    session.remote().list(parent).await.map_err(|error| session.remote().explain("list", parent, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_leases_of_who_has_the_turn_wait_if_they_were_made_in_it() {
+        let lease = |name: &str, session, token| Participant {
+            path: format!("/a/leases/{name}-lease-{token:010}"),
+            kind: ParticipantKind::Lease,
+            is_holder: false,
+            session,
+            token: FencingToken::new(token),
+            data: Vec::new(),
+        };
+        let leases = [lease("one", 1, 9), lease("two", 2, 12), lease("three", 1, 13), lease("three", 1, 14)];
+        let waiting = |session, token| Turn { session, token: FencingToken::new(token) }.prefix_of_its(&leases);
+        assert_eq!(waiting(1, 8), Some("/a/leases/three-"), "the one was made in an earlier turn");
+        assert_eq!(waiting(2, 11), Some("/a/leases/two-"));
+        assert_eq!(waiting(1, 15), None, "it has none yet");
+        assert_eq!(waiting(3, 1), None);
+    }
+
+    #[test]
+    fn containers_and_nodes_with_a_time_to_live_are_not_ephemeral() {
+        for session in [1, 0x0100_0000_0000_0000, i64::MIN + 1, i64::MAX] {
+            assert!(is_ephemeral(session), "{session:#x}");
+        }
+        for other in [0, i64::MIN, -1, -0x00ff_ffff_ffff_ffff] {
+            assert!(!is_ephemeral(other), "{other:#x}");
+        }
+    }
+}

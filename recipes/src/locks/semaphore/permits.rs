@@ -1,0 +1,85 @@
+//! How many permits a semaphore has.
+
+use crate::error::Error;
+use crate::locks::shared_count::SharedCount;
+use crate::session::Session;
+use crate::session::wire::Watch;
+
+/// How many permits there are.
+#[derive(Debug)]
+pub(super) enum Permits {
+    Fixed(u32),
+    Counted(SharedCount),
+}
+
+impl Permits {
+    /// How many there are now. `ours` is the session of the semaphore.
+    pub(super) async fn now(&self, ours: &Session) -> Result<usize, Error> {
+        match self {
+            Self::Fixed(permits) => Ok(*permits as usize),
+            Self::Counted(count) => count.get().await.map(|count| permits(count.value)).map_err(told_of(count, ours)),
+        }
+    }
+
+    /// As [`now`](Self::now), with a watch on their number, if that can change.
+    pub(super) async fn watch(&self, ours: &Session) -> Result<(usize, Option<Watch>), Error> {
+        match self {
+            Self::Fixed(permits) => Ok((*permits as usize, None)),
+            Self::Counted(count) => {
+                let (seen, watch) = count.watch().await.map_err(told_of(count, ours))?;
+                Ok((permits(seen.value), Some(watch)))
+            }
+        }
+    }
+
+    /// Waits until there are as many as are wanted at once, be they held or not: before that, leases would only be in
+    /// the way. One lease is not worth the question.
+    pub(super) async fn reach(&self, wanted: usize, ours: &Session) -> Result<(), Error> {
+        if wanted == 1 || self.now(ours).await? >= wanted {
+            return Ok(());
+        }
+        loop {
+            match self.watch(ours).await? {
+                (permits, Some(watch)) if permits < wanted => {
+                    watch.fired().await;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The most that there can ever be.
+    pub(super) fn at_most(&self) -> u32 {
+        match self {
+            Self::Fixed(permits) => *permits,
+            Self::Counted(_) => i32::MAX.unsigned_abs(),
+        }
+    }
+}
+
+/// The permits that a count stands for.
+fn permits(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// Says whose session has ended, where it is that of the count and not ours.
+fn told_of<'a>(count: &'a SharedCount, ours: &'a Session) -> impl FnOnce(Error) -> Error + 'a {
+    move |error| match error {
+        Error::SessionEnded { reason } if count.session().id() != ours.id() => {
+            Error::CountSessionEnded { path: count.path().to_owned(), reason }
+        }
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_below_zero_stands_for_no_permit() {
+        for (count, expected) in [(i32::MIN, 0), (-1, 0), (0, 0), (1, 1), (i32::MAX, 2_147_483_647)] {
+            assert_eq!(permits(count), expected, "{count}");
+        }
+    }
+}

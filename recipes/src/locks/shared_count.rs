@@ -1,0 +1,273 @@
+//! A number that clients share.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use zookeeper_client::{CreateMode, Error as ClientError, Stat};
+
+use crate::error::Error;
+use crate::node;
+use crate::session::Session;
+use crate::session::backoff::Backoff;
+use crate::session::wire::{Watch, retry_lost_reply};
+
+/// A number that many clients read, set and follow, such as how many permits a [`Semaphore`](crate::Semaphore) has.
+///
+/// It is the data of one persistent node: four bytes, the highest first, as Apache Curator's `SharedCount` writes them.
+/// Whoever finds the node missing creates it, with the seed. It stays when every client is gone.
+///
+/// Cheap to clone.
+///
+/// # Cost
+///
+/// One request a call while the node is there. Who follows it is notified of a change once, and reads it again.
+///
+/// ```no_run
+/// # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+/// use zk_recipes::SharedCount;
+///
+/// let count = SharedCount::new(&session, "/counts/permits", 3)?;
+/// // One more, unless somebody changes it meanwhile: then look again.
+/// let mut seen = count.get().await?;
+/// while !count.try_set(seen, seen.value + 1).await? {
+///     seen = count.get().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "SharedCountReader")]
+#[doc(alias = "SharedValue")]
+#[derive(Clone, Debug)]
+pub struct SharedCount {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    session: Session,
+    path: String,
+    seed: i32,
+}
+
+/// A count as it was at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct VersionedCount {
+    /// The count.
+    pub value: i32,
+    /// How often it had been set since its node was created.
+    pub version: i32,
+}
+
+impl SharedCount {
+    /// The count at `path`, which is `seed` if nobody has set it before. Missing parents are created with the node, as
+    /// [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; nothing is sent.
+    pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
+        node::validate_path(path)?;
+        Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned(), seed }) })
+    }
+
+    /// The path of the node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.inner.path
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.inner.session
+    }
+
+    /// The count now, as far as the server knows that the session talks to.
+    ///
+    /// # Errors
+    /// [`Error::SessionEnded`], [`Error::Refused`], or [`Error::NotACount`] when the data of the node is something else.
+    ///
+    /// # Cancel safety
+    /// It only reads, unless the node is missing: then it may have been created.
+    #[doc(alias = "getCount")]
+    #[doc(alias = "getVersionedValue")]
+    pub async fn get(&self) -> Result<VersionedCount, Error> {
+        let (wire, path) = (self.inner.session.wire(), self.path());
+        let (data, stat) = self.read(|| wire.data(path)).await?;
+        self.count(&data, &stat)
+    }
+
+    /// Sets the count, whatever it was. The last to set it wins; when a reply is lost on the way it is set once more.
+    ///
+    /// # Errors
+    /// [`Error::SessionEnded`] or [`Error::Refused`]. Data that is no count is overwritten.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been set or not.
+    #[doc(alias = "setCount")]
+    pub async fn set(&self, value: i32) -> Result<(), Error> {
+        let Inner { session, path, .. } = &*self.inner;
+        let data = value.to_be_bytes();
+        loop {
+            match retry_lost_reply(|| session.wire().set_data(path, &data, None)).await {
+                Ok(_) => return Ok(()),
+                Err(ClientError::NoNode) => {
+                    if self.create(value).await? {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(session.remote().explain("set", path, error)),
+            }
+        }
+    }
+
+    /// Sets the count unless somebody has set it since `previous` was read, and says whether it did.
+    ///
+    /// A node that was deleted counts its versions from zero again. Whoever deletes nodes by hand therefore breaks the
+    /// promise.
+    ///
+    /// # Errors
+    /// [`Error::SessionEnded`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] when the reply was
+    /// lost with the connection and the count has been changed: perhaps by this very call, perhaps by somebody else who
+    /// set the same.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been set or not.
+    #[doc(alias = "trySetCount")]
+    #[doc(alias = "compare_exchange")]
+    pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<bool, Error> {
+        let Inner { session, path, .. } = &*self.inner;
+        let mut is_reply_lost = false;
+        let mut backoff = Backoff::after_lost_reply();
+        loop {
+            match session.wire().set_data(path, &value.to_be_bytes(), Some(previous.version)).await {
+                // Had one whose reply was lost been applied, the version would be another by now.
+                Ok(_) => return Ok(true),
+                Err(ClientError::ConnectionLoss) => {
+                    is_reply_lost = true;
+                    backoff.pause().await;
+                }
+                Err(ClientError::BadVersion | ClientError::NoNode) if !is_reply_lost => return Ok(false),
+                Err(ClientError::BadVersion) => {
+                    let found = self.get().await?;
+                    return if is_of_another(previous, value, found) { Ok(false) } else { Err(self.indeterminate()) };
+                }
+                Err(ClientError::NoNode) => return Err(self.indeterminate()),
+                Err(error) => return Err(session.remote().explain("set", path, error)),
+            }
+        }
+    }
+
+    /// Waits until the count has been set since `seen` was read, and returns what it is then. Counts that lasted only
+    /// while nobody waited may be skipped.
+    ///
+    /// ```no_run
+    /// # async fn example(count: zk_recipes::SharedCount) -> Result<(), zk_recipes::Error> {
+    /// let mut seen = count.get().await?;
+    /// loop {
+    ///     println!("there are {} now", seen.value);
+    ///     seen = count.changed(seen).await?;
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the next call with the same `seen` returns what this one would have.
+    #[doc(alias = "SharedCountListener")]
+    pub async fn changed(&self, seen: VersionedCount) -> Result<VersionedCount, Error> {
+        loop {
+            let (found, watch) = self.watch().await?;
+            if found != seen {
+                return Ok(found);
+            }
+            watch.fired().await;
+        }
+    }
+
+    /// The count now, and a watch that fires with its next change.
+    pub(crate) async fn watch(&self) -> Result<(VersionedCount, Watch), Error> {
+        let (wire, path) = (self.inner.session.wire(), self.path());
+        let (data, stat, watch) = self.read(|| wire.watch(path)).await?;
+        Ok((self.count(&data, &stat)?, watch))
+    }
+
+    /// The answer to a read, for which the node is created where it is missing.
+    async fn read<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let Inner { session, path, seed } = &*self.inner;
+        loop {
+            match retry_lost_reply(&mut request).await {
+                Ok(answer) => return Ok(answer),
+                Err(ClientError::NoNode) => {
+                    self.create(*seed).await?;
+                }
+                Err(error) => return Err(session.remote().explain("read", path, error)),
+            }
+        }
+    }
+
+    /// Creates the node and says whether it certainly was this that did.
+    async fn create(&self, value: i32) -> Result<bool, Error> {
+        let Inner { session, path, .. } = &*self.inner;
+        let wire = session.wire();
+        let mut backoff = Backoff::after_lost_reply();
+        loop {
+            let error = match wire.create(path, &value.to_be_bytes(), CreateMode::Persistent).await {
+                Ok(_) => return Ok(true),
+                Err(ClientError::NodeExists) => return Ok(false),
+                Err(error) => error,
+            };
+            match (error, node::parent(path)) {
+                (ClientError::ConnectionLoss, _) => backoff.pause().await,
+                (ClientError::NoNode, Some(parent)) => {
+                    wire.create_parents(parent)
+                        .await
+                        .map_err(|error| session.remote().explain("create", parent, error))?;
+                }
+                (error, _) => return Err(session.remote().explain("create", path, error)),
+            }
+        }
+    }
+
+    fn count(&self, data: &[u8], stat: &Stat) -> Result<VersionedCount, Error> {
+        let Ok(bytes) = data.try_into() else {
+            return Err(Error::NotACount { path: self.path().to_owned(), length: data.len() });
+        };
+        Ok(VersionedCount { value: i32::from_be_bytes(bytes), version: stat.version })
+    }
+
+    fn indeterminate(&self) -> Error {
+        Error::Indeterminate { path: self.path().to_owned() }
+    }
+}
+
+/// Whether the count that was found can only have been set by somebody else, by whom an attempt to follow `previous`
+/// with `value` was refused.
+fn is_of_another(previous: VersionedCount, value: i32, found: VersionedCount) -> bool {
+    found.version == previous.version.wrapping_add(1) && found.value != value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_lost_reply_only_another_value_in_the_very_next_version_proves_that_ours_was_refused() {
+        let count = |value, version| VersionedCount { value, version };
+        for (previous, value, found, expected) in [
+            (count(5, 1), 6, count(7, 2), true),
+            // Ours, or that of somebody who had the same in mind.
+            (count(5, 1), 6, count(6, 2), false),
+            // Ours may have come in between.
+            (count(5, 1), 6, count(7, 3), false),
+            // The node was created anew.
+            (count(5, 4), 6, count(7, 0), false),
+            (count(5, i32::MAX), 6, count(7, i32::MIN), true),
+        ] {
+            assert_eq!(is_of_another(previous, value, found), expected, "{previous:?} {value} {found:?}");
+        }
+    }
+}

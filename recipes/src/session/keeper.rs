@@ -1,0 +1,267 @@
+//! Keeps a session: lets the servers know that it lives, and connects anew when the connection is gone.
+//!
+//! The client library would connect by itself, and does not tell which session timeout the next server has granted. So each
+//! connection is a [`Line`] of its own, and the keeper makes the next one. The requests of the session wait until it is
+//! there.
+
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join, join_all};
+use tracing::{debug, warn};
+use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
+use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
+
+use crate::session::backoff::Backoff;
+use crate::session::connect::{Connector, Line};
+use crate::session::ending::Ending;
+use crate::session::liveness_cell::LivenessCell;
+use crate::session::task_link::TaskLink;
+use crate::session::wire::{self, Wire};
+
+/// What keeps one session.
+pub(crate) struct Keeper {
+    connector: Connector,
+    session: SessionInfo,
+    wire: Weak<Wire>,
+    ends: EndsWithTheRuntime,
+}
+
+/// A server of the connect string.
+struct Server {
+    name: String,
+    /// As they were found last. The name itself until then.
+    addresses: Vec<String>,
+}
+
+impl Server {
+    fn named(name: String) -> Self {
+        Self { addresses: vec![name.clone()], name }
+    }
+}
+
+/// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
+struct EndsWithTheRuntime {
+    pulse: Arc<LivenessCell>,
+    ending: Arc<Ending>,
+    wire: Weak<Wire>,
+}
+
+impl Drop for EndsWithTheRuntime {
+    fn drop(&mut self) {
+        // A session that ended otherwise stays ended as it was.
+        self.pulse.end(LostReason::Closed);
+        self.ending.tell();
+        if let Some(wire) = self.wire.upgrade() {
+            wire.stop();
+        }
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        connector: Connector,
+        session: SessionInfo,
+        wire: &Arc<Wire>,
+        pulse: &Arc<LivenessCell>,
+        ending: &Arc<Ending>,
+    ) -> Self {
+        let (wire, pulse, ending) = (Arc::downgrade(wire), Arc::clone(pulse), Arc::clone(ending));
+        let ends = EndsWithTheRuntime { pulse, ending, wire: wire.clone() };
+        Self { connector, session, wire, ends }
+    }
+
+    fn pulse(&self) -> &Arc<LivenessCell> {
+        &self.ends.pulse
+    }
+
+    /// Runs until the session has ended, from its first connection on.
+    pub(crate) async fn run(self, mut tether: Arc<TaskLink>, mut states: zookeeper_client::StateWatcher) {
+        let mut servers: Vec<Server> = self.connector.servers().into_iter().map(Server::named).collect();
+        // Not all sessions go on with the same server.
+        let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
+        servers.rotate_left(usize::try_from(first).unwrap_or_default());
+        loop {
+            // Before they are needed: names may be slow to resolve, and holds do not wait.
+            join(self.serve(&tether), self.resolve(&mut servers)).await;
+            let state = states.state();
+            debug!(%state, "the connection has ended");
+            let reason = match state {
+                SessionState::Expired => Some(LostReason::Expired),
+                SessionState::AuthFailed | SessionState::Closed => Some(LostReason::Closed),
+                _ => None,
+            };
+            let line = match reason {
+                Some(reason) => Err(reason),
+                None => {
+                    self.pulse().event(Event::Disconnected);
+                    if let Some(wire) = self.wire.upgrade() {
+                        wire.disconnect();
+                    }
+                    tokio::select! {
+                        line = self.connect_anew(&mut servers) => line,
+                        () = self.watch_the_clock() => unreachable!("BUG: the clock has stopped"),
+                    }
+                }
+            };
+            match line {
+                Ok(line) => {
+                    (tether, states) = (Arc::clone(&line.tether), line.states());
+                    // Without anybody to use it, or one that is being closed, the line closes the session.
+                    match self.wire.upgrade() {
+                        Some(wire) => wire.connect(line),
+                        None => drop(line),
+                    }
+                }
+                Err(reason) => {
+                    self.pulse().event(Event::Ended(reason));
+                    if let Some(wire) = self.wire.upgrade() {
+                        wire.end();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets the servers know that the session lives, until the connection has ended. At most one sign is under way, and they
+    /// are not sent faster than the clock is looked at.
+    async fn serve(&self, tether: &TaskLink) {
+        let mut sign: Option<Answer> = None;
+        let mut last = Instant::now();
+        loop {
+            let look_after = self.look_after();
+            let pause = match self.pulse().due() {
+                Some((_, due_in)) if sign.is_none() => due_in.max(look_after.saturating_sub(last.elapsed())),
+                _ => look_after,
+            };
+            tokio::select! {
+                () = tether.parted() => return,
+                () = answered(&mut sign) => sign = None,
+                () = tokio::time::sleep(pause.min(look_after)) => {}
+            }
+            self.pulse().look();
+            if sign.is_none()
+                && last.elapsed() >= look_after
+                && let Some((due, Duration::ZERO)) = self.pulse().due()
+            {
+                last = Instant::now();
+                sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as Answer);
+            }
+        }
+    }
+
+    async fn watch_the_clock(&self) {
+        loop {
+            tokio::time::sleep(self.look_after()).await;
+            self.pulse().look();
+        }
+    }
+
+    fn look_after(&self) -> Duration {
+        self.pulse().read().margins().look_after()
+    }
+
+    /// Tries one server after the other until one takes the session, or it must have expired. Begins with the one behind the
+    /// first, and leaves the one that took the session as the first.
+    async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
+        let mut backoff = Backoff::to_connect();
+        let session_timeout = self.pulse().read().margins().session_timeout();
+        // A server that expires the session is heard of sooner. This is for the case that none is heard of.
+        let gives_up = Instant::now() + session_timeout * 7 / 5;
+        // In the first round a server that does not answer must not take the time that the holds have for the others.
+        let mut ask_within = session_timeout / 12;
+        loop {
+            for _ in 0..servers.len() {
+                servers.rotate_left(1);
+                for address in &servers[0].addresses {
+                    match self.attach(address, ask_within).await {
+                        Ok(line) => return Ok(line),
+                        Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
+                        Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
+                        Err(error) => debug!(address, %error, "could not connect the session anew"),
+                    }
+                }
+            }
+            if Instant::now() >= gives_up {
+                return Err(LostReason::Expired);
+            }
+            backoff.pause().await;
+            ask_within = session_timeout;
+            self.resolve(servers).await;
+        }
+    }
+
+    /// Looks up the addresses of all servers. What is not answered soon stays as it was.
+    async fn resolve(&self, servers: &mut [Server]) {
+        let within = self.pulse().read().margins().session_timeout() / 12;
+        join_all(servers.iter_mut().map(async |server| {
+            if let Some(addresses) = self.connector.addresses(&server.name, within).await {
+                server.addresses = addresses;
+            }
+        }))
+        .await;
+    }
+
+    /// What session timeout a server grants. The session that asks is closed, for servers that limit the connections of one
+    /// host.
+    async fn ask(&self, server: &str, timeout: Duration) -> Result<Duration, ClientError> {
+        let line = self.connector.ask(server, timeout).await.map_err(|error| match error {
+            // The end of that session says nothing about ours.
+            ClientError::SessionExpired => ClientError::ConnectionLoss,
+            error => error,
+        })?;
+        let (granted, tether) = (line.client.session_timeout(), Arc::clone(&line.tether));
+        drop(line);
+        tether.parted().await;
+        Ok(granted)
+    }
+
+    /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
+    async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
+        let timeout = self.pulse().read().margins().session_timeout();
+        let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
+        self.pulse().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
+        let line = self.connector.attach(server, timeout, self.session.clone()).await?;
+        let attached = line.client.session_timeout();
+        self.pulse().event(Event::Attached(attached));
+        if attached < timeout {
+            warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
+        }
+        // The server may lag behind the one before. Whatever is asked after this is answered as of now.
+        let answer =
+            if self.pulse().is_held() { wire::prove(&line, self.pulse()).await } else { line.catch_up().await };
+        match answer {
+            Ok(()) => {
+                self.pulse().event(Event::Connected);
+                Ok(line)
+            }
+            Err(error) => {
+                // Dropped while it is connected, the line would close the session.
+                line.tether.cut().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
+
+async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
+    match sign {
+        Sign::Proof => wire.prove().await,
+        Sign::Read => wire.speak().await,
+    }
+}
+
+async fn answered(sign: &mut Option<Answer>) {
+    match sign {
+        Some(sign) => {
+            if let Err(error) = sign.await {
+                debug!(%error, "no sign of life");
+            }
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,254 @@
+//! The liveness of one session, shared by whoever learns of it and whoever relies on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
+
+/// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
+/// time that another has overtaken.
+#[derive(Debug)]
+pub(crate) struct LivenessCell {
+    /// The origin of the times in `live`.
+    origin: Instant,
+    live: watch::Sender<Liveness>,
+    /// The number of holds. Only a session that has any asks for proofs.
+    holds: AtomicUsize,
+}
+
+/// One hold of the session, until it is dropped.
+#[derive(Debug)]
+struct Holding {
+    pulse: Arc<LivenessCell>,
+}
+
+/// That the session was proved to live when a hold was granted. As long as there is one, the session goes on asking for
+/// proofs.
+#[derive(Clone, Debug)]
+pub(crate) struct Proof {
+    holding: Holding,
+    /// The count of losses at the grant. The next loss is the hold's.
+    losses: u64,
+    validity: Validity,
+}
+
+/// Whether a node stands for a hold, for all to whom the hold is passed on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Validity {
+    is_void: Arc<watch::Sender<bool>>,
+}
+
+impl LivenessCell {
+    /// The pulse of a session whose handshake was begun at `connecting` and has been answered.
+    pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
+        let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
+        Self { origin: connecting, live, holds: AtomicUsize::new(0) }
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Notes that a message is about to be sent.
+    pub(crate) fn sending(&self) -> Sent {
+        let mut sent = None;
+        self.update(|live, now| sent = Some(live.on_send(now)));
+        sent.expect("BUG: an update did not run")
+    }
+
+    /// The moment of a time in the liveness.
+    pub(crate) fn moment(&self, time: Duration) -> Instant {
+        self.origin + time
+    }
+
+    /// The state now.
+    pub(crate) fn read(&self) -> Liveness {
+        let live = self.live.borrow();
+        live.at(self.now())
+    }
+
+    /// What the session shows of the state now.
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.read().state(self.is_held())
+    }
+
+    /// What a hold is granted by; `None` if the last proof is too old.
+    pub(crate) fn proof(self: &Arc<Self>) -> Option<Proof> {
+        let live = self.read();
+        live.is_proved().then(|| Proof {
+            holding: Holding::new(self),
+            losses: live.losses(),
+            validity: Validity::default(),
+        })
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    /// Notes the answer to a message.
+    pub(crate) fn answered(&self, sent: Sent) {
+        self.update(|live, now| live.on_answer(now, sent));
+    }
+
+    /// Notes the answer to a request that a quorum has committed.
+    pub(crate) fn proved(&self, sent: Sent) {
+        self.update(|live, now| live.on_proof(now, sent));
+    }
+
+    pub(crate) fn event(&self, event: Event) {
+        self.update(|live, now| live.on_event(now, event));
+    }
+
+    pub(crate) fn end(&self, reason: LostReason) {
+        self.update(|live, _| live.end(reason));
+    }
+
+    /// Notes what time alone has changed.
+    pub(crate) fn look(&self) {
+        self.update(|live, now| *live = live.at(now));
+    }
+
+    /// What the session is to send next so that it is known to live, and in how long; `None` without a connection.
+    pub(crate) fn due(&self) -> Option<(Sign, Duration)> {
+        let live = self.live.borrow();
+        let now = self.now();
+        live.at(now).due(self.is_held()).map(|(sign, at)| (sign, at.saturating_sub(now)))
+    }
+
+    /// Wakes with every change of the state, loss of holds and earlier end of theirs.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Liveness> {
+        self.live.subscribe()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Liveness, Duration)) {
+        let is_held = self.is_held();
+        self.live.send_if_modified(|live| {
+            let now = self.now();
+            // Whoever has read the state may have seen one that time alone has made of it, and that nobody has noted yet.
+            let (noted, seen) = (*live, live.at(now));
+            change(live, now);
+            let is_earlier = live.lost_at() < noted.lost_at();
+            let shown = |live: &Liveness| (live.state(is_held), live.losses(), live.is_proved());
+            is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
+        });
+    }
+}
+
+impl Proof {
+    /// Why the hold is lost with its session, if it is.
+    pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
+        self.holding.pulse.read().lost_since(self.losses)
+    }
+
+    fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
+        live.lost_since(self.losses).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
+    }
+
+    pub(crate) fn validity(&self) -> &Validity {
+        &self.validity
+    }
+
+    /// Whether the hold can be relied on, and if not, why it is lost, if it is.
+    pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
+        let live = self.holding.pulse.read();
+        match self.lost_by(&live) {
+            None if live.is_proved() => Ok(()),
+            reason => Err(reason),
+        }
+    }
+
+    /// Waits until the hold is lost. Looks at the time by itself: the runtime that the session was connected in, where the
+    /// keeper does, may be another one, and blocked or at its end.
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        let pulse = &self.holding.pulse;
+        let (mut changes, mut voids) = (pulse.subscribe(), self.validity.is_void.subscribe());
+        loop {
+            let live = pulse.read();
+            if let Some(reason) = self.lost_by(&live) {
+                return reason;
+            }
+            let lost_at = pulse.moment(live.lost_at());
+            // The senders cannot go while `self` keeps them, so this ends with a change or in time.
+            tokio::select! {
+                _ = changes.changed() => {}
+                _ = voids.changed() => {}
+                () = tokio::time::sleep_until(lost_at.into()) => {}
+            }
+        }
+    }
+}
+
+impl Validity {
+    /// Notes that somebody else has deleted the nodes that stood for the hold.
+    pub(crate) fn invalidate(&self) {
+        self.is_void.send_replace(true);
+    }
+}
+
+impl Holding {
+    fn new(pulse: &Arc<LivenessCell>) -> Self {
+        pulse.holds.fetch_add(1, Ordering::SeqCst);
+        Self { pulse: Arc::clone(pulse) }
+    }
+}
+
+impl Clone for Holding {
+    fn clone(&self) -> Self {
+        Self::new(&self.pulse)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.pulse.holds.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pulse(session_timeout: Duration) -> Arc<LivenessCell> {
+        Arc::new(LivenessCell::new(Margins::new(session_timeout, None), Instant::now()))
+    }
+
+    #[test]
+    fn a_proof_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
+        let pulse = pulse(Duration::from_millis(200));
+        let _proof = pulse.proof().unwrap();
+        while pulse.state() == ConnectionState::Connected {
+            std::thread::yield_now();
+        }
+        let changes = pulse.subscribe();
+        pulse.proved(pulse.sending());
+        assert_eq!(pulse.state(), ConnectionState::Connected);
+        assert!(changes.has_changed().unwrap(), "it would wait for what has happened");
+    }
+
+    #[test]
+    fn whoever_waits_for_the_end_of_a_hold_is_woken_when_that_comes_earlier_and_not_by_every_proof() {
+        let pulse = pulse(Duration::from_secs(1_000));
+        let mut changes = pulse.subscribe();
+        pulse.proved(pulse.sending());
+        assert!(!changes.has_changed().unwrap());
+        pulse.event(Event::Attaching(Duration::from_secs(10)));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        pulse.event(Event::Attached(Duration::from_secs(5)));
+        assert!(changes.has_changed().unwrap());
+    }
+
+    #[test]
+    fn a_session_is_held_until_the_last_of_its_holds_is_dropped() {
+        let pulse = pulse(Duration::from_secs(10));
+        let one = pulse.proof().unwrap();
+        let other = one.clone();
+        drop(one);
+        assert!(pulse.is_held());
+        drop(other);
+        assert!(!pulse.is_held());
+    }
+}

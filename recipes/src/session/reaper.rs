@@ -1,0 +1,136 @@
+//! Deletes what cancelled acquires and dropped guards left behind, until it is gone.
+//!
+//! A `Drop` can neither wait nor spawn; it only puts the [`Leftover`] in this queue. One task a session works it off, many
+//! of them at a time, so that none waits for another that cannot be deleted now.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tracing::{debug, warn};
+use zookeeper_client::Error as ClientError;
+
+use super::backoff::Backoff;
+use super::remote::Remote;
+use super::wire::REQUESTS_MAX;
+use crate::error::Error;
+
+/// What somebody has left on the server, and how it is deleted.
+pub(crate) trait Leftover: fmt::Debug + Send {
+    /// The path to name in messages.
+    fn path(&self) -> &str;
+
+    /// Deletes what is there, however often replies are lost, and never a node of others. After an error it goes on from where it
+    /// was.
+    fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>>;
+
+    /// Pauses after a refusal, and for as long as what is there stands for another's hold. Fails once the session has ended.
+    fn idle<'a>(&'a mut self, backoff: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async {
+            backoff.pause().await;
+            Ok(())
+        })
+    }
+}
+
+/// Whether there was anything to delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Deleted,
+    NothingThere,
+    /// There is, but it stands for another's hold, and goes with that.
+    Kept,
+}
+
+/// The attempts at a removal whose replies may be lost.
+pub(crate) struct Attempts {
+    is_reply_lost: bool,
+    backoff: Backoff,
+}
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        Self { is_reply_lost: false, backoff: Backoff::after_lost_reply() }
+    }
+
+    /// What one attempt has come to. `None`, after a pause, if its reply was lost: then it is made again.
+    pub(crate) async fn end(&mut self, answered: Result<Removal, ClientError>) -> Option<Result<Removal, ClientError>> {
+        match answered {
+            Err(ClientError::ConnectionLoss) => {
+                self.is_reply_lost = true;
+                self.backoff.pause().await;
+                None
+            }
+            // The request whose reply was lost may have done it.
+            Ok(Removal::NothingThere) if self.is_reply_lost => Some(Ok(Removal::Deleted)),
+            answered => Some(answered),
+        }
+    }
+}
+
+/// Runs until the session is dropped or ends; either way the server deletes what is left, all of it ephemeral. What has
+/// not been tried by then is tried once more: while the connection is away the session lives on without us.
+pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>>, remote: Remote) {
+    // Only those that are being tried take a place, not those that pause.
+    let places = Semaphore::new(REQUESTS_MAX);
+    let (dropped, is_dropped) = watch::channel(false);
+    let mut reaping = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = remote.wire().ended() => return,
+            leftover = abandoned.recv() => match leftover {
+                Some(leftover) => reaping.push(reap(leftover, &remote, &places, is_dropped.clone())),
+                None => break,
+            },
+            Some(reaped) = reaping.next(), if !reaping.is_empty() => {
+                if reaped.is_break() {
+                    return;
+                }
+            }
+        }
+    }
+    dropped.send_replace(true);
+    tokio::select! {
+        () = remote.wire().ended() => {}
+        () = async { while let Some(ControlFlow::Continue(())) = reaping.next().await {} } => {}
+    }
+}
+
+/// Deletes what was left, however often the server refuses, unless the session has been dropped. Breaks when it has ended.
+async fn reap(
+    mut leftover: Box<dyn Leftover>,
+    remote: &Remote,
+    places: &Semaphore,
+    mut is_dropped: watch::Receiver<bool>,
+) -> ControlFlow<()> {
+    let mut backoff = Backoff::after_refusal();
+    let mut is_reported = false;
+    loop {
+        let removal = {
+            let _place = places.acquire().await;
+            leftover.remove(remote).await
+        };
+        let path = leftover.path();
+        match removal {
+            Ok(Removal::Kept) => {}
+            Ok(removal) => {
+                debug!(path, ?removal, "reaped an abandoned node");
+                return ControlFlow::Continue(());
+            }
+            Err(Error::SessionEnded { .. }) => return ControlFlow::Break(()),
+            Err(error) if is_reported => debug!(path, %error, "still cannot delete an abandoned node"),
+            Err(error) => {
+                warn!(path, %error, "cannot delete an abandoned node yet, and goes on trying while the session lives");
+                is_reported = true;
+            }
+        }
+        tokio::select! {
+            biased;
+            waited = leftover.idle(&mut backoff) => if waited.is_err() { return ControlFlow::Break(()) },
+            _ = is_dropped.wait_for(|is_dropped| *is_dropped) => return ControlFlow::Continue(()),
+        }
+    }
+}

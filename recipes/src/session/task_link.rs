@@ -1,0 +1,206 @@
+//! The task in which the client library serves one connection of a session.
+//!
+//! The library would connect again by itself when the connection ends, and nobody could ask what session timeout the next
+//! server has granted. So the task is spawned with a [`TaskLink`] and ends with its connection: it is dropped when the library
+//! reports that it is disconnected, which it does before it connects again.
+//!
+//! The task also ends with the Tokio runtime that the session was connected in. The library does not reckon with that: a
+//! waiter for a watch, in another runtime, then panics. So a tether parts before anything of its task is dropped, and watches
+//! are polled only while it holds.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use parking_lot::{Mutex, RwLock};
+use spawns_core::{Spawn, Task};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+use zookeeper_client::{SessionState, StateWatcher};
+
+/// Parts when the task that was spawned with it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct TaskLink {
+    parted: RwLock<bool>,
+    parting: Notify,
+    /// What lets the task begin.
+    begin: Mutex<Option<oneshot::Sender<StateWatcher>>>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+impl TaskLink {
+    /// Runs the work of connecting, whose task is tethered. The task waits until it is told to [`begin`](Self::begin).
+    pub(crate) async fn to_task_of<F: Future>(self: &Arc<Self>, connecting: F) -> F::Output {
+        let spawner = Spawner { tether: Arc::clone(self) };
+        let mut connecting = pin!(connecting);
+        poll_fn(|cx| {
+            let _scope = spawns_core::enter(&spawner);
+            connecting.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Lets the task serve its connection, until the states of the session say that it is disconnected.
+    pub(crate) fn begin(&self, states: StateWatcher) {
+        if let Some(begin) = self.begin.lock().take() {
+            // Without a receiver the task is gone.
+            let _ = begin.send(states);
+        }
+    }
+
+    /// Waits for what the task sends; `None` once it can send nothing any more.
+    pub(crate) async fn receive<F: Future>(&self, message: F) -> Option<F::Output> {
+        let mut message = pin!(message);
+        poll_fn(|cx| {
+            // Kept while the message is polled, so that the task does not go meanwhile.
+            let parted = self.parted.read();
+            if *parted { Poll::Ready(None) } else { message.as_mut().poll(cx).map(Some) }
+        })
+        .await
+    }
+
+    /// Ends the task where it stands: the connection ends, and the session lives on at the server.
+    pub(crate) async fn cut(&self) {
+        let task = self.task.lock().take();
+        if let Some(task) = task {
+            task.abort();
+            self.parted().await;
+        }
+    }
+
+    /// Waits until the task is gone.
+    pub(crate) async fn parted(&self) {
+        loop {
+            let parting = self.parting.notified();
+            if self.has_parted() {
+                return;
+            }
+            parting.await;
+        }
+    }
+
+    pub(crate) fn has_parted(&self) -> bool {
+        *self.parted.read()
+    }
+
+    fn part(&self) {
+        *self.parted.write() = true;
+        self.parting.notify_waiters();
+    }
+}
+
+/// Spawns tasks in the current Tokio runtime, as the client library does by itself, but tethered.
+struct Spawner {
+    tether: Arc<TaskLink>,
+}
+
+impl Spawn for Spawner {
+    fn spawn(&self, task: Task) {
+        let Task { future, .. } = task;
+        let (sender, begin) = oneshot::channel();
+        *self.tether.begin.lock() = Some(sender);
+        let end = End(Arc::clone(&self.tether));
+        let task = Tethered { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) };
+        *self.tether.task.lock() = Some(tokio::spawn(task).abort_handle());
+    }
+}
+
+/// A task with its tether, which is dropped first.
+struct Tethered {
+    _end: End,
+    begin: Option<oneshot::Receiver<StateWatcher>>,
+    states: Option<StateWatcher>,
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+struct End(Arc<TaskLink>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.part();
+    }
+}
+
+impl Future for Tethered {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(begin) = &mut self.begin {
+            let Poll::Ready(states) = Pin::new(begin).poll(cx) else { return Poll::Pending };
+            // Nobody tells it to begin when nobody has the client: then it closes the session.
+            (self.begin, self.states) = (None, states.ok());
+        }
+        let is_over = self.task.as_mut().poll(cx).is_ready();
+        let is_disconnected = |states: &StateWatcher| states.peek_state() == SessionState::Disconnected;
+        if is_over || self.states.as_ref().is_some_and(is_disconnected) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn a_tether_parts_before_its_task_is_dropped_with_the_runtime() {
+        let (tether, runtime) = (Arc::new(TaskLink::default()), runtime());
+        let (sender, receiver) = oneshot::channel::<()>();
+        runtime.block_on(tether.to_task_of(async {
+            spawns_core::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(sender);
+            });
+        }));
+        let mut message = pin!(tether.receive(async { receiver.await.expect("polled after the task had gone") }));
+        assert_eq!(message.as_mut().now_or_never(), None, "nothing was sent, and the task lives");
+        drop(runtime);
+        assert!(tether.has_parted());
+        assert_eq!(message.now_or_never(), Some(None));
+    }
+
+    #[test]
+    fn a_task_that_is_cut_goes_without_another_step() {
+        let tether = Arc::new(TaskLink::default());
+        let (dropped, has_dropped) = oneshot::channel::<()>();
+        runtime().block_on(async {
+            tether
+                .to_task_of(async {
+                    spawns_core::spawn(async move {
+                        std::future::pending::<()>().await;
+                        drop(dropped);
+                    });
+                })
+                .await;
+            tether.cut().await;
+            assert!(tether.has_parted());
+            assert!(has_dropped.await.is_err());
+        });
+    }
+
+    #[test]
+    fn what_the_task_sends_arrives() {
+        let (tether, runtime) = (Arc::new(TaskLink::default()), runtime());
+        let (sender, receiver) = oneshot::channel();
+        let received = runtime.block_on(async {
+            tether
+                .to_task_of(async {
+                    spawns_core::spawn(async move {
+                        let _ = sender.send(7);
+                        std::future::pending::<()>().await;
+                    });
+                })
+                .await;
+            // As if nobody had the client.
+            drop(tether.begin.lock().take());
+            tether.receive(receiver).await
+        });
+        assert_eq!(received, Some(Ok(7)));
+    }
+}

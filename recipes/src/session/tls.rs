@@ -1,0 +1,185 @@
+//! Encrypted connections to servers that prove who they are.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use zookeeper_client::TlsOptions;
+
+use crate::error::Error;
+use crate::session::servers::{Server, TCP, TCP_TLS, servers};
+
+/// How long one server may take to show what is wrong with a handshake.
+const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How a session speaks TLS with its servers, all of them. Each must prove by a certificate of the authority that it is the
+/// host that the connect string names.
+///
+/// ```
+/// use zk_recipes::{SessionConfig, Tls};
+///
+/// # fn example() -> std::io::Result<SessionConfig> {
+/// let authority = std::fs::read_to_string("authority.pem")?;
+/// let (certificate, key) = (std::fs::read_to_string("shop.pem")?, std::fs::read_to_string("shop.key")?);
+/// let tls = Tls::trusting(authority).with_identity(certificate, key);
+/// # Ok(
+/// SessionConfig { tls: Some(tls), ..SessionConfig::default() }
+/// # )
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tls {
+    authority: String,
+    identity: Option<Identity>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+impl Tls {
+    /// With servers that have a certificate of this authority, or of one of several: their own certificates, as PEM.
+    #[must_use]
+    pub fn trusting(authority: impl Into<String>) -> Self {
+        Self { authority: authority.into(), identity: None }
+    }
+
+    /// Proving who the session is by a certificate, with those that lead to its authority, and its private key, all as
+    /// PEM. Servers ask for one unless they are told not to.
+    #[must_use]
+    pub fn with_identity(self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { identity: Some(Identity { certificate: certificate.into(), key: key.into() }), ..self }
+    }
+
+    /// The settings as the client library takes them, once all of them are known to be good: it would go on trying with
+    /// some that are not.
+    pub(crate) fn options(&self) -> Result<TlsOptions, Error> {
+        self.client_config()?;
+        // The client library takes the one of the process, and panics where there are several to choose from.
+        if CryptoProvider::get_default().is_none() {
+            aws_lc_rs::default_provider().install_default().ok();
+        }
+        let options = TlsOptions::new().with_pem_ca(&self.authority).map_err(invalid("authority"))?;
+        match &self.identity {
+            None => Ok(options),
+            Some(Identity { certificate, key }) => {
+                options.with_pem_identity(certificate, key).map_err(invalid("identity"))
+            }
+        }
+    }
+
+    fn client_config(&self) -> Result<ClientConfig, Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.authority).map_err(invalid("authority"))? {
+            roots.add(certificate).map_err(invalid("authority"))?;
+        }
+        let builder = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(invalid("protocol"))?
+            .with_root_certificates(roots);
+        let Some(Identity { certificate, key }) = &self.identity else { return Ok(builder.with_no_client_auth()) };
+        let certificates = certificates(certificate).map_err(invalid("certificate"))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(invalid("key"))?;
+        builder.with_client_auth_cert(certificates, key).map_err(invalid("key"))
+    }
+
+    /// What is wrong with the handshake with any of the servers, where something is that will not pass: the client library
+    /// only says that none could be reached.
+    pub(crate) async fn diagnose(&self, connect_string: &str) -> Option<Error> {
+        let connector = TlsConnector::from(Arc::new(self.client_config().ok()?));
+        for server in servers(connect_string) {
+            let tried = tokio::time::timeout(DIAGNOSE_WITHIN, greet(&connector, &server)).await;
+            let Ok(Err(error)) = tried else { continue };
+            if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+                let (server, cause) = (server.address.to_owned(), cause.clone().into());
+                return Some(Error::TlsRefused { server, cause });
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("has_identity", &self.identity.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Why the servers of a connect string cannot be spoken to in the way that is asked for: a name that no certificate can be
+/// for, or a server that is told otherwise than all of them.
+pub(crate) fn check_servers(connect_string: &str, is_encrypted: bool) -> Result<(), Error> {
+    let wrong = |server: &Server<'_>| match server.scheme {
+        Some(TCP) if is_encrypted => Some("tcp:// is without TLS, which the session is to speak with every server"),
+        Some(TCP_TLS) if !is_encrypted => Some("tcp+tls:// needs the certificate of an authority to trust"),
+        _ if is_encrypted && ServerName::try_from(server.host).is_err() => {
+            Some("a host is neither a name nor an address, so that no certificate can be for it")
+        }
+        _ => None,
+    };
+    match servers(connect_string).find_map(|server| wrong(&server)) {
+        None => Ok(()),
+        Some(reason) => {
+            Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause: reason.into() })
+        }
+    }
+}
+
+/// Shakes hands and asks the server something. One that refuses our certificate says so only after the handshake.
+async fn greet(connector: &TlsConnector, server: &Server<'_>) -> io::Result<()> {
+    let name = ServerName::try_from(server.host.to_owned()).map_err(io::Error::other)?;
+    let stream = TcpStream::connect((server.host, server.port)).await?;
+    let mut stream = connector.connect(name, stream).await?;
+    stream.write_all(b"isro").await?;
+    stream.read_u8().await.map(drop)
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn std::error::Error + Send + Sync>> {
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    if found.is_empty() { Err("there is no certificate in it".into()) } else { Ok(found) }
+}
+
+fn invalid<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: &'static str) -> impl FnOnce(E) -> Error {
+    move |cause| Error::InvalidTls { what, cause: cause.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_cannot_be_spoken_to_as_asked_are_refused() {
+        for (servers, is_encrypted, is_good) in [
+            ("zoo.example:1,[::1]:2,127.0.0.1/shop", true, true),
+            ("tcp+tls://zoo.example", true, true),
+            ("tcp://zoo.example", false, true),
+            ("not a name", false, true),
+            ("tcp://zoo.example", true, false),
+            ("a,tcp+tls://zoo.example", false, false),
+            ("not a name", true, false),
+            ("a,-b-:1", true, false),
+        ] {
+            assert_eq!(check_servers(servers, is_encrypted).is_ok(), is_good, "{servers} {is_encrypted}");
+        }
+    }
+
+    #[test]
+    fn settings_that_can_never_work_are_told_apart() {
+        let unreadable = Tls::trusting("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n");
+        for (tls, part) in [(Tls::trusting("hope"), "no certificate"), (unreadable, "authority")] {
+            let error = tls.options().err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(part), "{error}");
+        }
+        let tls = Tls::trusting("").with_identity("", "the key");
+        assert!(!format!("{tls:?}").contains("the key"));
+    }
+}

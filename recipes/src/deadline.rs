@@ -27,3 +27,8 @@ impl Deadline {
         }
     }
 }
+
+/// What an acquire without a deadline was granted.
+pub(crate) fn granted<T>(granted: Option<T>) -> T {
+    granted.unwrap_or_else(|| unreachable!("BUG: a deadline that never comes has come"))
+}

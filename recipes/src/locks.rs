@@ -2,7 +2,6 @@
 
 pub(crate) mod any_lock;
 pub(crate) mod cohort;
-pub(crate) mod forms;
 pub(crate) mod handoff;
 pub(crate) mod multi;
 pub(crate) mod mutex;

@@ -7,13 +7,13 @@ use zk_recipes_protocol::names::Mode;
 use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::deadline::Deadline;
+use crate::deadline::granted;
 use crate::engine::Contender;
 use crate::error::Error;
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::revoke::Revocation;
 use crate::hold::token::FencingToken;
-use crate::locks::forms::granted;
 
 /// A contender that has its place in the queue. Dropped, it gives the place up: the session's reaper deletes the node.
 ///

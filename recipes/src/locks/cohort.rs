@@ -8,11 +8,11 @@ use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::deadline::Deadline;
+use crate::deadline::granted;
 use crate::error::Error;
 use crate::hold::guard::{HoldState, LockGuard};
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::turn::{Cohort, Ended, Stage, Turn};
-use crate::locks::forms::granted;
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::mutex::Mutex;
 use crate::locks::participants::{self, Participant};

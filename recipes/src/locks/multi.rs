@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::deadline::granted;
 use crate::error::Error;
 use crate::hold::guard::LockGuard;
 use crate::hold::multi_guard::MultiGuard;
 use crate::locks::any_lock::AnyLock;
-use crate::locks::forms::granted;
 use crate::locks::mutex::Mutex;
 use crate::session::Session;
 

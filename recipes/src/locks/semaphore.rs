@@ -17,11 +17,11 @@ use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
 use crate::deadline::Deadline;
+use crate::deadline::granted;
 use crate::error::Error;
 use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::multi_guard::MultiGuard;
-use crate::locks::forms::granted;
 use crate::locks::participants::{self, Participant};
 use crate::locks::shared_count::SharedCount;
 use crate::node;

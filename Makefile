@@ -39,8 +39,8 @@ ifneq ($(strip $(ARGS)),)
 else
 	$(TEST) --all-targets --no-run
 	@failed=0; set -x; \
-	$(TEST) --lib --test protocol >target/unit-tests.log 2>&1 & units=$$!; \
-	$(TEST) --exclude zk-recipes-protocol --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --lib --test protocol --test planted >target/unit-tests.log 2>&1 & units=$$!; \
+	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed

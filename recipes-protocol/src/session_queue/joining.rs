@@ -169,7 +169,7 @@ impl Step<'_> {
         match found {
             Some(made) => {
                 if matches!(self.contender(id).phase, Phase::Leaving(_)) {
-                    return self.delete_found(id, made);
+                    return self.delete_named(id, made);
                 }
                 self.on_node(id, made, Creating::default(), Seen::Nothing);
             }
@@ -183,10 +183,10 @@ impl Step<'_> {
         }
     }
 
-    /// Deletes the node of a contender that leaves, which was found there just now.
-    fn delete_found(&mut self, id: ContenderId, made: Made) {
+    /// Deletes the node of a contender that leaves. However long ago it was found, it is asked for first if its name may be
+    /// another node's by now.
+    fn delete_named(&mut self, id: ContenderId, made: Made) {
         self.name(id, made);
-        self.contender(id).node().is_doubtful = false;
         self.delete(id);
     }
 
@@ -245,8 +245,8 @@ impl Step<'_> {
                 Some(ahead) => self.wait_for(id, ahead),
                 None => self.look(id),
             },
-            // It counts only if it shows that the node had been created: when the connection comes back, the look may overtake
-            // the `create`.
+            // It counts only if it shows that the node had been created. When the connection comes back, the look may overtake
+            // the `create`: the listing lacks the node then, and the note may be that of an earlier lock's node.
             (_, Seen::Listed(listed)) if listed.changed >= czxid => self.see_listed(id, Some(listed)),
             (_, Seen::Note(state)) if state.is_since(czxid) => self.see_noted(id, state),
             _ => self.look(id),
@@ -272,7 +272,7 @@ impl Step<'_> {
     /// The answer to the `create` of a contender that leaves.
     fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
         match answer {
-            Ok(made) if self.take(id, made.czxid) => self.delete_found(id, made),
+            Ok(made) if self.take(id, made.czxid) => self.delete_named(id, made),
             Ok(_) => self.find(id),
             Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
             // Nothing was created by this request. An earlier one may have created a node.

@@ -3,6 +3,6 @@
 mod bounded;
 mod clocks;
 mod cohort;
-mod ownership;
+mod endless;
 mod queue;
 mod world;

@@ -4,13 +4,46 @@
 
 #[path = "../protocol/model"]
 mod model {
+    #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
 }
 
-use model::world::Program::Lock;
-use model::world::{Faults, Lab};
+use model::world::lab::Program::{Handoff, Lock, TryHandoff};
+use model::world::lab::{Faults, Lab, Program};
+
+/// As many as rely on their numbers, once the session has held the lock twice.
+fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
+    Lab { holds_before: 2, ..Lab::new(users, faults) }
+}
 
 #[test]
-fn three_contenders_of_one_session_stand_the_end_of_a_connection() {
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(1_758_551);
+fn two_contenders_stand_a_fault_of_every_kind_together() {
+    Lab::new(&[(Lock, 0), (Lock, 0)], Faults::ALL).check(0);
+    Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::ALL).check(0);
+    Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::ALL).check(0);
+    Lab::new(&[(Handoff, 0), (Handoff, 1)], Faults::ALL).check(0);
+    again(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(0);
+    again(&[(Lock, 0), (Lock, 0)], Faults::ALL).check(0);
+    again(&[(Lock, 0), (Handoff, 0)], Faults::ALL).check(0);
+}
+
+#[test]
+fn three_contenders_stand_the_end_of_a_connection() {
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(0);
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::CUT).check(307_099);
+    Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::CUT).check(0);
+    Lab::new(&[(Lock, 0), (Handoff, 0), (TryHandoff, 1)], Faults::CUT).check(0);
+    again(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::CUT).check(0);
+}
+
+#[test]
+fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
+    Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DELETED).check(0);
+    Lab::new(&[(Lock, 0), (Handoff, 0), (TryHandoff, 1)], Faults::DELETED).check(127_263);
+}
+
+#[test]
+fn four_contenders_of_one_session_pass_the_lock_on_or_rely_on_their_numbers() {
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(0);
+    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(0);
 }

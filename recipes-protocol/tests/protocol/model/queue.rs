@@ -42,7 +42,7 @@
 //! * Missing parents; refused requests; data of the lock's node that are no notes; a count of permits that changes; the
 //!   fixed node of `NaiveLock`.
 //! * Overwritten data of a contender's node, parents that are deleted where names are numbers alone, and the last numbers:
-//!   [`ownership`] has them, on a server where a contender has to find out which node is its own.
+//!   [`world`](super::world) has them.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it. Nor do they cover two `acquire_many` that both
 //!   add leases because the place in the queue of one was deleted by hand.
 //! * More contenders than here. A contender that comes again is one more contender.
@@ -57,7 +57,8 @@ mod steps;
 
 use stateright::{Checker, Model};
 
-use self::properties::find_endless_run;
+use super::endless::find_endless_run;
+
 use self::protocol::{Faults, Protocol};
 use self::server::Program::{Downgrade, Handoff, Lock, Permit, Read, TryLock, TryPermit, TwoPermits, Write};
 

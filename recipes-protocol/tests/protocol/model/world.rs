@@ -2,8 +2,9 @@
 //! notifications, faults and users.
 //!
 //! Nothing of the protocol is written here. A session sends what its queue asks for and delivers what comes back, as the contract
-//! of [`zk_recipes_protocol::session_queue`] says. The server applies the requests of a session in their order, at any time;
-//! answers and notifications of a session arrive in the order in which the server sent them, at any later time.
+//! of [`zk_recipes_protocol::session_queue`] says. The server applies the requests of a session in their order, at any time.
+//! What it answers is handed to each contender by itself, at any later time: those of one session overtake each other. The
+//! proof that the session lives comes at any later time, too.
 //!
 //! # Faults
 //!
@@ -19,19 +20,23 @@
 //!   created, so it waits too long, but is never granted too early.
 //! * Time. That a hold is lost before its session expires is checked in [`clocks`](super::clocks).
 //! * A hold whose node is deleted by hand: the guarantees do not cover it.
+//! * A node that is deleted by hand after its contender has begun to leave: between the question whose node it is and its deletion
+//!   by name another node may get the name.
 
-mod lab;
+mod arriving;
+pub(crate) mod lab;
 mod server;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Pause, SessionQueue, State as Standing,
+    Ask, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
+    State as Standing, WishKind,
 };
 
-use self::lab::Action;
-pub(crate) use self::lab::{Faults, Lab, Program};
-use self::server::{Notifications, Request, Server, SessionNo};
+use self::arriving::{Arrivals, Arriving};
+use self::lab::{Action, Faults, Program};
+use self::server::{Child, Notifications, Progress, Request, Server, SessionNo};
 
 /// One user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,13 +57,6 @@ enum Phase {
     Done,
 }
 
-/// What the server has sent and has not arrived yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Arriving {
-    Answer(Box<(Request, Event)>),
-    Notification(Event),
-}
-
 /// One session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Session {
@@ -68,7 +66,9 @@ struct Session {
     /// Requests that wait: for a connection, or for whoever sees to what was dropped. They are sent in any order.
     delayed: Vec<Request>,
     is_away: bool,
-    arriving: VecDeque<Arriving>,
+    arriving: Arrivals,
+    /// Who waits for the proof that the session lives.
+    proving: BTreeSet<ContenderId>,
     /// Who pauses, and for what.
     pauses: BTreeSet<(ContenderId, Pause)>,
     /// Who was not forgotten.
@@ -84,12 +84,8 @@ pub(crate) struct World {
     left: Faults,
     /// Whether somebody was granted whose node was not there, or while another that bars its way was.
     is_granted_wrongly: bool,
-}
-
-impl Arriving {
-    fn answer(request: Request, event: Event) -> Self {
-        Self::Answer(Box::new((request, event)))
-    }
+    /// Whether somebody was told that its node was deleted.
+    is_told_deleted: bool,
 }
 
 impl Session {
@@ -99,7 +95,8 @@ impl Session {
             requests: VecDeque::new(),
             delayed: Vec::new(),
             is_away: false,
-            arriving: VecDeque::new(),
+            arriving: Arrivals::default(),
+            proving: BTreeSet::new(),
             pauses: BTreeSet::new(),
             known: BTreeSet::new(),
             is_over: false,
@@ -108,12 +105,13 @@ impl Session {
 }
 
 impl World {
-    /// Does what a queue has asked for, and sends its requests, or delays them. Events that come of that at once are delivered,
-    /// too.
+    /// Does what a queue has asked for, and sends its requests, or delays them.
     fn carry_out(&mut self, session: SessionNo, asks: Vec<Ask>, is_delayed: bool) {
         for ask in asks {
             match ask {
-                Ask::Prove(id) => self.tell(session, Event::Proved(id, Ok(()))),
+                Ask::Prove(id) => {
+                    self.sessions[session].proving.insert(id);
+                }
                 Ask::Pause(id, pause) => {
                     self.sessions[session].pauses.insert((id, pause));
                 }
@@ -129,7 +127,7 @@ impl World {
                     let own = id.and_then(|id| of.queue.node(id).cloned());
                     let wish = id.map(|id| of.queue.wish(id).clone());
                     let viewpoint = id.map(|id| of.queue.viewpoint(id));
-                    let request = Request { ask, own, wish, viewpoint, created: None, seen: None };
+                    let request = Request { ask, own, wish, viewpoint, progress: Progress::Fresh };
                     if is_delayed || of.is_away {
                         of.delayed.push(request);
                     } else {
@@ -158,7 +156,7 @@ impl World {
     fn send(&mut self, session: SessionNo, i: usize, is_look_first: bool) {
         let mut request = self.sessions[session].delayed.remove(i);
         if let (true, Ask::Create(_, _, look)) = (is_look_first, &request.ask) {
-            request.seen = Some(self.server.look(*look, &request));
+            request.progress = Progress::Seen(self.server.look(*look, &request));
         }
         self.sessions[session].requests.push_back(request);
     }
@@ -212,14 +210,46 @@ impl World {
         self.sessions[user.session].queue.state(id) == Standing::Contending
     }
 
-    /// Notes whether a contender was granted by the server that should not have been.
+    /// Notes whether a contender was granted that should not have been: its node is not there, or one that bars its way is there
+    /// of somebody who does not leave.
     fn note_grant(&mut self, session: SessionNo, id: ContenderId) {
         let queue = &self.sessions[session].queue;
         let Standing::Holding(grant) = queue.state(id) else { return };
-        if grant.passed_by.is_none() {
-            let own = self.server.children.get(&grant.node.name);
-            self.is_granted_wrongly |= own.is_none_or(|own| own.czxid != grant.node.czxid);
-        }
+        let wish = queue.wish(id);
+        let has_left = |child: &Child| {
+            self.contenders().any(|(other_session, queue, other)| {
+                let is_known = queue.node(other).is_some_and(|node| node.czxid == child.czxid);
+                let is_of_node = is_known || (child.owner, child.mark) == (Some(other_session), Some(other));
+                let stands_aside = match queue.state(other) {
+                    Standing::Leaving { .. } | Standing::Failed { .. } => true,
+                    // It stands for a hold of its session.
+                    Standing::Kept => other_session == session,
+                    // Its number is another's. It holds only if that one's node is still there.
+                    Standing::Contending if matches!(queue.wish(other).kind, WishKind::Beside(_)) => true,
+                    _ => other_session == session && wish.kind == WishKind::Beside(other),
+                };
+                is_of_node && stands_aside
+            })
+        };
+        let is_barred = self.server.barring(&grant.node.name, wish.names).any(|child| !has_left(child));
+        let own = self.server.children.get(&grant.node.name);
+        let is_there = own.is_some_and(|own| own.czxid == grant.node.czxid);
+        self.is_granted_wrongly |= is_barred || !is_there && grant.passed_by.is_none();
+    }
+
+    fn contenders(&self) -> impl Iterator<Item = (SessionNo, &SessionQueue, ContenderId)> {
+        self.sessions.iter().enumerate().flat_map(|(session, of)| {
+            let known = of.known.iter().filter(|id| of.queue.has(**id));
+            known.map(move |id| (session, &of.queue, *id))
+        })
+    }
+
+    /// Whether a user waits for a lock that it would have if it looked.
+    fn might_hold(&self, user: &User) -> bool {
+        let Phase::Inside(id) = user.phase else { return false };
+        let queue = &self.sessions[user.session].queue;
+        let Some(node) = queue.node(id).filter(|_| queue.state(id) == Standing::Contending) else { return false };
+        self.server.barring(&node.name, queue.wish(id).names).next().is_none()
     }
 
     /// Forgets what is over.
@@ -227,56 +257,50 @@ impl World {
         for user in &mut self.users {
             let (Phase::Inside(id) | Phase::Lost(id)) = user.phase else { continue };
             let standing = self.sessions[user.session].queue.state(id);
+            let is_told = matches!(standing, Standing::Failed { outcome: Outcome::NodeDeleted, .. });
+            // Whoever shares the lock is told so, too, if the writer has let go.
+            self.is_told_deleted |= is_told && user.program != Program::Downgrade;
             if let Standing::Over(_) | Standing::Kept | Standing::Failed { .. } | Standing::Leaving { .. } = standing {
                 user.phase = Phase::Done;
             }
         }
-        for Session { queue, known, pauses, .. } in &mut self.sessions {
+        for Session { queue, known, pauses, proving, .. } in &mut self.sessions {
             known.iter().for_each(|id| queue.forget(*id));
             known.retain(|id| queue.has(*id));
             pauses.retain(|(id, _)| queue.has(*id));
+            proving.retain(|id| queue.has(*id));
         }
     }
 
     /// The server carries out the next request of a session.
     fn apply(&mut self, session: SessionNo) {
-        let Some(request) = self.sessions[session].requests.pop_front() else { return };
-        if let Some(Event::Created(id, Ok((made, _)))) = &request.created {
-            // The `create` was applied. This is the look behind it.
-            let Ask::Create(_, _, look) = request.ask else { unreachable!("BUG: {request:?}") };
-            let seen = self.server.look(look, &Request { own: Some(made.clone()), ..request.clone() });
-            let event = Event::Created(*id, Ok((made.clone(), seen)));
-            return self.sessions[session].arriving.push_back(Arriving::answer(request, event));
-        }
-        let (mut event, told) = self.server.apply(session, &request);
+        let Some(mut request) = self.sessions[session].requests.pop_front() else { return };
+        let (event, told) = self.server.apply(session, &mut request);
         self.notify(told);
-        if let (Event::Created(_, Ok((_, seen))), Some(before)) = (&mut event, &request.seen) {
-            *seen = before.clone();
-            return self.sessions[session].arriving.push_back(Arriving::answer(request, event));
-        }
-        match request.ask {
-            Ask::Create(_, _, FirstLook::List | FirstLook::Note) => {
-                self.sessions[session].requests.push_front(Request { created: Some(event), ..request });
-            }
-            _ => self.sessions[session].arriving.push_back(Arriving::answer(request, event)),
+        match event {
+            Some(event) => self.sessions[session].arriving.push(Arriving::answer(request, event)),
+            // There is more to it.
+            None => self.sessions[session].requests.push_front(request),
         }
     }
 
     fn notify(&mut self, told: Notifications) {
         for (session, event) in told {
-            self.sessions[session].arriving.push_back(Arriving::Notification(event));
+            self.sessions[session].arriving.push(Arriving::Notification(event));
         }
     }
 
-    /// The connection of a session ends: what was not applied never will be, and what has not arrived is lost.
-    fn cut(&mut self, session: SessionNo) {
+    /// The connection of a session ends: what was not applied never will be, and what has not arrived is lost. What one contender
+    /// was `told` has arrived.
+    fn cut(&mut self, session: SessionNo, told: Option<ContenderId>) {
         let watches = self.server.unwatch(session);
         let of = &mut self.sessions[session];
         of.is_away = true;
         let mut events: Vec<Event> = watches.into_iter().map(|(_, event)| event).collect();
         let mut unanswered = Vec::new();
-        for arriving in of.arriving.drain(..) {
+        for arriving in std::mem::take(&mut of.arriving) {
             match arriving {
+                arriving if told.is_some() && arriving.contender() == told => of.arriving.push(arriving),
                 Arriving::Answer(answer) => unanswered.push(answer.0),
                 Arriving::Notification(Event::Fired(id, _)) => events.push(Event::Fired(id, false)),
                 Arriving::Notification(event) => events.push(event),
@@ -286,12 +310,19 @@ impl World {
         for request in unanswered {
             match lost_reply(&request.ask) {
                 Some(event) => events.push(event),
-                // Reads are repeated.
-                None => of.delayed.push(Request { created: None, seen: None, ..request }),
+                // Reads are repeated: those of a search one by one, others together.
+                None if matches!(request.progress, Progress::Searching { .. }) => of.delayed.push(request),
+                None => of.delayed.push(Request { progress: Progress::Fresh, ..request }),
             }
         }
         for event in events {
-            self.tell(session, event);
+            match event {
+                // It learns first that there is a watch.
+                Event::Fired(id, _) if Some(id) == told => {
+                    self.sessions[session].arriving.push(Arriving::Notification(event))
+                }
+                event => self.tell(session, event),
+            }
         }
     }
 
@@ -303,8 +334,17 @@ impl World {
         self.notify(told.into_iter().filter(|(other, _)| *other != session).collect());
     }
 
+    /// Whether something happens without its users.
+    fn is_busy(&self) -> bool {
+        let is_busy = |of: &Session| {
+            let is_sent = of.is_away || !of.delayed.is_empty() || !of.requests.is_empty();
+            is_sent || !of.arriving.is_empty() || !of.proving.is_empty() || !of.pauses.is_empty()
+        };
+        self.sessions.iter().any(is_busy)
+    }
+
     /// What happens sooner or later.
-    fn progress(&self, actions: &mut Vec<Action>) {
+    pub(crate) fn progress(&self, actions: &mut Vec<Action>) {
         for (i, user) in self.users.iter().enumerate() {
             match user.phase {
                 Phase::Outside if self.may_come(i) => actions.push(Action::Come(i)),
@@ -328,8 +368,9 @@ impl World {
             if !of.requests.is_empty() {
                 actions.push(Action::Apply(session));
             }
-            if !of.arriving.is_empty() {
-                actions.push(Action::Deliver(session));
+            actions.extend(of.arriving.deliverable().map(|i| Action::Deliver(session, i)));
+            if !of.is_away {
+                actions.extend(of.proving.iter().map(|id| Action::Prove(session, *id)));
             }
             actions.extend(of.pauses.iter().map(|(id, pause)| Action::Wake(session, *id, *pause)));
         }
@@ -345,7 +386,9 @@ impl World {
         for session in 0..self.sessions.len() {
             let is_used = !self.sessions[session].is_over && !self.sessions[session].known.is_empty();
             if left.cuts > 0 && is_used && !self.sessions[session].is_away {
-                actions.push(Action::Cut(session));
+                let told: BTreeSet<ContenderId> = self.sessions[session].arriving.contenders().collect();
+                actions.push(Action::Cut(session, None));
+                actions.extend(told.into_iter().map(|told| Action::Cut(session, Some(told))));
             }
             if left.expiries > 0 && is_used {
                 actions.push(Action::Expire(session));
@@ -355,7 +398,7 @@ impl World {
             if left.overwrites > 0 && child.mark.is_some() {
                 actions.push(Action::Overwrite(name.clone()));
             }
-            if left.deletions > 0 && self.is_of_a_waiter(name) {
+            if left.deletions > 0 && self.is_of_a_waiter(name, child) {
                 actions.push(Action::Delete(name.clone()));
             }
         }
@@ -366,26 +409,29 @@ impl World {
 
     /// Whether a node is that of somebody who waits, also when all answers that are on their way have arrived. Who holds as soon
     /// as they arrive is a holder: the server has let it in.
-    fn is_of_a_waiter(&self, name: &str) -> bool {
+    fn is_of_a_waiter(&self, name: &str, child: &Child) -> bool {
         let is_of = |user: &&User| match user.phase {
-            Phase::Inside(id) => self.sessions[user.session].queue.node(id).is_some_and(|node| node.name == name),
+            Phase::Inside(id) => match self.sessions[user.session].queue.node(id) {
+                Some(node) => node.name == name,
+                None => (child.owner, child.mark) == (Some(user.session), Some(id)),
+            },
             _ => false,
         };
         let Some(user) = self.users.iter().position(|user| is_of(&user) && self.waits(user)) else { return false };
         let mut later = self.clone();
         let session = self.users[user].session;
-        while let Some(arriving) = later.sessions[session].arriving.pop_front() {
-            later.deliver(session, arriving);
+        loop {
+            let of = &mut later.sessions[session];
+            let next = of.arriving.deliverable().next();
+            let event = match next {
+                Some(i) => of.arriving.take(i),
+                None => match of.proving.pop_first() {
+                    Some(id) => Event::Proved(id, Ok(())),
+                    None => return later.waits(&later.users[user]),
+                },
+            };
+            later.tell(session, event);
         }
-        later.waits(&later.users[user])
-    }
-
-    fn deliver(&mut self, session: SessionNo, arriving: Arriving) {
-        let event = match arriving {
-            Arriving::Answer(answer) => answer.1,
-            Arriving::Notification(event) => event,
-        };
-        self.tell(session, event);
     }
 }
 

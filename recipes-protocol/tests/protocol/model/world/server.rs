@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_recipes_protocol::names::{Names, Naming, Sequence};
+use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
-    Viewpoint, Wish,
+    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Seen, Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -40,10 +39,22 @@ pub(super) struct Request {
     pub(super) own: Option<Made>,
     pub(super) wish: Option<Wish>,
     pub(super) viewpoint: Option<Viewpoint>,
-    /// The answer to a `create` that was applied, and whose look was not.
-    pub(super) created: Option<Event>,
-    /// What the look has seen that has overtaken its `create`.
-    pub(super) seen: Option<Seen>,
+    pub(super) progress: Progress,
+}
+
+/// How far a request has got that takes several steps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Progress {
+    Fresh,
+    /// The look has overtaken its `create`, and has seen this.
+    Seen(Seen),
+    /// The `create` was applied, and its look was not.
+    Created(Made),
+    /// These nodes are still to be read, the next one last.
+    Searching {
+        left: Vec<String>,
+        found: Found,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,14 +78,17 @@ impl Server {
         Self { zxid: 1, parent, children, watches, parent_watches }
     }
 
-    /// Carries a request of a session out. Returns its answer, and whom it notifies.
-    pub(super) fn apply(&mut self, session: SessionNo, request: &Request) -> (Event, Notifications) {
+    /// Carries a request of a session out. Returns its answer, unless there is more to it, and whom it notifies.
+    pub(super) fn apply(&mut self, session: SessionNo, request: &mut Request) -> (Option<Event>, Notifications) {
         let mut told = Vec::new();
         let own = || request.own.as_ref().expect("BUG: the request is of a contender without a node");
         let event = match &request.ask {
-            Ask::Create(id, new, _) => Event::Created(*id, self.create(session, *id, request, new)),
+            Ask::Create(id, new, look) => {
+                let (id, new, look) = (*id, new.clone(), *look);
+                return (self.create(session, id, request, &new, look), told);
+            }
+            Ask::Find(id) => return (self.find(session, *id, request), told),
             Ask::CreateParents(id) => Event::ParentsCreated(*id, Ok(())),
-            Ask::Find(id) => Event::Found(*id, Ok(self.find(session, *id, request))),
             Ask::List(id) => Event::Listed(*id, Ok(Some(self.list(request)))),
             Ask::ReadNote(id) => Event::NoteRead(*id, Ok(Some(self.state()))),
             Ask::ReadNoteBeside(id) => {
@@ -102,33 +116,51 @@ impl Server {
                 unreachable!("BUG: the shell sends {:?}", request.ask)
             }
         };
-        (event, told)
+        (Some(event), told)
     }
 
     fn has(&self, own: &Made) -> bool {
         self.children.get(&own.name).is_some_and(|child| child.czxid == own.czxid)
     }
 
+    /// Creates a node, and looks in a second step, unless the look was the first.
     fn create(
         &mut self,
         session: SessionNo,
         id: ContenderId,
-        request: &Request,
+        request: &mut Request,
         new: &NewNode,
-    ) -> Result<(Made, Seen), NotCreated> {
+        look: FirstLook,
+    ) -> Option<Event> {
+        if let Progress::Created(made) = &request.progress {
+            let seen = self.look(look, &Request { own: Some(made.clone()), ..request.clone() });
+            return Some(Event::Created(id, Ok((made.clone(), seen))));
+        }
         let wish = request.wish.as_ref().expect("BUG: a node for nobody");
         let sequence = match new {
-            NewNode::Numbered => {
-                self.parent.next_number += 1;
-                Sequence::new(self.parent.next_number - 1)
-            }
+            NewNode::Numbered => self.next_number(),
             NewNode::Beside(sequence) => *sequence,
         };
         let name = format!("{}{sequence}", prefix(session, id, wish));
         self.zxid += 1;
         self.parent.pzxid = self.zxid;
         self.children.insert(name.clone(), Child { czxid: self.zxid, owner: Some(session), mark: Some(id) });
-        Ok((Made { name, czxid: self.zxid, is_ours: true }, Seen::Nothing))
+        let made = Made { name, czxid: self.zxid, is_ours: true };
+        match std::mem::replace(&mut request.progress, Progress::Fresh) {
+            Progress::Seen(seen) => Some(Event::Created(id, Ok((made, seen)))),
+            _ if look == FirstLook::None => Some(Event::Created(id, Ok((made, Seen::Nothing)))),
+            _ => {
+                request.progress = Progress::Created(made);
+                None
+            }
+        }
+    }
+
+    /// The numbers near the last are left out, and the last is given again and again.
+    fn next_number(&mut self) -> Sequence {
+        let number = self.parent.next_number;
+        self.parent.next_number = if number >= EXHAUSTED_FROM - 1 { i32::MAX } else { number + 1 };
+        Sequence::new(number)
     }
 
     /// What a look behind a `create` shows.
@@ -140,19 +172,46 @@ impl Server {
         }
     }
 
-    fn find(&self, session: SessionNo, id: ContenderId, request: &Request) -> Found {
+    /// Finds the nodes of a `create` whose reply was lost: by their names, or by their data, which are read one after the other.
+    fn find(&self, session: SessionNo, id: ContenderId, request: &mut Request) -> Option<Event> {
         let wish = request.wish.as_ref().expect("BUG: a search for nobody");
         let prefix = prefix(session, id, wish);
-        let made = |(name, child): (&String, &Child)| Made { name: name.clone(), czxid: child.czxid, is_ours: true };
-        let ours = || self.children.iter().filter(|(_, child)| child.owner == Some(session));
+        let is_marked = |name: &str| match wish.naming {
+            Naming::Protected => name.starts_with(&prefix),
+            Naming::Numbered => names::is_numbered(name, &prefix),
+        };
+        let made = |name: &str, child: &Child| Made { name: name.to_owned(), czxid: child.czxid, is_ours: true };
+        let mut ours = self.children.iter().filter(|(name, child)| child.owner == Some(session) && is_marked(name));
         if wish.naming == Naming::Protected {
-            let marked = ours().find(|(name, _)| name.starts_with(&prefix)).map(made);
-            return Found { marked, overwritten: Vec::new() };
+            let marked = ours.next().map(|(name, child)| made(name, child));
+            return Some(Event::Found(id, Ok(Found { marked, overwritten: Vec::new() })));
         }
-        let numbered = || ours().filter(|(name, _)| name.starts_with(&prefix));
-        let marked = numbered().find(|(_, child)| child.mark == Some(id)).map(made);
-        let overwritten = numbered().filter(|(_, child)| child.mark.is_none()).map(made).collect();
-        Found { marked, overwritten }
+        let Progress::Searching { left, found } = &mut request.progress else {
+            let left: Vec<String> = ours.rev().map(|(name, _)| name.clone()).collect();
+            let is_over = left.is_empty();
+            request.progress = Progress::Searching { left, found: Found::default() };
+            return is_over.then(|| Event::Found(id, Ok(Found::default())));
+        };
+        if let Some((name, child)) = left.pop().and_then(|name| self.children.get_key_value(&name)) {
+            // The node of this name may be another's by now.
+            match child.mark {
+                _ if child.owner != Some(session) => {}
+                Some(mark) if mark == id => found.marked = Some(made(name, child)),
+                Some(_) => {}
+                None => found.overwritten.push(made(name, child)),
+            }
+        }
+        (found.marked.is_some() || left.is_empty()).then(|| Event::Found(id, Ok(found.clone())))
+    }
+
+    /// The nodes that keep the contender of a node from holding.
+    pub(super) fn barring(&self, own: &str, names: Names) -> impl Iterator<Item = &Child> {
+        let (own_mode, own) = names.parse(own).expect("BUG: the node of a contender is none");
+        let bars = move |name: &str| {
+            let (mode, other) = names.parse(name)?;
+            Some(other.queue_cmp(own).is_lt() && (mode == Mode::Exclusive || own_mode == Mode::Exclusive))
+        };
+        self.children.iter().filter(move |(name, _)| bars(name).unwrap_or_default()).map(|(_, child)| child)
     }
 
     fn list(&self, request: &Request) -> Listed {
@@ -219,10 +278,11 @@ impl Server {
     }
 
     /// Deletes the lock's node, which has no children, and creates it again, with its old data or with none.
-    pub(super) fn begin_anew(&mut self, keeps_data: bool, told: &mut Notifications) {
+    /// Others may have come and gone in it.
+    pub(super) fn begin_anew(&mut self, keeps_data: bool, next_number: i32, told: &mut Notifications) {
         self.zxid += 1;
         let data = if keeps_data { self.parent.data.clone() } else { Vec::new() };
-        self.parent = Parent { czxid: self.zxid, pzxid: self.zxid, version: 0, data, next_number: 0 };
+        self.parent = Parent { czxid: self.zxid, pzxid: self.zxid, version: 0, data, next_number };
         self.notify_of_parent(told);
     }
 

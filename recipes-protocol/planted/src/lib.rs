@@ -1,0 +1,28 @@
+//! The protocol as it is, but for the mistakes of [`mistakes`], of which one at a time can be made.
+
+#![allow(warnings, clippy::all, reason = "the code is checked where it is written")]
+
+pub mod mistakes;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+include!(concat!(env!("OUT_DIR"), "/protocol.rs"));
+
+/// The mistake that is made: its place in the list, from 1 on. 0: none.
+static PLANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes this mistake from now on, or none.
+///
+/// # Panics
+/// If there is no mistake of this name.
+pub fn plant(mistake: Option<&str>) {
+    let number = |name| {
+        let place = mistakes::MISTAKES.iter().position(|mistake| mistake.name == name);
+        place.unwrap_or_else(|| panic!("there is no mistake {name:?}")) + 1
+    };
+    PLANTED.store(mistake.map_or(0, number), Ordering::SeqCst);
+}
+
+fn is_planted(number: usize) -> bool {
+    PLANTED.load(Ordering::Relaxed) == number
+}

@@ -1,0 +1,222 @@
+//! Mistakes in the protocol that others have made, or an earlier version of it.
+
+/// One mistake.
+#[derive(Clone, Copy)]
+pub struct Mistake {
+    /// What goes wrong.
+    pub name: &'static str,
+    /// Where.
+    pub changes: &'static [Change],
+}
+
+/// One place of a mistake.
+#[derive(Clone, Copy)]
+pub struct Change {
+    /// The file of the protocol.
+    pub file: &'static str,
+    /// The expression or the statements that are right. They stand in the file once.
+    pub right: &'static str,
+    /// What is in their place. `$right` stands for them.
+    pub wrong: &'static str,
+}
+
+const fn change(file: &'static str, right: &'static str, wrong: &'static str) -> Change {
+    Change { file, right, wrong }
+}
+
+const AHEAD: &str =
+    "Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))";
+
+const SEARCH: &str = "match &mut self.contender(id).phase {
+            Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
+            _ => self.enter_phase(id, Phase::Finding(finding)),
+        }
+        self.ask(Ask::Find(id));";
+
+/// All mistakes.
+pub const MISTAKES: &[Mistake] = &[
+    Mistake {
+        name: "a waiter watches the last in the queue",
+        changes: &[change(
+            "queue.rs",
+            AHEAD,
+            "let is_barred = ahead.count() > 0;
+            let others = self.contenders.iter().filter(|other| is_barred && other.name != own.name);
+            Some(Predecessors::new(others.map(|other| (other.sequence, other.name)).collect(), 1_000))",
+        )],
+    },
+    Mistake {
+        name: "a reader watches the reader directly ahead",
+        changes: &[change(
+            "queue.rs",
+            AHEAD,
+            "let is_barred = ahead.count() > 0;
+            let is_ahead = |other: &&Contender<'_>| is_barred && other.sequence.queue_cmp(own.sequence).is_lt();
+            let ahead = self.contenders.iter().filter(is_ahead);
+            Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), 1_000))",
+        )],
+    },
+    Mistake {
+        name: "a contender holds whose node is not listed",
+        changes: &[change(
+            "session_queue/ask.rs",
+            "self.own.as_deref().and_then(|own| queue.ahead_of(own))",
+            "self.own.as_deref().map(|own| queue.ahead_of(own).unwrap_or_else(Predecessors::nobody))",
+        )],
+    },
+    Mistake {
+        name: "a create is repeated without a search",
+        changes: &[change(
+            "session_queue/joining.rs",
+            SEARCH,
+            "if matches!(self.contender(id).phase, Phase::Finding(_)) {
+                return self.create(id, FirstLook::None, Creating::default());
+            }
+            $right",
+        )],
+    },
+    Mistake {
+        name: "whoever is handed over to does not ask for its own node",
+        changes: &[change(
+            "session_queue/waiting.rs",
+            "self.ask(Ask::ReadNoteBeside(id))",
+            "self.ask(Ask::ReadNote(id))",
+        )],
+    },
+    Mistake {
+        name: "a contender takes any only child for its own",
+        changes: &[change("release_note.rs", "self.changed == czxid && self.children == 1", "self.children == 1")],
+    },
+    Mistake {
+        name: "a predecessor that gave up is taken for one that released",
+        changes: &[change("session_queue/waiting.rs", "state.passes(gone, own, czxid)", "true")],
+    },
+    Mistake {
+        name: "a contender that never held leaves a note",
+        changes: &[change(
+            "session_queue/leaving.rs",
+            "self.contender(id).wish.naming",
+            "self.prepare_note(id); self.contender(id).wish.naming",
+        )],
+    },
+    Mistake {
+        name: "a waiter asks for those ahead and not for its own node",
+        changes: &[change(
+            "session_queue/waiting.rs",
+            "(phase, answer)",
+            "(phase, answer.map(|(present, _)| (present, true)))",
+        )],
+    },
+    Mistake {
+        name: "a number is relied on although the numbers have begun anew",
+        changes: &[change(
+            "session_queue/local.rs",
+            "self.watched = None;
+        self.number_proof.disturbed();",
+            "",
+        )],
+    },
+    Mistake {
+        name: "the one before is taken for gone while it holds",
+        changes: &[change("number_proof.rs", "self.last.filter(|_| self.is_released)", "self.last")],
+    },
+    Mistake {
+        name: "a contender asks after its creation whether the one before has let go",
+        changes: &[
+            change("number_proof.rs", "(self.expected(), watched)", "(self.last.map(Expected), watched)"),
+            change(
+                "session_queue/local.rs",
+                "expected.proves(own, self.watched)",
+                "self.number_proof.expected() == Some(expected) && expected.proves(own, self.watched)",
+            ),
+        ],
+    },
+    Mistake {
+        name: "a hold is passed on to a contender that may have no node",
+        changes: &[change(
+            "session_queue/leaving.rs",
+            "Condition::Beside(successor.made.name.clone())",
+            "Condition::None",
+        )],
+    },
+    Mistake {
+        name: "a search takes the node of another kind of lock",
+        changes: &[change("names.rs", "name == format!(\"{marker}{sequence}\")", "true")],
+    },
+    Mistake {
+        name: "a search takes the node of another contender",
+        changes: &[change(
+            "session_queue/node_owners.rs",
+            "!self.adopted.contains(&czxid) && self.owned.insert(czxid)",
+            "self.owned.insert(czxid); true",
+        )],
+    },
+    Mistake {
+        name: "a contender accepts the last number",
+        changes: &[change("session_queue/joining.rs", "sequence.supply()", "Supply::Ample")],
+    },
+    Mistake {
+        name: "a note counts in a lock's node that it does not name",
+        changes: &[change("release_note.rs", "of_node == self.incarnation && self.incarnation < czxid", "true")],
+    },
+    Mistake {
+        name: "a listing counts that is older than the node",
+        changes: &[change("session_queue/joining.rs", "listed.changed >= czxid", "true")],
+    },
+    Mistake {
+        name: "a note counts that is older than the node",
+        changes: &[change("session_queue/joining.rs", "state.is_since(czxid)", "true")],
+    },
+    Mistake {
+        name: "a search takes an overwritten node before it has read all",
+        changes: &[change(
+            "session_queue/joining.rs",
+            "let is_taken = self.take(id, made.czxid);
+                self.end_search(id, is_taken.then_some(made));",
+            "if self.finding(id).is_some_and(|finding| !finding.candidates.is_empty()) {
+                return self.take_next(id);
+            }
+            $right",
+        )],
+    },
+    Mistake {
+        name: "a contender whose node was adopted creates another without a search",
+        changes: &[change(
+            "session_queue/joining.rs",
+            SEARCH,
+            "if matches!(self.contender(id).phase, Phase::Creating(_)) {
+                return self.create(id, FirstLook::None, Creating::default());
+            }
+            $right",
+        )],
+    },
+    Mistake {
+        name: "an adopted node is let go",
+        changes: &[change("session_queue/node_owners.rs", "self.adopted.insert(czxid);", "")],
+    },
+    Mistake {
+        name: "a search does not ask again for the node that it takes",
+        changes: &[change(
+            "session_queue/joining.rs",
+            "self.ask(Ask::Identify(id, made.name.clone()));
+                if let Some(finding) = self.finding(id) {
+                    finding.adopting = Some(made);
+                }
+                return;",
+            "self.queue.owners.adopt(made.czxid);
+            return self.end_search(id, Some(made));",
+        )],
+    },
+    Mistake {
+        name: "searches of a session overlap",
+        changes: &[change(
+            "session_queue/joining.rs",
+            "self.finding(id).is_some_and(|finding| finding.adoptions != adoptions)",
+            "false",
+        )],
+    },
+    Mistake {
+        name: "a waiter that gives up does not ask whose node it deletes",
+        changes: &[change("session_queue/leaving.rs", "naming == Naming::Numbered && node.is_doubtful", "false")],
+    },
+];

@@ -1,0 +1,137 @@
+//! What the server has sent to a session and nobody has been told yet.
+
+use std::vec;
+
+use zk_recipes_protocol::names::Names;
+use zk_recipes_protocol::session_queue::{ContenderId, Event};
+
+use super::server::Request;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Arriving {
+    Answer(Box<(Request, Event)>),
+    Notification(Event),
+}
+
+/// In the order in which the server has sent it, as far as that makes a difference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Arrivals(Vec<Arriving>);
+
+/// For whom something is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Addressee {
+    /// A contender, which handles its answers in their order.
+    Answered(ContenderId),
+    /// A contender whose watch has fired. It may hear of that before it handles answers that came first.
+    Notified(ContenderId),
+    /// All who queue under these names. They learn that there is a watch of the lock's node.
+    Watching(Names),
+    /// They learn that it has fired, before they handle later answers.
+    Disturbed(Names),
+}
+
+impl Arriving {
+    pub(super) fn answer(request: Request, event: Event) -> Self {
+        Self::Answer(Box::new((request, event)))
+    }
+
+    fn event(&self) -> &Event {
+        match self {
+            Self::Answer(answer) => &answer.1,
+            Self::Notification(event) => event,
+        }
+    }
+
+    fn addressee(&self) -> Addressee {
+        match self {
+            Self::Notification(Event::Fired(id, _)) => Addressee::Notified(*id),
+            Self::Notification(Event::ParentChanged(names)) => Addressee::Disturbed(*names),
+            Self::Notification(event) => unreachable!("BUG: {event:?} is no notification"),
+            Self::Answer(answer) => match answer.1 {
+                Event::ParentWatchSet(names, _) => Addressee::Watching(names),
+                _ => Addressee::Answered(answer.0.ask.contender().expect("BUG: an answer to nobody")),
+            },
+        }
+    }
+
+    /// The contender that it is for, if it is for one.
+    pub(super) fn contender(&self) -> Option<ContenderId> {
+        match self.addressee() {
+            Addressee::Answered(id) | Addressee::Notified(id) => Some(id),
+            Addressee::Watching(_) | Addressee::Disturbed(_) => None,
+        }
+    }
+
+    /// Whether this has to be told before what was sent later.
+    fn goes_before(&self, later: &Self) -> bool {
+        match (self.addressee(), later.addressee()) {
+            (Addressee::Answered(id), Addressee::Answered(later))
+            | (Addressee::Notified(id), Addressee::Notified(later) | Addressee::Answered(later)) => id == later,
+            // A watch has to be known before it can fire.
+            (Addressee::Answered(id), Addressee::Notified(later)) => {
+                id == later && matches!(self.event(), Event::WatchSet(..))
+            }
+            (Addressee::Watching(names), Addressee::Disturbed(later) | Addressee::Watching(later)) => names == later,
+            (Addressee::Disturbed(_), _) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Arrivals {
+    pub(super) fn push(&mut self, arriving: Arriving) {
+        self.0.push(arriving);
+        self.sort();
+    }
+
+    /// What may be told next.
+    pub(super) fn deliverable(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len()).filter(|i| !(0..*i).any(|first| self.goes_before(first, *i)))
+    }
+
+    fn goes_before(&self, first: usize, later: usize) -> bool {
+        match self.0[first].addressee() {
+            // Nobody knows of the watch yet.
+            Addressee::Disturbed(names)
+                if self.0[..first].iter().any(|set| set.addressee() == Addressee::Watching(names)) =>
+            {
+                self.0[later].addressee() == Addressee::Disturbed(names)
+            }
+            _ => self.0[first].goes_before(&self.0[later]),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Who is to be told something.
+    pub(super) fn contenders(&self) -> impl Iterator<Item = ContenderId> {
+        self.0.iter().filter_map(Arriving::contender)
+    }
+
+    pub(super) fn take(&mut self, i: usize) -> Event {
+        let event = self.0.remove(i).event().clone();
+        self.sort();
+        event
+    }
+
+    /// What different contenders are told has no order. States that differ in nothing else are one.
+    fn sort(&mut self) {
+        for part in self
+            .0
+            .split_mut(|arriving| matches!(arriving.addressee(), Addressee::Watching(_) | Addressee::Disturbed(_)))
+        {
+            part.sort_by_key(Arriving::contender);
+        }
+    }
+}
+
+impl IntoIterator for Arrivals {
+    type Item = Arriving;
+    type IntoIter = vec::IntoIter<Arriving>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}

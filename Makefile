@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test stress check check-model sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,7 @@ up: deps ## start the service on throwaway servers and keep it running until Ctr
 	cargo build --release --locked
 	./target/release/loadgen up $(ARGS)
 
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
 
 # The unit tests and the models compute, the others mostly wait for servers: side by side they take the time of the longer ones.
@@ -54,6 +55,7 @@ check: cargo-deny ## formatting, lints, documentation, licences and sources of d
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
+	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo deny check bans licenses sources
 
@@ -77,6 +79,13 @@ bench-compare: ## compare the benchmarks of the work tree with those of a revisi
 	@$(if $(strip $(BASE)$(ARGS)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
 	@$(MAKE) --no-print-directory deps-bench gungraun-runner
 	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base "$$BASE") $(ARGS)
+
+msrv: ## build the lock library and zk-lock with the least Rust version that they promise
+	rustup toolchain install $(MSRV) --profile minimal
+	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv -p zk-recipes-protocol -p zk-recipes -p zk-lock
+
+package: ## build what crates.io would get, and upload nothing
+	cargo publish --workspace --dry-run --locked
 
 check-model: ## follow more contenders and faults through the model of the locks than make test has time for
 	cargo test --locked -p zk-recipes-protocol --test wide

@@ -118,7 +118,7 @@ impl SessionPool {
             match session.state() {
                 ConnectionState::Connected => counts.connected += 1,
                 ConnectionState::Suspended => counts.suspended += 1,
-                ConnectionState::Lost => counts.lost += 1,
+                ConnectionState::Lost(_) => counts.lost += 1,
             }
         }
         counts

@@ -61,7 +61,7 @@ pub enum ConnectionState {
     Suspended,
     /// The session must be taken as expired: another client may hold our locks. A session that turns out to have
     /// survived goes back to `Connected`; the holds that it had do not.
-    Lost,
+    Lost(LostReason),
 }
 
 /// Why a hold is no longer ours to rely on.
@@ -304,8 +304,9 @@ impl Liveness {
     pub fn state(&self, is_holding: bool) -> ConnectionState {
         let is_away_for_long = self.disconnected.is_some_and(|since| self.now >= since + self.margins().lost_after());
         match self.ended {
-            Some(_) => ConnectionState::Lost,
-            None if is_away_for_long || is_holding && self.lost => ConnectionState::Lost,
+            Some(reason) => ConnectionState::Lost(reason),
+            None if is_holding && self.lost => ConnectionState::Lost(self.last_loss),
+            None if is_away_for_long => ConnectionState::Lost(LostReason::Silence),
             None if self.is_proved() || self.is_connected() && !is_holding => ConnectionState::Connected,
             None => ConnectionState::Suspended,
         }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tracing::warn;
+use zk_recipes_protocol::liveness::LostReason;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Warning, Wish,
@@ -155,6 +156,10 @@ impl Engine {
                     continue;
                 }
                 Ask::Lose(id) => {
+                    if let Some(Made { name, czxid, .. }) = core.queue.node(id) {
+                        let (path, reason) = (node::child(&self.path, name), LostReason::NodeDeleted);
+                        warn!(path, token = czxid, ?reason, "the hold is lost");
+                    }
                     core.entry(id).proof.iter().for_each(|proof| proof.validity().invalidate());
                     continue;
                 }

@@ -262,6 +262,10 @@ mod error;
 mod node;
 mod options;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use error::{Error, Source};
 pub use hold::guard::{HoldState, LockGuard};
 pub use hold::multi_guard::MultiGuard;
@@ -283,6 +287,7 @@ pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
 pub use options::LockOptions;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
+#[cfg(feature = "tls")]
 pub use session::tls::Tls;
 pub use session::traffic::Traffic;
 pub use session::{ConnectionStates, Session, SessionConfig};

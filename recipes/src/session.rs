@@ -10,6 +10,10 @@ pub(crate) mod reaper;
 pub(crate) mod remote;
 pub(crate) mod servers;
 pub(crate) mod task_link;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "session/no_tls.rs"]
 pub(crate) mod tls;
 pub(crate) mod traffic;
 pub(crate) mod weak_map;
@@ -21,6 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{self, Stream};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
@@ -53,6 +58,7 @@ pub struct SessionConfig {
     /// How long to go on trying to connect.
     pub connect_within: Duration,
     /// How to speak TLS with the servers; without it nothing is encrypted.
+    #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
     /// Who the session is; nobody in particular when empty.
     pub auth: Vec<Auth>,
@@ -75,12 +81,26 @@ impl Default for SessionConfig {
             timeout: Duration::from_secs(10),
             tick_time: None,
             connect_within: Duration::from_secs(15),
+            #[cfg(feature = "tls")]
             tls: None,
             auth: Vec::new(),
             acl: Acl::open(),
             acl_of: BTreeMap::new(),
             parents: Parents::default(),
         }
+    }
+}
+
+impl SessionConfig {
+    #[cfg(feature = "tls")]
+    fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    fn tls(&self) -> Option<&Tls> {
+        None
     }
 }
 
@@ -297,5 +317,10 @@ impl ConnectionStates {
             }
             self.changes.changed().await.ok()?;
         }
+    }
+
+    /// The states from now on, as a stream that ends with the session.
+    pub fn into_stream(self) -> impl Stream<Item = ConnectionState> + Send {
+        stream::unfold(self, async |mut states| states.changed().await.map(|state| (state, states)))
     }
 }

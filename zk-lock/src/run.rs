@@ -189,7 +189,7 @@ impl Watch<'_> {
                 self.notices.say(format_args!("ZooKeeper does not answer, the hold of {path} is suspect"));
             }
             // The hold itself says why.
-            ConnectionState::Lost => {}
+            ConnectionState::Lost(_) => {}
         }
     }
 }

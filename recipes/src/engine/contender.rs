@@ -1,5 +1,8 @@
 //! A contender with the promise that nothing of it stays behind.
 
+use std::mem;
+
+use tracing::{Instrument, Span, debug, debug_span, field};
 use zk_recipes_protocol::liveness;
 use zk_recipes_protocol::names::Naming;
 use zk_recipes_protocol::session_queue::{ContenderId, Made};
@@ -23,6 +26,8 @@ pub(crate) struct Contender {
     naming: Naming,
     made: Option<Made>,
     path: String,
+    /// Of the acquire, until the lock is granted.
+    span: Span,
 }
 
 /// What a contender was granted.
@@ -35,7 +40,8 @@ pub(crate) struct Granted {
 impl Contender {
     pub(crate) fn new(session: &Session, place: Place, lock: &str, naming: Naming) -> Self {
         let (session, lock) = (session.clone(), lock.to_owned());
-        Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None }
+        let span = debug_span!("acquire", lock, session = format_args!("{:#x}", session.id()), node = field::Empty);
+        Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None, span }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -62,12 +68,14 @@ impl Contender {
 
     fn note_node(&mut self, made: &Made) {
         self.path = node::child(&self.lock, &made.name);
+        self.span.record("node", &made.name);
         self.made = Some(made.clone());
     }
 
     /// Waits until the contender has a place in the queue. Returns its node.
     pub(crate) async fn placed(&mut self) -> Result<Made, Error> {
-        let made = self.place().placed().await?;
+        let span = self.span.clone();
+        let made = self.place().placed().instrument(span).await?;
         self.note_node(&made);
         Ok(made)
     }
@@ -80,9 +88,11 @@ impl Contender {
     /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait. Dropped, the contender keeps its
     /// place.
     pub(crate) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
-        let granted = self.place().granted().await?;
+        let span = self.span.clone();
+        let granted = self.place().granted().instrument(span).await?;
         if let Some(Granted { made, .. }) = &granted {
             self.note_node(made);
+            mem::replace(&mut self.span, Span::none()).in_scope(|| debug!(token = made.czxid, "granted"));
         }
         Ok(granted)
     }
@@ -110,7 +120,12 @@ impl Contender {
     /// Gives up what was not granted: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
     pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
         let (session, path) = (self.session.clone(), self.path.clone());
-        withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
+        let span = mem::replace(&mut self.span, Span::none());
+        let leaving = async {
+            debug!(path, "gives up");
+            withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
+        };
+        leaving.instrument(span).await
     }
 
     /// Notes that the node of a hold was found to be gone.
@@ -132,6 +147,7 @@ impl Contender {
 impl Drop for Contender {
     fn drop(&mut self) {
         if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
+            self.span.in_scope(|| debug!(path = self.path, "dropped"));
             place.leave_later();
             self.session.abandon(place);
         }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tracing::warn;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::engine::{Contender, Granted, withdrawal};
@@ -53,16 +54,20 @@ impl Hold {
     /// The hold of a contender that was granted the lock.
     pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
         let Granted { made, proof } = granted;
-        Self { evidence: Evidence::Place(contender), token: FencingToken::new(made.czxid), proof, slot: None }
+        let token = FencingToken::new(made.czxid);
+        let proof = proof.reported(contender.path(), token.get());
+        Self { evidence: Evidence::Place(contender), token, proof, slot: None }
     }
 
     /// The hold of whoever has a node that is in no queue.
     pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
+        let proof = proof.reported(claim.path(), token.get());
         Self { evidence: Evidence::Node(claim), token, proof, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
+        let proof = proof.reported(contender.path(), self.token.get());
         Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
     }
 
@@ -92,6 +97,7 @@ impl Hold {
 
     /// Notes that somebody else has deleted the node. The hold is lost.
     pub(crate) fn note_gone(&self) {
+        warn!(path = self.path(), token = self.token.get(), reason = ?LostReason::NodeDeleted, "the hold is lost");
         self.contender().note_missing_node();
         self.proof.validity().invalidate();
     }

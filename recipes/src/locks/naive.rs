@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument, Span, debug_span};
 use uuid::Uuid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
@@ -107,7 +108,7 @@ impl NaiveLock {
                 Attempt::Taken => Ok(None),
             }
         };
-        match Deadline::after(within).bound(attempt).await {
+        match Deadline::after(within).bound(attempt.instrument(self.span())).await {
             Some(Ok(Some((token, proof)))) => Ok(Some(contender.granted(token, proof))),
             Some(Ok(None)) => contender.claim.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
@@ -137,6 +138,12 @@ impl NaiveLock {
         &self.inner.session
     }
 
+    /// Of an acquire.
+    fn span(&self) -> Span {
+        let Inner { session, path } = &*self.inner;
+        debug_span!("acquire", lock = path, session = format_args!("{:#x}", session.id()))
+    }
+
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let mut contender = self.contender();
         let grant = async {
@@ -150,7 +157,7 @@ impl NaiveLock {
                 }
             }
         };
-        match deadline.bound(grant).await {
+        match deadline.bound(grant.instrument(self.span())).await {
             Some(Ok((token, proof))) => Ok(Some(contender.granted(token, proof))),
             Some(Err(error)) => Err(error),
             None => contender.claim.withdraw().await.map(|()| None),

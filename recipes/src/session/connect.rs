@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tracing::debug;
 use zk_recipes_protocol::liveness::{self, Margins};
-use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher, TlsOptions};
+use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher};
 
 use crate::error::Error;
 use crate::session::SessionConfig;
@@ -15,7 +15,7 @@ use crate::session::acl::Auth;
 use crate::session::backoff::Backoff;
 use crate::session::servers;
 use crate::session::task_link::TaskLink;
-use crate::session::tls::{self, Tls};
+use crate::session::tls::{Encryption, Tls};
 
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -33,7 +33,7 @@ pub(crate) struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     connect_string: String,
-    tls: Option<TlsOptions>,
+    tls: Option<Encryption>,
     auth: Vec<Auth>,
     tick: Option<Duration>,
 }
@@ -42,8 +42,8 @@ impl Connector {
     /// # Errors
     /// Those of settings that can never work.
     pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
-        let tls = config.tls.as_ref().map(Tls::options).transpose()?;
-        tls::check_servers(connect_string, config.tls.is_some())?;
+        let tls = config.tls().map(|tls| tls.encryption(connect_string)).transpose()?;
+        servers::check_schemes(connect_string, tls.is_some())?;
         let (connect_string, auth) = (connect_string.to_owned(), config.auth.clone());
         Ok(Self { connect_string, tls, auth, tick: config.tick_time })
     }
@@ -99,7 +99,7 @@ impl Connector {
                         Ok(false) => return Err(self.no_chroot(&line)),
                         Err(error) => last_error = error,
                     },
-                    Err(error) => match self.hopeless(&error, config.tls.as_ref()).await {
+                    Err(error) => match self.hopeless(&error, config.tls()).await {
                         Some(error) => return Err(error),
                         None => last_error = error,
                     },
@@ -146,7 +146,7 @@ impl Connector {
         }
         let (tether, connecting) = (Arc::new(TaskLink::default()), Instant::now());
         let client = match &self.tls {
-            Some(tls) => tether.to_task_of(connector.with_tls(tls.clone()).secure_connect(servers)).await?,
+            Some(tls) => tether.to_task_of(tls.connect(connector, servers)).await?,
             None => tether.to_task_of(connector.connect(servers)).await?,
         };
         tether.begin(client.state_watcher());

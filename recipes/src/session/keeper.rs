@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
@@ -72,6 +72,11 @@ impl Keeper {
         Self { connector, session, wire, ends }
     }
 
+    /// The id of the session.
+    fn id(&self) -> i64 {
+        self.session.id().0
+    }
+
     fn pulse(&self) -> &Arc<LivenessCell> {
         &self.ends.pulse
     }
@@ -86,7 +91,7 @@ impl Keeper {
             // Before they are needed: names may be slow to resolve, and holds do not wait.
             join(self.serve(&tether), self.resolve(&mut servers)).await;
             let state = states.state();
-            debug!(%state, "the connection has ended");
+            info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
             let reason = match state {
                 SessionState::Expired => Some(LostReason::Expired),
                 SessionState::AuthFailed | SessionState::Closed => Some(LostReason::Closed),
@@ -107,6 +112,7 @@ impl Keeper {
             };
             match line {
                 Ok(line) => {
+                    info!(session = format_args!("{:#x}", self.id()), server = servers[0].name, "connected again");
                     (tether, states) = (Arc::clone(&line.tether), line.states());
                     // Without anybody to use it, or one that is being closed, the line closes the session.
                     match self.wire.upgrade() {
@@ -115,6 +121,7 @@ impl Keeper {
                     }
                 }
                 Err(reason) => {
+                    info!(session = format_args!("{:#x}", self.id()), ?reason, "the session has ended");
                     self.pulse().event(Event::Ended(reason));
                     if let Some(wire) = self.wire.upgrade() {
                         wire.end();

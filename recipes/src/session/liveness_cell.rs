@@ -1,10 +1,14 @@
 //! The liveness of one session, shared by whoever learns of it and whoever relies on it.
 
+use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tracing::{info, warn};
 use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
@@ -16,12 +20,32 @@ pub(crate) struct LivenessCell {
     live: watch::Sender<Liveness>,
     /// The number of holds. Only a session that has any asks for proofs.
     holds: AtomicUsize,
+    /// What the log says of the holds.
+    reports: Mutex<Reports>,
+}
+
+/// The holds that the log is to tell of.
+#[derive(Debug, Default)]
+struct Reports {
+    next: u64,
+    holds: HashMap<u64, Reported>,
+}
+
+/// A hold that the log is to tell of.
+#[derive(Debug)]
+struct Reported {
+    path: String,
+    token: i64,
+    losses: u64,
+    is_suspect: bool,
 }
 
 /// One hold of the session, until it is dropped.
 #[derive(Debug)]
 struct Holding {
     pulse: Arc<LivenessCell>,
+    /// By which the log is to tell of it.
+    report: Option<u64>,
 }
 
 /// That the session was proved to live when a hold was granted. As long as there is one, the session goes on asking for
@@ -44,7 +68,7 @@ impl LivenessCell {
     /// The pulse of a session whose handshake was begun at `connecting` and has been answered.
     pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
         let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
-        Self { origin: connecting, live, holds: AtomicUsize::new(0) }
+        Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Mutex::default() }
     }
 
     fn now(&self) -> Duration {
@@ -125,7 +149,7 @@ impl LivenessCell {
 
     fn update(&self, change: impl FnOnce(&mut Liveness, Duration)) {
         let is_held = self.is_held();
-        self.live.send_if_modified(|live| {
+        let is_changed = self.live.send_if_modified(|live| {
             let now = self.now();
             // Whoever has read the state may have seen one that time alone has made of it, and that nobody has noted yet.
             let (noted, seen) = (*live, live.at(now));
@@ -134,10 +158,43 @@ impl LivenessCell {
             let shown = |live: &Liveness| (live.state(is_held), live.losses(), live.is_proved());
             is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
         });
+        if is_changed {
+            self.report();
+        }
+    }
+
+    /// Logs which holds have become suspect or were lost.
+    fn report(&self) {
+        let live = self.read();
+        self.reports.lock().holds.retain(|_, hold| {
+            let Reported { path, token, losses, is_suspect } = hold;
+            if let Some(reason) = live.lost_since(*losses) {
+                warn!(path, token, ?reason, "the hold is lost");
+                return false;
+            }
+            match (mem::replace(is_suspect, !live.is_proved()), *is_suspect) {
+                (false, true) => info!(path, token, "the hold is suspect: no server has answered lately"),
+                (true, false) => info!(path, token, "the hold can be relied on again"),
+                _ => {}
+            }
+            true
+        });
     }
 }
 
 impl Proof {
+    /// The proof of a hold that the log is to tell of when it becomes suspect or is lost.
+    pub(crate) fn reported(mut self, path: &str, token: i64) -> Self {
+        let mut reports = self.holding.pulse.reports.lock();
+        let number = reports.next;
+        reports.next += 1;
+        let hold = Reported { path: path.to_owned(), token, losses: self.losses, is_suspect: false };
+        reports.holds.insert(number, hold);
+        drop(reports);
+        self.holding.report = Some(number);
+        self
+    }
+
     /// Why the hold is lost with its session, if it is.
     pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
         self.holding.pulse.read().lost_since(self.losses)
@@ -191,7 +248,7 @@ impl Validity {
 impl Holding {
     fn new(pulse: &Arc<LivenessCell>) -> Self {
         pulse.holds.fetch_add(1, Ordering::SeqCst);
-        Self { pulse: Arc::clone(pulse) }
+        Self { pulse: Arc::clone(pulse), report: None }
     }
 }
 
@@ -203,6 +260,9 @@ impl Clone for Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
+        if let Some(number) = self.report {
+            self.pulse.reports.lock().holds.remove(&number);
+        }
         self.pulse.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -1,7 +1,9 @@
 //! The servers of a connect string, read as the client library reads them.
 
-pub(crate) const TCP: &str = "tcp://";
-pub(crate) const TCP_TLS: &str = "tcp+tls://";
+use crate::error::Error;
+
+const TCP: &str = "tcp://";
+const TCP_TLS: &str = "tcp+tls://";
 
 /// The port of a server that is given without one.
 const PORT: u16 = 2181;
@@ -26,6 +28,18 @@ pub(crate) fn servers(connect_string: &str) -> impl Iterator<Item = Server<'_>> 
             None => address.rsplit_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
         };
         Server { scheme, address, host, port: port.and_then(|port| port.parse().ok()).unwrap_or(PORT) }
+    })
+}
+
+/// Refuses a connect string in which a server is told otherwise than all of them are spoken to.
+pub(crate) fn check_schemes(connect_string: &str, is_encrypted: bool) -> Result<(), Error> {
+    let wrong = |server: Server<'_>| match server.scheme {
+        Some(TCP) if is_encrypted => Some("tcp:// is without TLS, which the session is to speak with every server"),
+        Some(TCP_TLS) if !is_encrypted => Some("tcp+tls:// needs the certificate of an authority to trust"),
+        _ => None,
+    };
+    servers(connect_string).find_map(wrong).map_or(Ok(()), |reason| {
+        Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause: reason.into() })
     })
 }
 
@@ -70,6 +84,19 @@ pub(crate) async fn addresses(server: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_that_are_not_spoken_to_as_the_session_does_are_refused() {
+        for (servers, is_encrypted, is_good) in [
+            ("tcp+tls://zoo.example", true, true),
+            ("tcp://zoo.example", false, true),
+            ("not a name", false, true),
+            ("tcp://zoo.example", true, false),
+            ("a,tcp+tls://zoo.example", false, false),
+        ] {
+            assert_eq!(check_schemes(servers, is_encrypted).is_ok(), is_good, "{servers} {is_encrypted}");
+        }
+    }
 
     #[test]
     fn servers_are_read_as_the_client_library_reads_them() {

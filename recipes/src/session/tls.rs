@@ -12,10 +12,10 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
-use zookeeper_client::TlsOptions;
+use zookeeper_client::{Client, Connector, Error as ClientError, TlsOptions};
 
 use crate::error::Error;
-use crate::session::servers::{Server, TCP, TCP_TLS, servers};
+use crate::session::servers::{Server, servers};
 
 /// How long one server may take to show what is wrong with a handshake.
 const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -47,6 +47,12 @@ struct Identity {
     key: String,
 }
 
+/// The settings as the client library takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Encryption {
+    options: TlsOptions,
+}
+
 impl Tls {
     /// With servers that have a certificate of this authority, or of one of several: their own certificates, as PEM.
     #[must_use]
@@ -61,21 +67,26 @@ impl Tls {
         Self { identity: Some(Identity { certificate: certificate.into(), key: key.into() }), ..self }
     }
 
-    /// The settings as the client library takes them, once all of them are known to be good: it would go on trying with
-    /// some that are not.
-    pub(crate) fn options(&self) -> Result<TlsOptions, Error> {
+    /// How to connect to the servers, once all settings are known to be good: the client library would go on trying with some
+    /// that are not.
+    pub(crate) fn encryption(&self, connect_string: &str) -> Result<Encryption, Error> {
+        if servers(connect_string).any(|server| ServerName::try_from(server.host).is_err()) {
+            let cause = "a host is neither a name nor an address, so that no certificate can be for it".into();
+            return Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause });
+        }
         self.client_config()?;
         // The client library takes the one of the process, and panics where there are several to choose from.
         if CryptoProvider::get_default().is_none() {
             aws_lc_rs::default_provider().install_default().ok();
         }
         let options = TlsOptions::new().with_pem_ca(&self.authority).map_err(invalid("authority"))?;
-        match &self.identity {
-            None => Ok(options),
+        let options = match &self.identity {
+            None => options,
             Some(Identity { certificate, key }) => {
-                options.with_pem_identity(certificate, key).map_err(invalid("identity"))
+                options.with_pem_identity(certificate, key).map_err(invalid("identity"))?
             }
-        }
+        };
+        Ok(Encryption { options })
     }
 
     fn client_config(&self) -> Result<ClientConfig, Error> {
@@ -109,28 +120,16 @@ impl Tls {
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("has_identity", &self.identity.is_some()).finish_non_exhaustive()
+impl Encryption {
+    /// Connects to one of the servers.
+    pub(crate) async fn connect(&self, connector: Connector, servers: &str) -> Result<Client, ClientError> {
+        connector.with_tls(self.options.clone()).secure_connect(servers).await
     }
 }
 
-/// Why the servers of a connect string cannot be spoken to in the way that is asked for: a name that no certificate can be
-/// for, or a server that is told otherwise than all of them.
-pub(crate) fn check_servers(connect_string: &str, is_encrypted: bool) -> Result<(), Error> {
-    let wrong = |server: &Server<'_>| match server.scheme {
-        Some(TCP) if is_encrypted => Some("tcp:// is without TLS, which the session is to speak with every server"),
-        Some(TCP_TLS) if !is_encrypted => Some("tcp+tls:// needs the certificate of an authority to trust"),
-        _ if is_encrypted && ServerName::try_from(server.host).is_err() => {
-            Some("a host is neither a name nor an address, so that no certificate can be for it")
-        }
-        _ => None,
-    };
-    match servers(connect_string).find_map(|server| wrong(&server)) {
-        None => Ok(()),
-        Some(reason) => {
-            Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause: reason.into() })
-        }
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("has_identity", &self.identity.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -157,26 +156,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_cannot_be_spoken_to_as_asked_are_refused() {
-        for (servers, is_encrypted, is_good) in [
-            ("zoo.example:1,[::1]:2,127.0.0.1/shop", true, true),
-            ("tcp+tls://zoo.example", true, true),
-            ("tcp://zoo.example", false, true),
-            ("not a name", false, true),
-            ("tcp://zoo.example", true, false),
-            ("a,tcp+tls://zoo.example", false, false),
-            ("not a name", true, false),
-            ("a,-b-:1", true, false),
-        ] {
-            assert_eq!(check_servers(servers, is_encrypted).is_ok(), is_good, "{servers} {is_encrypted}");
-        }
+    fn a_host_that_no_certificate_can_be_for_is_refused() {
+        let tls = Tls::trusting("");
+        let refused = |servers: &str| matches!(tls.encryption(servers), Err(Error::InvalidConnectString { .. }));
+        assert!(!refused("zoo.example:1,[::1]:2,tcp+tls://127.0.0.1/shop"));
+        assert!(refused("not a name"));
+        assert!(refused("a,-b-:1"));
     }
 
     #[test]
     fn settings_that_can_never_work_are_told_apart() {
         let unreadable = Tls::trusting("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n");
         for (tls, part) in [(Tls::trusting("hope"), "no certificate"), (unreadable, "authority")] {
-            let error = tls.options().err().map(|error| error.to_string()).unwrap_or_default();
+            let error = tls.encryption("a").err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(part), "{error}");
         }
         let tls = Tls::trusting("").with_identity("", "the key");

@@ -14,6 +14,7 @@ mod example;
 mod handoff;
 mod interop;
 mod known_faults;
+mod logs;
 mod lost_replies;
 mod multi;
 mod no_two_holders;

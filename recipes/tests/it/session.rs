@@ -5,6 +5,7 @@ mod runtime;
 
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{ConnectionState, Error, HoldState, LostReason, Mutex, Session, SessionConfig};
 
@@ -192,10 +193,12 @@ async fn closing_a_session_deletes_its_nodes_at_once_although_recipes_and_guards
     assert_eq!(lab.children("/locks/a").await.len(), 1);
     let mut states = session.states();
     assert_eq!(states.current(), ConnectionState::Connected);
+    let stream = session.states().into_stream();
     session.close().await.unwrap();
     assert_eq!(lab.children("/locks/a").await.len(), 0);
-    assert_eq!(states.changed().await, Some(ConnectionState::Lost));
+    assert_eq!(states.changed().await, Some(ConnectionState::Lost(LostReason::Closed)));
     assert_eq!(states.changed().await, None);
+    assert_eq!(stream.collect::<Vec<_>>().await, [ConnectionState::Lost(LostReason::Closed)]);
     assert!(session.is_ended());
     session.close().await.expect("closing again is harmless");
     drop(held);

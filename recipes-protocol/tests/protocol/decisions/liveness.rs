@@ -100,7 +100,7 @@ fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_le
     // Of what came after the handshake the leader need not have heard yet.
     assert_eq!(live.lost_at(), ms(11_000));
     assert_eq!(state(live, 10_999), ConnectionState::Suspended);
-    assert_eq!(state(live, 11_000), ConnectionState::Lost);
+    assert_eq!(state(live, 11_000), ConnectionState::Lost(LostReason::Silence));
     assert_eq!(live.at(ms(11_000)).lost_since(0), Some(LostReason::Silence));
 }
 
@@ -151,7 +151,7 @@ fn a_session_without_holds_shows_its_connection() {
     assert_eq!(state(live, 60_000), ConnectionState::Connected);
     live.on_event(ms(60_000), Event::Disconnected);
     assert_eq!(state(live, 60_000), ConnectionState::Suspended);
-    assert_eq!(state(live, 67_000), ConnectionState::Lost);
+    assert_eq!(state(live, 67_000), ConnectionState::Lost(LostReason::Silence));
     live.on_event(ms(69_000), Event::Connected);
     assert_eq!(state(live, 69_000), ConnectionState::Connected);
 }
@@ -176,7 +176,7 @@ fn a_disconnect_suspends_at_once_and_does_not_prolong_the_proof() {
     let mut live = proved_at(1_000);
     live.on_event(ms(4_000), Event::Disconnected);
     assert_eq!(state(live, 4_000), ConnectionState::Suspended);
-    assert_eq!(state(live, 11_000), ConnectionState::Lost);
+    assert_eq!(state(live, 11_000), ConnectionState::Lost(LostReason::Silence));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
     let sent = live.on_send(ms(1_500));
     // The process was paused between the request and the reading of the answer.
     live.on_proof(ms(20_000), sent);
-    assert_eq!(state(live, 20_000), ConnectionState::Lost);
+    assert_eq!(state(live, 20_000), ConnectionState::Lost(LostReason::Silence));
     assert_eq!(live.losses(), 1);
     assert!(!live.is_proved());
 }
@@ -311,7 +311,7 @@ fn an_end_is_final_and_always_counts() {
     assert_eq!(live.lost_since(losses), Some(LostReason::Expired));
     prove(&mut live, 12_100);
     live.on_event(ms(12_200), Event::Ended(LostReason::Closed));
-    assert_eq!(state(live, 12_300), ConnectionState::Lost);
+    assert_eq!(state(live, 12_300), ConnectionState::Lost(LostReason::Expired));
     assert_eq!((live.ended(), live.losses()), (Some(LostReason::Expired), losses + 1));
 }
 

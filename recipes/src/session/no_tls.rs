@@ -1,0 +1,27 @@
+//! Without the feature `tls`, no session asks for it.
+
+use zookeeper_client::{Client, Connector, Error as ClientError};
+
+use crate::error::Error;
+
+#[derive(Debug)]
+pub(crate) enum Tls {}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Encryption {}
+
+impl Tls {
+    pub(crate) fn encryption(&self, _: &str) -> Result<Encryption, Error> {
+        match *self {}
+    }
+
+    pub(crate) async fn diagnose(&self, _: &str) -> Option<Error> {
+        match *self {}
+    }
+}
+
+impl Encryption {
+    pub(crate) async fn connect(&self, _: Connector, _: &str) -> Result<Client, ClientError> {
+        match *self {}
+    }
+}

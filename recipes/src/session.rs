@@ -93,13 +93,13 @@ impl Default for SessionConfig {
 
 impl SessionConfig {
     #[cfg(feature = "tls")]
-    fn tls(&self) -> Option<&Tls> {
+    fn tls_settings(&self) -> Option<&Tls> {
         self.tls.as_ref()
     }
 
     #[cfg(not(feature = "tls"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn tls(&self) -> Option<&Tls> {
+    fn tls_settings(&self) -> Option<&Tls> {
         None
     }
 }

@@ -42,7 +42,7 @@ impl Connector {
     /// # Errors
     /// Those of settings that can never work.
     pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
-        let tls = config.tls().map(|tls| tls.encryption(connect_string)).transpose()?;
+        let tls = config.tls_settings().map(|tls| tls.encryption(connect_string)).transpose()?;
         servers::check_schemes(connect_string, tls.is_some())?;
         let (connect_string, auth) = (connect_string.to_owned(), config.auth.clone());
         Ok(Self { connect_string, tls, auth, tick: config.tick_time })
@@ -99,7 +99,7 @@ impl Connector {
                         Ok(false) => return Err(self.no_chroot(&line)),
                         Err(error) => last_error = error,
                     },
-                    Err(error) => match self.hopeless(&error, config.tls()).await {
+                    Err(error) => match self.hopeless(&error, config.tls_settings()).await {
                         Some(error) => return Err(error),
                         None => last_error = error,
                     },

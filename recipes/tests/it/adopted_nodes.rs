@@ -206,11 +206,12 @@ async fn a_deletion_that_is_repeated_after_a_search_spares_the_next_node_of_that
     lab.proxy.cut();
     lab.proxy.deliver();
     lab.until_answered().await;
-    // `sync`, the list of the session's nodes, and the data of ours. The request to delete it is answered by nobody.
+    // `sync`, the list of the session's nodes, the data of ours, and after another `sync` the question whose it is. The request to
+    // delete it is answered by nobody.
     let before = lab.session.traffic().requests;
     until("the node has been found", async || {
         assert!(poll!(&mut given_up).is_pending());
-        lab.session.traffic().requests >= before + 3
+        lab.session.traffic().requests >= before + 5
     })
     .await;
     lab.until_answered().await;

@@ -5,5 +5,4 @@ mod clocks;
 mod cohort;
 mod endless;
 mod permits;
-mod queue;
 mod world;

@@ -9,7 +9,7 @@ use tracing::warn;
 use zk_recipes_protocol::names::{Mode, Names};
 use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits};
 use zk_recipes_protocol::session_queue::Made;
-use zookeeper_client::{CreateMode, Error as ClientError, Stat};
+use zookeeper_client::{CreateMode, Error as ClientError};
 
 use super::leases::Leases;
 use super::{Room, Semaphore};
@@ -165,7 +165,7 @@ impl<'a> Attempt<'a> {
         let path = node::child(&inner.leases, &self.prefix);
         let create = || session.wire().create(&path, node_data, CreateMode::EphemeralSequential);
         let answers = join_all(std::iter::repeat_with(create).take(count)).await;
-        let (flight, failure) = land(answers, |path, stat| made(session.remote(), path, stat));
+        let (flight, failure) = land(answers, |(path, stat)| made(session.remote(), &path, &stat));
         inner.parent_seen.store(!flight.is_parent_missing, Ordering::Relaxed);
         match failure {
             None => Ok(Event::Created(flight)),
@@ -237,14 +237,11 @@ impl Drop for Attempt<'_> {
 }
 
 /// Sorts the answers to `create`s that were sent together. Returns the first failure beside them that nothing can be done about.
-fn land(
-    answers: Vec<Result<(String, Stat), ClientError>>,
-    made: impl Fn(&str, &Stat) -> Made,
-) -> (Flight, Option<ClientError>) {
+fn land<T>(answers: Vec<Result<T, ClientError>>, made: impl Fn(T) -> Made) -> (Flight, Option<ClientError>) {
     let (mut flight, mut failure) = (Flight::default(), None);
     for answer in answers {
         match answer {
-            Ok((path, stat)) => flight.made.push(made(&path, &stat)),
+            Ok(node) => flight.made.push(made(node)),
             Err(ClientError::NoNode) => flight.is_parent_missing = true,
             Err(error) => {
                 flight.has_unnamed |= !is_refusal(&error);
@@ -264,9 +261,7 @@ mod tests {
     use super::*;
 
     fn land_all(answers: &[Result<&str, ClientError>]) -> (Flight, Option<ClientError>) {
-        let stat = |answer: &Result<&str, ClientError>| answer.clone().map(|name| (name.to_owned(), Stat::default()));
-        let made = |name: &str, _: &Stat| Made { name: name.to_owned(), czxid: 1, is_ours: true };
-        land(answers.iter().map(stat).collect(), made)
+        land(answers.to_vec(), |name| Made { name: name.to_owned(), czxid: 1, is_ours: true })
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! * [`release_note`]: what the note of the last holder proves.
 //! * [`number_proof`]: when the number of a contender proves that it holds.
 //! * [`session_queue`]: the contenders of one session for one lock, as a state machine made of the decisions above.
-//! * [`leases`]: who has a permit of a semaphore.
+//! * [`leases`]: who has a permit of a semaphore; [`permits`]: an attempt to take permits, as a state machine.
 //! * [`cohort`]: who is next in a process, and whether the lock goes with the turn.
 //! * [`liveness`]: how long a hold can be relied on.
 //! * [`stat`] and [`wire_size`]: what servers say of a node, and how many bytes requests and replies have.
@@ -28,6 +28,7 @@ pub mod session_queue;
 
 pub mod cohort;
 pub mod leases;
+pub mod permits;
 
 pub mod liveness;
 

@@ -15,13 +15,6 @@ pub struct Stat {
     pub num_children: i32,
 }
 
-impl Stat {
-    /// Whether this very session created the node, and not an earlier one whose nodes are not deleted yet.
-    pub fn is_of_session(&self, session_id: i64) -> bool {
-        self.ephemeral_owner == session_id
-    }
-}
-
 /// The transaction that created a lock's node. Numbers, notes and what contenders know are of one such node: numbers begin
 /// anew when it is deleted and created again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -29,7 +29,7 @@ use zk_recipes_protocol::session_queue::{
 use zk_recipes_protocol::stat::ParentCzxid;
 
 pub(crate) use self::contender::{Contender, Granted, withdrawal};
-pub(crate) use self::finding::{find_unnamed, is_ours};
+pub(crate) use self::finding::{find_unnamed, is_ours, made};
 pub(crate) use self::place::Place;
 
 use self::parent_watch::ParentWatches;

@@ -12,20 +12,10 @@ use crate::error::Error;
 /// Where the servers keep what they need themselves.
 const RESERVED: &str = "/zookeeper";
 
-/// Refuses a number near the end of a parent's supply, and warns of a low supply once.
-///
-/// # Errors
-/// [`Error::NumbersExhausted`].
-pub(crate) fn check_supply(parent: &str, number: Sequence, is_reported: &AtomicBool) -> Result<(), Error> {
-    match number.supply() {
-        Supply::Ample => Ok(()),
-        Supply::Low => {
-            if !is_reported.swap(true, Ordering::Relaxed) {
-                warn_of_low_supply(parent, number);
-            }
-            Ok(())
-        }
-        Supply::Exhausted => Err(Error::NumbersExhausted { path: parent.to_owned(), number: number.get() }),
+/// Warns once when the numbers of a parent run out.
+pub(crate) fn note_supply(parent: &str, number: Sequence, is_reported: &AtomicBool) {
+    if number.supply() == Supply::Low && !is_reported.swap(true, Ordering::Relaxed) {
+        warn_of_low_supply(parent, number);
     }
 }
 

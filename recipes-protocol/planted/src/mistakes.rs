@@ -219,4 +219,40 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a waiter that gives up does not ask whose node it deletes",
         changes: &[change("session_queue/leaving.rs", "naming == Naming::Numbered && node.is_doubtful", "false")],
     },
+    Mistake {
+        name: "permits are taken without a turn",
+        changes: &[change("permits.rs", "if is_try { Step::Trying } else { Step::TakingTurn }", "Step::Creating")],
+    },
+    Mistake {
+        name: "a permit is granted although its lease is missing",
+        changes: &[change(
+            "leases.rs",
+            "self.names.iter().filter(|name| own.contains(*name)).count() < own.len()",
+            "false",
+        )],
+    },
+    Mistake {
+        name: "one lease more than there are permits holds",
+        changes: &[change(
+            "leases.rs",
+            "self.names.len() - newer <= permits",
+            "self.names.len() - newer <= permits + 1",
+        )],
+    },
+    Mistake {
+        name: "leases are created again without a search",
+        changes: &[change("permits.rs", "self.step = Step::Finding", "self.has_unnamed = false; self.create()")],
+    },
+    Mistake {
+        name: "an attempt that is given up deletes only leases that it knows",
+        changes: &[change(
+            "permits.rs",
+            "self.end(Outcome::Left);",
+            "self.has_unnamed = false; self.end(Outcome::Left);",
+        )],
+    },
+    Mistake {
+        name: "a waiter waits by the look before its watch",
+        changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
+    },
 ];

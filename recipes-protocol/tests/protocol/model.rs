@@ -4,5 +4,5 @@ mod bounded;
 mod clocks;
 mod cohort;
 mod endless;
-mod queue;
+mod permits;
 mod world;

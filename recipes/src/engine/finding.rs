@@ -56,7 +56,7 @@ async fn find_by_data(remote: &Remote, parent: &str, mark: &Mark) -> Result<Foun
 }
 
 /// A node, as the queue knows it.
-pub(super) fn made(remote: &Remote, path: &str, stat: &Stat) -> Made {
+pub(crate) fn made(remote: &Remote, path: &str, stat: &Stat) -> Made {
     let is_ours = is_ours(stat, remote.session_id());
     Made { name: node::name(path).to_owned(), czxid: stat.czxid, is_ours }
 }

@@ -13,7 +13,7 @@ use futures_util::future::try_join;
 use permits::Permits;
 use tracing::warn;
 use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
-use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::names::Names;
 use zookeeper_client::Error as ClientError;
 
 use crate::deadline::Deadline;
@@ -241,38 +241,19 @@ impl Semaphore {
 
     async fn take(&self, wanted: u32, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
-        let Some(turn) = self.inner.turns.acquire(Mode::Exclusive, deadline).await? else { return Ok(None) };
-        let mut attempt = Attempt::new(self, Some(turn.into_contender()));
-        match deadline.bound(attempt.wait_for_room(wanted)).await {
-            Some(Ok(proof)) => Ok(Some(attempt.grant(&proof, deadline).await)),
-            Some(Err(error)) => Err(error),
-            None => attempt.withdraw().await.map(|()| None),
-        }
+        Attempt::new(self, wanted, None).take(deadline).await
     }
 
     async fn try_take(&self, wanted: u32) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
         let within = self.inner.turns.answer_within();
-        let deadline = Deadline::after(within);
-        let mut attempt = Attempt::new(self, None);
-        match deadline.bound(attempt.try_once(wanted)).await {
-            Some(Ok(Some(proof))) => Ok(Some(attempt.grant(&proof, deadline).await)),
-            Some(Ok(None)) => attempt.withdraw().await.map(|()| None),
-            Some(Err(error)) => Err(error),
-            None => Err(Error::NoAnswer { within }),
-        }
+        Attempt::new(self, wanted, Some(within)).take(Deadline::after(within)).await
     }
 }
 
 /// The guard of an acquire of one permit.
 fn only(mut guards: Vec<LockGuard>) -> LockGuard {
     guards.pop().unwrap_or_else(|| unreachable!("BUG: one permit was granted without a guard"))
-}
-
-/// What there is at one moment.
-struct Listing {
-    children: Vec<String>,
-    permits: usize,
 }
 
 /// Watches on whatever may make room.
@@ -310,17 +291,20 @@ impl Inner {
         }
     }
 
-    async fn list(&self) -> Result<Listing, Error> {
+    /// The leases, and how many permits there are.
+    async fn list(&self) -> Result<(Vec<String>, usize), Error> {
         let remote = self.session().remote();
         let children = async {
             let children = remote.list(&self.leases).await;
             children.map_err(|error| remote.explain("list", &self.leases, error))
         };
         let (permits, children) = try_join(self.permits.now(self.session()), children).await?;
-        Ok(Listing { children, permits })
+        self.report_foreign(&children);
+        Ok((children, permits))
     }
 
-    async fn list_and_watch(&self) -> Result<(Listing, Room), Error> {
+    /// As [`list`](Self::list), with watches on both.
+    async fn list_and_watch(&self) -> Result<(Vec<String>, usize, Room), Error> {
         let wire = self.session().wire();
         let leases = async {
             match retry_lost_reply(|| wire.watch_children(&self.leases)).await {
@@ -330,18 +314,15 @@ impl Inner {
             }
         };
         let ((permits, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
-        Ok((Listing { children, permits }, Room { leases, count }))
+        Ok((children, permits, Room { leases, count }))
     }
 
-    /// The leases in a listing.
-    fn leases<'a>(&self, listing: &'a Listing) -> Leases<'a> {
-        let leases = Leases::from_children(&listing.children);
-        if let Some(child) = leases.foreign()
+    fn report_foreign(&self, children: &[String]) {
+        if let Some(child) = Leases::from_children(children).foreign()
             && !self.foreign_reported.swap(true, Ordering::Relaxed)
         {
             let semaphore = &self.path;
             warn!(semaphore, child, "ignoring a child that is no lease; Apache Curator clients would count it as one");
         }
-        leases
     }
 }

@@ -5,12 +5,18 @@
 #[path = "../../../tests/protocol/model"]
 mod model {
     #[allow(dead_code, reason = "other tests use more of it")]
+    pub(crate) mod permits;
+    #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
 }
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
+use model::permits::Program::Take;
+use model::permits::{self, Faults as Ills, Lab as Semaphore};
 use model::world::lab::Program::{self, Handoff, Lock, Read, Write};
 use model::world::lab::{AWAKE, CAUSED, CLEAN, EXCLUSION, Faults, GRANTED_IN_TURN, Lab, SERVED};
 use stateright::{Checker, HasDiscoveries, Model};
@@ -24,7 +30,12 @@ const OVERWRITTEN: Faults = Faults { cuts: 1, overwrites: 1, ..NONE };
 static PLANTED: Mutex<()> = Mutex::new(());
 
 /// Expects the property to fail with the mistake, and to hold without it.
-fn expect_to_find(mistake: &str, lab: &Lab, property: &'static str) {
+fn expect_to_find<M>(mistake: &str, lab: &M, property: &'static str)
+where
+    M: Model + Clone + Send + Sync + 'static,
+    M::State: Clone + Debug + Eq + Hash + Send + Sync,
+    M::Action: Clone + Debug + PartialEq,
+{
     let _alone = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
     zk_recipes_protocol::plant(Some(mistake));
     let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
@@ -202,4 +213,40 @@ fn a_waiter_that_gives_up_and_does_not_ask_whose_node_it_deletes_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
     let two = lab(&[(Handoff, 0), (Handoff, 1)], faults);
     expect_to_find("a waiter that gives up does not ask whose node it deletes", &two, GRANTED_IN_TURN);
+}
+
+#[test]
+fn permits_that_are_taken_without_a_turn_are_found_waiting_for_each_other() {
+    let two = Semaphore::new(&[Take(2), Take(2)], 2, Ills::NONE);
+    expect_to_find("permits are taken without a turn", &two, permits::SERVED);
+}
+
+#[test]
+fn a_permit_that_is_granted_by_a_lease_that_is_missing_is_found() {
+    let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::NONE });
+    expect_to_find("a permit is granted although its lease is missing", &two, permits::HELD);
+}
+
+#[test]
+fn one_permit_too_many_is_found() {
+    let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
+    expect_to_find("one lease more than there are permits holds", &two, permits::COUNTED);
+}
+
+#[test]
+fn a_lease_that_is_not_looked_for_after_a_lost_reply_is_found() {
+    let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { replies: 1, ..Ills::NONE });
+    expect_to_find("leases are created again without a search", &two, permits::SERVED);
+}
+
+#[test]
+fn leases_that_may_be_there_and_are_not_deleted_are_found() {
+    let one = Semaphore::new(&[Take(1)], 1, Ills { drops: 1, ..Ills::NONE });
+    expect_to_find("an attempt that is given up deletes only leases that it knows", &one, permits::CLEAN);
+}
+
+#[test]
+fn a_waiter_that_sets_its_watch_after_its_look_is_found_asleep() {
+    let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
+    expect_to_find("a waiter waits by the look before its watch", &two, permits::SERVED);
 }

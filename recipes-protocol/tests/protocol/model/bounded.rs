@@ -1,6 +1,8 @@
 //! What every test run checks: a few contenders and faults.
 
 use super::endless::find_endless_run;
+use super::permits::Program::{Take, Try};
+use super::permits::{Faults as Ills, Lab as Semaphore};
 use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHandoff, TryLock, Write};
 use super::world::lab::{Faults, Lab, Program};
 
@@ -93,4 +95,27 @@ fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
         let lab = Lab::new(&users, faults);
         assert_eq!(find_endless_run(&lab, |state, actions| state.progress(actions)), None, "{users:?}");
     }
+}
+
+#[test]
+fn no_more_hold_than_there_are_permits() {
+    Semaphore::new(&[Take(1), Take(1)], 1, Ills::ALL).check(62_300);
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::FEW }).check(322_556);
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { leases: 1, ..Ills::FEW }).check(330_965);
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { turns: 1, expiries: 1, ..Ills::NONE }).check(46_706);
+}
+
+#[test]
+fn several_permits_at_once_are_had_without_deadlock() {
+    let ills = Ills { turns: 0, ..Ills::ALL };
+    Semaphore::new(&[Take(1), Take(2)], 2, ills).check(20_047);
+    Semaphore::new(&[Take(2), Take(2)], 3, ills).check(31_914);
+    Semaphore::new(&[Take(1), Take(2), Take(2)], 2, Ills::FEW).check(125_038);
+}
+
+#[test]
+fn whoever_only_tries_for_a_permit_disturbs_nobody_who_waits() {
+    Semaphore::new(&[Take(1), Try(1)], 1, Ills::ALL).check(45_164);
+    Semaphore::new(&[Take(1), Take(1), Try(1)], 1, Ills::FEW).check(82_838);
+    Semaphore::new(&[Take(2), Try(2)], 2, Ills { turns: 0, ..Ills::ALL }).check(24_595);
 }

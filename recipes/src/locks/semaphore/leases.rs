@@ -1,57 +1,62 @@
-//! What one attempt to take permits has on the server.
+//! What one attempt to take permits has left on the server.
 
 use futures_util::future::{BoxFuture, join_all};
+use zk_recipes_protocol::permits::{Ask, Event, Permits};
 use zookeeper_client::Error as ClientError;
 
-use crate::engine::{Place, find_unnamed};
+use crate::engine::{Place, find_unnamed, made};
 use crate::error::Error;
 use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::reaper::{Attempts, Leftover, Removal};
 use crate::session::remote::Remote;
-use crate::session::wire::REQUESTS_MAX;
 
-/// The leases of one attempt to take permits, and the turn in which they were made. The turn goes last: who has the next
-/// one could do nothing but wait for them.
+/// The leases of an attempt that was given up, and the turn in which they were made.
 #[derive(Debug)]
 pub(super) struct Leases {
     pub(super) parent: String,
     /// What all of their names begin with. Only we wrote it.
     pub(super) prefix: String,
-    /// The paths of those whose names are known.
-    pub(super) named: Vec<String>,
-    /// Whether there may be others, because replies have not come.
-    pub(super) unnamed: bool,
+    pub(super) permits: Permits,
     pub(super) turn: Option<Place>,
 }
 
 impl Leases {
-    /// Asks once for the deletion of each. What was confirmed is remembered.
-    async fn remove_once(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
-        if self.unnamed {
-            let named = self.named.iter().map(|path| node::name(path)).collect();
-            let found = find_unnamed(remote, &self.parent, &self.prefix, &named).await?;
-            self.named.extend(found.into_iter().map(|(path, _)| path));
-            self.unnamed = false;
-        }
+    /// Deletes the leases, until an answer does not come. What was confirmed is remembered.
+    async fn remove_leases(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
         let mut removal = Removal::NothingThere;
-        while !self.named.is_empty() {
-            let rest = self.named.len().saturating_sub(REQUESTS_MAX);
-            let answers = join_all(self.named[rest..].iter().map(|path| remote.delete(path))).await;
-            let mut failure = None;
-            for (path, answer) in self.named.split_off(rest).into_iter().zip(answers) {
-                match answer {
-                    Ok(Removal::Deleted) => removal = Removal::Deleted,
-                    Ok(Removal::NothingThere | Removal::Kept) => {}
-                    Err(error) => {
-                        self.named.push(path);
-                        failure = Some(error);
+        loop {
+            let event = match self.permits.ask() {
+                Ask::Find => {
+                    let known = self.permits.leases().iter().map(|lease| lease.name.as_str()).collect();
+                    let found = find_unnamed(remote, &self.parent, &self.prefix, &known).await?;
+                    Event::Found(found.iter().map(|(path, stat)| made(remote, path, stat)).collect())
+                }
+                Ask::Delete(names) => {
+                    let paths: Vec<String> = names.iter().map(|name| node::child(&self.parent, name)).collect();
+                    let answers = join_all(paths.iter().map(|path| remote.delete(path))).await;
+                    let (mut deleted, mut failure) = (Vec::new(), None);
+                    for (name, answer) in names.into_iter().zip(answers) {
+                        match answer {
+                            Ok(removed) => {
+                                if removed == Removal::Deleted {
+                                    removal = removed;
+                                }
+                                deleted.push(name);
+                            }
+                            Err(error) => failure = Some(error),
+                        }
+                    }
+                    self.permits.on(Event::Deleted(deleted));
+                    match failure {
+                        Some(error) => return Err(error),
+                        None => continue,
                     }
                 }
-            }
-            failure.map_or(Ok(()), Err)?;
+                _ => return Ok(removal),
+            };
+            self.permits.on(event);
         }
-        Ok(removal)
     }
 }
 
@@ -64,7 +69,7 @@ impl Leftover for Leases {
         Box::pin(async {
             let mut attempts = Attempts::new();
             let removed = loop {
-                if let Some(removed) = attempts.end(self.remove_once(remote).await).await {
+                if let Some(removed) = attempts.end(self.remove_leases(remote).await).await {
                     break removed;
                 }
             };

@@ -255,4 +255,80 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a waiter waits by the look before its watch",
         changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
     },
+    Mistake {
+        name: "whoever leaves with a turn takes it along",
+        changes: &[change("cohort.rs", "self.pass(stage, out)", "self.turn = None")],
+    },
+    Mistake {
+        name: "what is of no use is given up with the turn",
+        changes: &[change(
+            "cohort.rs",
+            "out.push(Ask::GiveUp);
+        self.pass(Stage::Begins, out);",
+            "out.push(Ask::GiveUp);",
+        )],
+    },
+    Mistake {
+        name: "what is of no use goes to the next",
+        changes: &[change(
+            "cohort.rs",
+            "out.push(Ask::GiveUp);
+        self.pass(Stage::Begins, out);",
+            "let kept = self.turn.map_or(Stage::Begins, |turn| turn.stage);
+        self.pass(kept, out);",
+        )],
+    },
+    Mistake {
+        name: "a cohort never looks for others",
+        changes: &[change(
+            "cohort.rs",
+            "tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_hold",
+            "true",
+        )],
+    },
+    Mistake {
+        name: "a holder takes one other for none",
+        changes: &[change("cohort.rs", "others == Others::Children(1)", "matches!(others, Others::Children(1 | 2))")],
+    },
+    Mistake {
+        name: "a holder whose node is gone takes itself for alone",
+        changes: &[change(
+            "cohort.rs",
+            "out.push(Ask::Lose);
+                self.let_go(tenure, Reliance::Lost, out);",
+            "self.let_go(Tenure { handovers_unasked: 0, unasked_since: now, ..tenure }, reliance, out);",
+        )],
+    },
+    Mistake {
+        name: "tokens begin again with the next holder",
+        changes: &[change("cohort.rs", "tenure.handovers + 1", "tenure.handovers")],
+    },
+    Mistake {
+        name: "those who wait are not told that the session has ended",
+        changes: &[change(
+            "cohort.rs",
+            "out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));",
+            "self.waiting.clear();",
+        )],
+    },
+    Mistake {
+        name: "whoever only tries takes the turn of another",
+        changes: &[change("cohort.rs", "self.turn.is_none() || self.is_closed", "{ self.turn = None; true }")],
+    },
+    Mistake {
+        name: "a hold is taken without a look",
+        changes: &[change(
+            "cohort.rs",
+            "self.look_at(tenure, reliance, out)",
+            "self.look_at(tenure, Reliance::Sure, out)",
+        )],
+    },
+    Mistake {
+        name: "a lost hold is handed over",
+        changes: &[change(
+            "cohort.rs",
+            "return self.let_go(tenure, reliance, out);",
+            "return self.let_go(tenure, Reliance::Sure, out);",
+        )],
+    },
 ];

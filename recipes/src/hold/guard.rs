@@ -220,7 +220,7 @@ impl LockGuard {
     fn hold(&self) -> &Hold {
         match &self.stake {
             Stake::Share(hold) => hold,
-            Stake::Turn(turn) => turn.tenure().hold(),
+            Stake::Turn(turn) => turn.hold(),
         }
     }
 
@@ -231,7 +231,7 @@ impl LockGuard {
     pub fn token(&self) -> FencingToken {
         match &self.stake {
             Stake::Share(hold) => hold.token(),
-            Stake::Turn(turn) => turn.tenure().token(),
+            Stake::Turn(turn) => turn.token(),
         }
     }
 

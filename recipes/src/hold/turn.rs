@@ -1,15 +1,17 @@
-//! The right to deal with the server for all contenders of one process, and what it has there. Dropped anywhere, it goes
-//! to the next.
+//! The contenders of one session for one lock, of whom one at a time deals with the server. What they do is decided by the state
+//! machine of [`zk_recipes_protocol::cohort`].
 
+use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use futures_util::future::join;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
+use zk_recipes_protocol::cohort::{self, Ask, Bounds, Event, MemberId, Others, Reliance, State};
 
-use crate::engine::{Contender, Granted};
+use crate::engine::Contender;
 use crate::error::Error;
 use crate::hold::guard::{Hold, HoldState};
 use crate::hold::token::FencingToken;
@@ -17,166 +19,171 @@ use crate::node;
 use crate::session::wire::retry_lost_reply;
 
 /// The contenders of one session for one lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cohort {
-    turns: Mutex<Turns<oneshot::Sender<Turn>>>,
+    began: Instant,
+    core: Mutex<Core>,
 }
 
-/// The turn of one contender of a cohort, of which there is one at a time. Dropped, it passes to the next.
+#[derive(Debug, Default)]
+struct Core {
+    members: cohort::Cohort,
+    /// Those who wait to be told that they have the turn.
+    wakers: HashMap<MemberId, Waker>,
+    /// What comes with the turn, until whoever has it now takes it.
+    passed: Had,
+}
+
+/// A member of a cohort, which waits for its turn, has it, and passes it on. Dropped anywhere, its turn goes to the next.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cohort: Arc<Cohort>,
-    stage: Stage,
-    /// Whether it is still to be passed on.
-    is_had: bool,
+    id: MemberId,
+    had: Had,
+    /// How often the hold was handed over before.
+    handovers: u64,
 }
 
 /// What comes with a turn.
 #[derive(Debug, Default)]
-pub(crate) enum Stage {
+enum Had {
     #[default]
     Nothing,
-    /// Whoever gives up waiting for the grant leaves the contender to the next.
-    Queued(Box<Contender>),
-    Held(Box<Tenure>),
+    /// A place in the lock's queue. Whoever gives up waiting for the grant leaves it to the next.
+    Place(Box<Contender>),
+    Hold(Box<Hold>),
 }
 
-/// A hold of the lock's node, by one holder after the other.
-#[derive(Debug)]
-pub(crate) struct Tenure {
-    hold: Hold,
-    /// How often it was handed over.
-    handovers: u64,
-    /// How often since the grant, or since nobody else was found to wait.
-    handovers_unasked: u32,
-    /// When that was.
-    unasked_since: Instant,
-    /// Those of the present holder.
-    bounds: Bounds,
-}
+/// That there will be no more turns, as the session has ended.
+pub(crate) struct Ended;
 
-/// What became of a hold whose holder let go.
-enum LetGo {
-    HandedOver,
-    Ask(Turn),
-    Release(Turn),
-}
-
-/// One who waits for a turn.
-struct Waiting<'a> {
-    cohort: &'a Cohort,
-    receiver: oneshot::Receiver<Turn>,
-    is_over: bool,
+impl Default for Cohort {
+    fn default() -> Self {
+        Self { began: Instant::now(), core: Mutex::default() }
+    }
 }
 
 impl Cohort {
     /// Tells everybody who waits, behind a holder that may never let go, that there will be no more turns: the session has
     /// ended.
     pub(crate) fn close(&self) {
-        // Dropped when nothing is locked any more.
-        let told = self.turns.lock().close();
-        drop(told);
+        let mut core = self.core.lock();
+        let mut asks = Vec::new();
+        core.members.close(&mut asks);
+        let woken = core.take_wakers(&mut asks);
+        drop(core);
+        woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for a turn.
-    pub(crate) async fn turn(self: &Arc<Self>) -> Result<Turn, Ended> {
-        let receiver = {
-            let mut turns = self.turns.lock();
-            match turns.take() {
-                Entry::Turn => return Ok(Turn::new(self)),
-                Entry::Closed => return Err(Ended),
-                Entry::Wait => {
-                    let (sender, receiver) = oneshot::channel();
-                    turns.wait(sender);
-                    receiver
-                }
-            }
-        };
-        let mut waiting = Waiting { cohort: self, receiver, is_over: false };
-        let turn = (&mut waiting.receiver).await;
-        waiting.is_over = true;
-        turn.map_err(|_| Ended)
+    /// Begins to wait for a turn.
+    pub(crate) fn enter(self: &Arc<Self>, bounds: Bounds) -> Turn {
+        let id = self.core.lock().members.enter(bounds);
+        Turn::new(self, id)
     }
 
     /// The turn, if nobody has it; `None` when somebody has.
-    pub(crate) fn try_turn(self: &Arc<Self>) -> Result<Option<Turn>, Ended> {
-        let entry = self.turns.lock().take();
-        match entry {
-            Entry::Turn => Ok(Some(Turn::new(self))),
-            Entry::Wait => Ok(None),
-            Entry::Closed => Err(Ended),
+    pub(crate) fn enter_at_once(self: &Arc<Self>, bounds: Bounds) -> Result<Option<Turn>, Ended> {
+        let mut core = self.core.lock();
+        match core.members.enter_at_once(bounds) {
+            Some(id) if core.members.state(id) == State::Closed => Err(Ended),
+            id => Ok(id.map(|id| Turn::new(self, id))),
         }
     }
 }
 
-/// That there will be no more turns, as the session has ended.
-pub(crate) struct Ended;
+impl Core {
+    /// Brings what came with the turn to whoever has the turn now.
+    fn bring(&mut self, id: MemberId, had: &mut Had) {
+        if matches!(had, Had::Nothing) && !matches!(self.members.state(id), State::Waits | State::Closed) {
+            *had = std::mem::take(&mut self.passed);
+        }
+    }
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        self.receiver.close();
-        match self.receiver.try_recv() {
-            // It came at this very moment, and goes to the next.
-            Ok(turn) => drop(turn),
-            Err(_) => self.cohort.turns.lock().note_gone(oneshot::Sender::is_closed),
-        }
+    /// Takes out of the asks whom to wake, when nothing is locked any more.
+    fn take_wakers(&mut self, asks: &mut Vec<Ask>) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        asks.retain(|ask| match ask {
+            Ask::Wake(id) => {
+                woken.extend(self.wakers.remove(id));
+                false
+            }
+            _ => true,
+        });
+        woken
     }
 }
 
 impl Turn {
-    fn new(cohort: &Arc<Cohort>) -> Self {
-        Self { cohort: Arc::clone(cohort), stage: Stage::Nothing, is_had: true }
+    fn new(cohort: &Arc<Cohort>, id: MemberId) -> Self {
+        Self { cohort: Arc::clone(cohort), id, had: Had::Nothing, handovers: 0 }
     }
 
-    pub(crate) fn stage(&mut self) -> &mut Stage {
-        &mut self.stage
+    /// Waits for the turn, and tells what to do with it.
+    pub(crate) async fn state(&mut self) -> State {
+        poll_fn(|context| {
+            let mut core = self.cohort.core.lock();
+            let state = core.members.state(self.id);
+            match state {
+                State::Waits => {
+                    core.wakers.insert(self.id, context.waker().clone());
+                    return Poll::Pending;
+                }
+                State::Holds { handovers } => self.handovers = handovers,
+                _ => {}
+            }
+            core.bring(self.id, &mut self.had);
+            Poll::Ready(state)
+        })
+        .await
     }
 
-    /// Lets go of what came with it: what may be on the server is left to the reaper.
-    pub(crate) fn clear(&mut self) {
-        self.stage = Stage::Nothing;
+    /// Notes the place in the queue that it has.
+    pub(crate) fn queue(&mut self, contender: Contender) {
+        self.had = Had::Place(Box::new(contender));
+        self.tell(Event::Queues);
+    }
+
+    /// Waits for the grant of its place in the queue.
+    pub(crate) async fn wait_for_grant(&mut self) -> Result<(), Error> {
+        let Had::Place(contender) = &mut self.had else { unreachable!("BUG: who does not queue waits for the grant") };
+        let granted = contender.granted().await?;
+        let granted = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
+        if let Had::Place(contender) = std::mem::take(&mut self.had) {
+            self.hold_by(Hold::of(*contender, granted));
+        }
+        Ok(())
+    }
+
+    /// Notes a hold that was granted.
+    pub(crate) fn hold_by(&mut self, hold: Hold) {
+        self.had = Had::Hold(Box::new(hold));
+        self.tell(Event::Granted);
+    }
+
+    /// Waits until it is known whether the hold that was handed over can be relied on.
+    pub(crate) async fn take(&mut self) {
+        self.hold().settled().await;
+        if self.tell(Event::Looked(self.reliance())).contains(&Ask::GiveUp) {
+            self.had = Had::Nothing;
+        }
+    }
+
+    pub(crate) fn hold(&self) -> &Hold {
+        match &self.had {
+            Had::Hold(hold) => hold,
+            Had::Nothing | Had::Place(_) => unreachable!("BUG: a guard of no hold"),
+        }
+    }
+
+    /// The fencing token of the holder.
+    pub(crate) fn token(&self) -> FencingToken {
+        self.hold().token().after_handovers(self.handovers)
     }
 
     /// Passes the turn on without what has failed, and returns why it has.
     pub(crate) fn fail(mut self, error: Error) -> Error {
-        self.clear();
+        self.tell(Event::Fails);
         error
-    }
-
-    /// Notes what is about to be created.
-    pub(crate) fn queue(&mut self, contender: Contender) {
-        self.stage = Stage::Queued(Box::new(contender));
-    }
-
-    /// Notes that the contender in the queue was granted the lock.
-    pub(crate) fn granted(&mut self, granted: Granted, bounds: Bounds) {
-        match std::mem::take(&mut self.stage) {
-            Stage::Queued(contender) => self.hold(Hold::of(*contender, granted), bounds),
-            Stage::Nothing | Stage::Held(_) => unreachable!("BUG: a grant to who does not queue"),
-        }
-    }
-
-    /// Notes a hold that was granted.
-    pub(crate) fn hold(&mut self, hold: Hold, bounds: Bounds) {
-        let tenure = Tenure { hold, handovers: 0, handovers_unasked: 0, unasked_since: Instant::now(), bounds };
-        self.stage = Stage::Held(Box::new(tenure));
-    }
-
-    pub(crate) fn tenure(&self) -> &Tenure {
-        match &self.stage {
-            Stage::Held(tenure) => tenure,
-            Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
-        }
-    }
-
-    fn take_hold(&mut self) -> Hold {
-        match std::mem::take(&mut self.stage) {
-            Stage::Held(tenure) => tenure.hold,
-            Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
-        }
     }
 
     /// Hands the lock over to the next, or releases it. The turn passes on in any case.
@@ -186,29 +193,21 @@ impl Turn {
     ///
     /// # Cancel safety
     /// Dropped, the next goes on with the turn, and what is there of the node is left to the reaper.
-    pub(crate) async fn release(self) -> Result<(), Error> {
-        let mut turn = match self.let_go(None) {
-            LetGo::HandedOver => return Ok(()),
-            LetGo::Release(turn) => turn,
-            LetGo::Ask(mut turn) => {
-                let is_alone = match &mut turn.stage {
-                    Stage::Held(tenure) => tenure.find_alone().await,
-                    Stage::Nothing | Stage::Queued(_) => unreachable!("BUG: a guard of no hold"),
-                };
-                match turn.let_go(Some(is_alone)) {
-                    LetGo::HandedOver => return Ok(()),
-                    LetGo::Ask(turn) | LetGo::Release(turn) => turn,
-                }
-            }
-        };
-        let hold = turn.take_hold();
-        if matches!(hold.state(), HoldState::Lost(_)) {
-            // Nobody need wait for what is left of it.
-            drop(turn);
-            return hold.release().await;
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
+        let mut asks = self.tell(Event::LetsGo(self.reliance()));
+        if asks.contains(&Ask::LookForOthers) {
+            let others = others(self.hold()).await;
+            asks = self.tell(Event::SawOthers(others, self.reliance()));
         }
+        if asks.contains(&Ask::Lose) {
+            self.hold().note_gone();
+        }
+        let hold = match std::mem::take(&mut self.had) {
+            Had::Hold(hold) if asks.contains(&Ask::Release) => hold,
+            _ => return Ok(()),
+        };
         let released = hold.release().await;
-        drop(turn);
+        self.tell(Event::Released);
         released
     }
 
@@ -216,111 +215,66 @@ impl Turn {
     ///
     /// # Errors
     /// As [`Contender::withdraw`].
-    pub(crate) async fn give_up(self) -> Result<(), Error> {
-        match self.pass_on() {
-            Stage::Queued(contender) => contender.withdraw().await,
-            Stage::Held(tenure) => tenure.hold.into_contender().withdraw().await,
-            Stage::Nothing => Ok(()),
+    pub(crate) async fn give_up(mut self) -> Result<(), Error> {
+        let asks = self.tell_of_the_end();
+        match std::mem::take(&mut self.had) {
+            Had::Place(contender) if asks.contains(&Ask::GiveUp) => contender.withdraw().await,
+            Had::Hold(hold) if asks.contains(&Ask::GiveUp) => hold.into_contender().withdraw().await,
+            _ => Ok(()),
         }
     }
 
-    /// Hands the hold over, if somebody waits for it and may have it.
-    fn let_go(mut self, is_alone: Option<bool>) -> LetGo {
-        let standing = self.tenure().standing(is_alone);
-        loop {
-            let step = self.cohort.turns.lock().let_go(standing);
-            match step {
-                Step::HandOver(next) => match next.send(self) {
-                    Ok(()) => return LetGo::HandedOver,
-                    Err(back) => self = back,
-                },
-                Step::Ask => return LetGo::Ask(self),
-                Step::Release => return LetGo::Release(self),
-            }
+    fn reliance(&self) -> Reliance {
+        match &self.had {
+            Had::Hold(hold) => match hold.state() {
+                HoldState::Held => Reliance::Sure,
+                HoldState::Suspect => Reliance::Suspect,
+                HoldState::Lost(_) => Reliance::Lost,
+            },
+            Had::Nothing | Had::Place(_) => Reliance::Sure,
         }
     }
 
-    /// Passes the turn to the next who is still there, and returns what nobody took.
-    fn pass_on(mut self) -> Stage {
-        loop {
-            let next = self.cohort.turns.lock().pass();
-            let Some(next) = next else {
-                self.is_had = false;
-                return std::mem::take(&mut self.stage);
-            };
-            match next.send(self) {
-                Ok(()) => return Stage::Nothing,
-                Err(back) => self = back,
-            }
+    fn tell_of_the_end(&mut self) -> Vec<Ask> {
+        self.tell(Event::Leaves(self.reliance()))
+    }
+
+    /// Tells of an event. What comes with the turn goes on with it, unless this member is to release it or to give it up.
+    fn tell(&mut self, event: Event) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        let mut core = self.cohort.core.lock();
+        core.bring(self.id, &mut self.had);
+        core.members.on(self.id, event, self.cohort.began.elapsed(), &mut asks);
+        core.wakers.remove(&self.id);
+        let is_kept = asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp));
+        if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_))) {
+            core.passed = std::mem::take(&mut self.had);
         }
+        let woken = core.take_wakers(&mut asks);
+        drop(core);
+        woken.into_iter().for_each(Waker::wake);
+        asks
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if !std::mem::replace(&mut self.is_had, false) {
-            return;
-        }
-        let stage = std::mem::take(&mut self.stage);
-        let mut turn = Self { cohort: Arc::clone(&self.cohort), stage, is_had: true };
-        match &turn.stage {
-            // Nobody can be asked here.
-            Stage::Held(_) => match turn.let_go(Some(false)) {
-                LetGo::HandedOver => return,
-                LetGo::Ask(mut back) | LetGo::Release(mut back) => {
-                    back.clear();
-                    turn = back;
-                }
-            },
-            Stage::Queued(_) | Stage::Nothing => {}
-        }
-        drop(turn.pass_on());
+        self.tell_of_the_end();
     }
 }
 
-impl Tenure {
-    pub(crate) fn hold(&self) -> &Hold {
-        &self.hold
-    }
-
-    /// The fencing token of the present holder.
-    pub(crate) fn token(&self) -> FencingToken {
-        self.hold.token().after_handovers(self.handovers)
-    }
-
-    /// Notes that somebody holds to whom it was handed over.
-    pub(crate) fn handed_over(&mut self, bounds: Bounds) {
-        self.handovers += 1;
-        self.handovers_unasked = self.handovers_unasked.saturating_add(1);
-        self.bounds = bounds;
-    }
-
-    fn standing(&self, is_alone: Option<bool>) -> Standing {
-        Standing {
-            is_lost: matches!(self.hold.state(), HoldState::Lost(_)),
-            is_within_bounds: self.bounds.allow(self.handovers_unasked, self.unasked_since.elapsed()),
-            is_alone,
-        }
-    }
-
-    /// Asks whether our node is there and the only one, and notes what it finds. Who cannot tell is not alone.
-    async fn find_alone(&mut self) -> bool {
-        let (session, path) = (self.hold.session(), self.hold.path());
-        let Some(parent) = node::parent(path) else { return false };
-        // Both in one round trip. The parent alone would leave a holder whose node was deleted by hand, and replaced by
-        // the one of whoever was let in by that, holding for as long as somebody waits here.
-        let siblings = retry_lost_reply(|| session.wire().stat(parent));
-        let own = retry_lost_reply(|| session.wire().stat(path));
-        let (Ok(siblings), Ok(own)) = join(siblings, own).await else { return false };
-        if own.is_none_or(|own| own.czxid != self.hold.token().get()) {
-            self.hold.note_gone();
-            return false;
-        }
-        let is_alone = siblings.is_some_and(|parent| parent.num_children == 1);
-        if is_alone {
-            self.handovers_unasked = 0;
-            self.unasked_since = Instant::now();
-        }
-        is_alone
+/// Who else is there. Both requests are one round trip.
+///
+/// The parent alone would leave a holder whose node was deleted by hand, and replaced by the one of whoever was let in by that,
+/// holding for as long as somebody waits here.
+async fn others(hold: &Hold) -> Others {
+    let (wire, path) = (hold.session().wire(), hold.path());
+    let Some(parent) = node::parent(path) else { return Others::Unknown };
+    let siblings = retry_lost_reply(|| wire.stat(parent));
+    let own = retry_lost_reply(|| wire.stat(path));
+    match join(siblings, own).await {
+        (Ok(_), Ok(own)) if own.is_none_or(|own| own.czxid != hold.token().get()) => Others::OwnNodeGone,
+        (Ok(Some(parent)), Ok(_)) => u32::try_from(parent.num_children).map_or(Others::Unknown, Others::Children),
+        _ => Others::Unknown,
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use zk_recipes_protocol::cohort::Bounds;
+use zk_recipes_protocol::cohort::{Bounds, State};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::deadline::Deadline;
 use crate::deadline::granted;
 use crate::error::Error;
-use crate::hold::guard::{HoldState, LockGuard};
+use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
-use crate::hold::turn::{Cohort, Ended, Stage, Turn};
+use crate::hold::turn::{Cohort, Ended, Turn};
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::mutex::Mutex;
 use crate::locks::participants::{self, Participant};
@@ -102,10 +102,10 @@ pub struct CohortMutex {
 impl CohortMutex {
     /// How often the lock is handed over, unless [said otherwise](Self::with_max_handovers), before a cohort asks whether
     /// others wait.
-    pub const MAX_HANDOVERS: u32 = 1_000;
+    pub const MAX_HANDOVERS: u32 = Bounds::DEFAULT.max_handovers;
     /// For how long the lock is handed over, unless [said otherwise](Self::with_max_hold), before a cohort asks whether
     /// others wait.
-    pub const MAX_HOLD: Duration = Duration::from_millis(100);
+    pub const MAX_HOLD: Duration = Bounds::DEFAULT.max_hold;
 
     /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
     /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
@@ -172,9 +172,10 @@ impl CohortMutex {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        let Some(mut turn) = self.cohort.try_turn().map_err(|Ended| self.ended())? else { return Ok(None) };
+        let turn = self.cohort.enter_at_once(self.bounds).map_err(|Ended| self.ended())?;
+        let Some(mut turn) = turn else { return Ok(None) };
         let Some(hold) = self.queue.try_acquire(Mode::Exclusive).await? else { return Ok(None) };
-        turn.hold(hold, self.bounds);
+        turn.hold_by(hold);
         Ok(Some(LockGuard::in_turn(turn)))
     }
 
@@ -215,50 +216,30 @@ impl CohortMutex {
 
     fn of(queue: Arc<LockQueue>) -> Self {
         let cohort = Cohorts::at(&queue);
-        let bounds = Bounds { max_handovers: Self::MAX_HANDOVERS, max_hold: Self::MAX_HOLD };
-        Self { queue, cohort, bounds }
+        Self { queue, cohort, bounds: Bounds::DEFAULT }
     }
 
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         // Out here, so that what is had when the time is up can be given up in order.
-        let mut had = None;
-        let granted = deadline.bound(async {
-            let turn = self.cohort.turn().await.map_err(|Ended| self.ended())?;
-            self.hold(had.insert(turn)).await
-        });
-        match (granted.await, had) {
-            (Some(Ok(())), Some(turn)) => Ok(Some(LockGuard::in_turn(turn))),
-            (Some(Err(error)), turn) => {
-                // The next begins anew, with what is not spoilt.
-                Err(match turn {
-                    Some(turn) => turn.fail(error),
-                    None => error,
-                })
-            }
-            (None, Some(turn)) => turn.give_up().await.map(|()| None),
-            (_, None) => Ok(None),
+        let mut turn = self.cohort.enter(self.bounds);
+        match deadline.bound(self.hold(&mut turn)).await {
+            Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
+            // The next begins anew.
+            Some(Err(error)) => Err(turn.fail(error)),
+            None => turn.give_up().await.map(|()| None),
         }
     }
 
-    /// Makes a hold of whatever came with the turn.
+    /// Waits for the turn, and makes a hold of whatever comes with it.
     async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
         loop {
-            match turn.stage() {
-                Stage::Nothing => turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait)),
-                Stage::Queued(contender) => {
-                    let granted = contender.granted().await?;
-                    let granted = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
-                    turn.granted(granted, self.bounds);
-                    return Ok(());
-                }
-                Stage::Held(tenure) => match tenure.hold().state() {
-                    HoldState::Held => {
-                        tenure.handed_over(self.bounds);
-                        return Ok(());
-                    }
-                    HoldState::Suspect => tenure.hold().settled().await,
-                    HoldState::Lost(_) => turn.clear(),
-                },
+            match turn.state().await {
+                State::Begins => turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait)),
+                State::Queues => turn.wait_for_grant().await?,
+                State::Takes => turn.take().await,
+                State::Holds { .. } => return Ok(()),
+                State::Closed => return Err(self.ended()),
+                state @ (State::Waits | State::LetsGo) => unreachable!("BUG: a turn that has come is at {state:?}"),
             }
         }
     }

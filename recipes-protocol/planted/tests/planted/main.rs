@@ -5,6 +5,8 @@
 #[path = "../../../tests/protocol/model"]
 mod model {
     #[allow(dead_code, reason = "other tests use more of it")]
+    pub(crate) mod cohort;
+    #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod permits;
     #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
@@ -15,6 +17,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
+use model::cohort::{self, Faults as Troubles, Lab as Cohort, Program as Member};
 use model::permits::Program::Take;
 use model::permits::{self, Faults as Ills, Lab as Semaphore};
 use model::world::lab::Program::{self, Handoff, Lock, Read, Write};
@@ -249,4 +252,77 @@ fn leases_that_may_be_there_and_are_not_deleted_are_found() {
 fn a_waiter_that_sets_its_watch_after_its_look_is_found_asleep() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
     expect_to_find("a waiter waits by the look before its watch", &two, permits::SERVED);
+}
+
+/// The session loses its holds, and ends.
+const ENDED: Troubles = Troubles { losses: true, ..Troubles::NONE };
+
+fn cohort(members: usize, faults: Troubles) -> Cohort {
+    Cohort::new(&vec![Member::Lock; members], faults)
+}
+
+#[test]
+fn a_member_that_takes_the_turn_along_when_it_leaves_is_found() {
+    let two = cohort(2, Troubles::DROPS);
+    expect_to_find("whoever leaves with a turn takes it along", &two, cohort::SERVED);
+}
+
+#[test]
+fn a_turn_that_is_given_up_with_what_came_with_it_is_found() {
+    let two = cohort(2, Troubles::DROPS);
+    expect_to_find("what is of no use is given up with the turn", &two, cohort::SERVED);
+    expect_to_find("what is of no use is given up with the turn", &two, cohort::CLEAN);
+}
+
+#[test]
+fn a_place_that_goes_to_the_next_although_it_is_gone_is_found() {
+    let three = cohort(3, Troubles { deletions: 1, ..Troubles::NONE });
+    expect_to_find("what is of no use goes to the next", &three, cohort::UNSPOILT);
+}
+
+#[test]
+fn a_cohort_that_never_looks_for_others_is_found_passing_over_them() {
+    expect_to_find("a cohort never looks for others", &cohort(3, Troubles::NONE), cohort::BOUND);
+}
+
+#[test]
+fn a_holder_that_takes_one_other_for_none_is_found_passing_over_it() {
+    expect_to_find("a holder takes one other for none", &cohort(3, Troubles::NONE), cohort::BOUND);
+}
+
+#[test]
+fn a_holder_that_takes_itself_for_alone_without_its_node_is_found_passing_over_others() {
+    let faults = Troubles { deletions: 1, ..Troubles::NONE };
+    expect_to_find("a holder whose node is gone takes itself for alone", &cohort(4, faults), cohort::BOUND);
+}
+
+#[test]
+fn a_hold_that_is_taken_without_a_look_is_found() {
+    let two = cohort(2, ENDED);
+    expect_to_find("a hold is taken without a look", &two, cohort::SURE);
+    // A shell that takes the time of the hand-over for that of the grant makes it worse.
+    let forgetful = Cohort { forgets_age: true, ..two };
+    expect_to_find("a hold is taken without a look", &forgetful, cohort::ALONE);
+}
+
+#[test]
+fn a_lost_hold_that_is_handed_over_is_found_keeping_its_loss_to_itself() {
+    expect_to_find("a lost hold is handed over", &cohort(2, ENDED), cohort::SURE);
+}
+
+#[test]
+fn tokens_that_begin_again_with_the_next_holder_are_found() {
+    expect_to_find("tokens begin again with the next holder", &cohort(2, Troubles::NONE), cohort::TOKENS);
+}
+
+#[test]
+fn a_session_that_ends_without_telling_those_who_wait_is_found() {
+    let two = cohort(2, ENDED);
+    expect_to_find("those who wait are not told that the session has ended", &two, cohort::ENDED);
+}
+
+#[test]
+fn a_try_that_takes_the_turn_of_another_is_found() {
+    let two = Cohort::new(&[Member::Lock, Member::Lock, Member::Try], Troubles::NONE);
+    expect_to_find("whoever only tries takes the turn of another", &two, cohort::SERVED);
 }

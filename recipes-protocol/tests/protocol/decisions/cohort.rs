@@ -1,83 +1,115 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use zk_recipes_protocol::cohort::{Bounds, Entry, Standing, Step, Turns};
+use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
 
-const HELD: Standing = Standing { is_lost: false, is_within_bounds: true, is_alone: None };
+const BOUNDS: Bounds = Bounds { max_handovers: 3, max_hold: Duration::from_millis(100) };
+const LETS_GO: Event = Event::LetsGo(Reliance::Sure);
 
-/// A queue behind somebody who has the turn.
-fn queue(waiters: impl IntoIterator<Item = u32>) -> Turns<u32> {
-    let mut turns = Turns::default();
-    assert_eq!(turns.take(), Entry::Turn);
-    for waiter in waiters {
-        assert_eq!(turns.take(), Entry::Wait);
-        turns.wait(waiter);
-    }
-    turns
+/// A cohort whose first member holds.
+fn cohort(members: usize, bounds: Bounds) -> (Cohort, Vec<MemberId>) {
+    let mut cohort = Cohort::default();
+    let members: Vec<MemberId> = (0..members).map(|_| cohort.enter(bounds)).collect();
+    assert_eq!(tell(&mut cohort, members[0], Event::Granted, 0), []);
+    (cohort, members)
+}
+
+fn tell(cohort: &mut Cohort, id: MemberId, event: Event, at_ms: u64) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    cohort.on(id, event, Duration::from_millis(at_ms), &mut asks);
+    asks
+}
+
+/// Lets the holder hand over to the next, which takes the hold.
+fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
+    assert_eq!(tell(cohort, from, LETS_GO, at_ms), [Ask::Wake(to)]);
+    assert_eq!(cohort.state(to), State::Takes);
+    assert_eq!(tell(cohort, to, Event::Looked(Reliance::Sure), at_ms), []);
 }
 
 #[test]
-fn one_hand_over_more_is_allowed_until_there_were_so_many_or_they_took_so_long() {
-    let bounds = Bounds { max_handovers: 3, max_hold: Duration::from_millis(100) };
-    for (handovers, held_ms, is_allowed) in
-        [(0, 0, true), (2, 99, true), (3, 0, false), (4, 0, false), (0, 100, false), (0, 5_000, false)]
-    {
-        assert_eq!(bounds.allow(handovers, Duration::from_millis(held_ms)), is_allowed, "{handovers} {held_ms}");
-    }
-    assert!(!Bounds { max_handovers: 0, ..bounds }.allow(0, Duration::ZERO));
-    assert!(!Bounds { max_hold: Duration::ZERO, ..bounds }.allow(0, Duration::ZERO));
+fn a_hold_is_handed_over_so_often_and_for_so_long_before_others_are_looked_for() {
+    let (mut cohort, members) = cohort(6, BOUNDS);
+    (0..3).for_each(|i| hand_over(&mut cohort, members[i], members[i + 1], 99));
+    assert_eq!(cohort.state(members[3]), State::Holds { handovers: 3 });
+    assert_eq!(tell(&mut cohort, members[3], LETS_GO, 99), [Ask::LookForOthers]);
+    let alone = Event::SawOthers(Others::Children(1), Reliance::Sure);
+    assert_eq!(tell(&mut cohort, members[3], alone, 100), [Ask::Wake(members[4])], "the count begins anew");
+    tell(&mut cohort, members[4], Event::Looked(Reliance::Sure), 100);
+    assert_eq!(cohort.state(members[4]), State::Holds { handovers: 4 }, "tokens go on growing");
+    assert_eq!(tell(&mut cohort, members[4], LETS_GO, 200), [Ask::LookForOthers], "it took too long");
 }
 
 #[test]
-fn a_hold_is_handed_over_only_to_who_waits_only_if_it_is_not_lost_and_beyond_the_bounds_only_if_nobody_else_waits() {
-    for is_lost in [false, true] {
-        for is_within_bounds in [false, true] {
-            for is_alone in [None, Some(false), Some(true)] {
-                let hold = Standing { is_lost, is_within_bounds, is_alone };
-                let expected = match (is_lost, is_within_bounds, is_alone) {
-                    (true, _, _) => Step::Release,
-                    (false, true, _) | (false, false, Some(true)) => Step::HandOver(1),
-                    (false, false, None) => Step::Ask,
-                    (false, false, Some(false)) => Step::Release,
-                };
-                assert_eq!(queue([1, 2]).let_go(hold), expected, "{hold:?}");
-                assert_eq!(queue([]).let_go(hold), Step::Release, "{hold:?}");
-            }
-        }
+fn a_holder_that_is_not_alone_or_cannot_tell_releases_and_the_next_begins_anew() {
+    for others in [Others::Children(2), Others::Children(0), Others::Unknown] {
+        let (mut cohort, members) = cohort(2, Bounds { max_handovers: 0, ..BOUNDS });
+        assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
+        assert_eq!(tell(&mut cohort, members[0], Event::SawOthers(others, Reliance::Sure), 0), [Ask::Release]);
+        assert_eq!(cohort.state(members[1]), State::Waits, "the turn is kept until the node is gone");
+        assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [Ask::Wake(members[1])]);
+        assert_eq!(cohort.state(members[1]), State::Begins);
     }
 }
 
 #[test]
-fn a_hold_to_be_released_keeps_the_turn_until_it_is_passed_on() {
-    let mut turns = queue([]);
-    assert_eq!(turns.let_go(HELD), Step::Release);
-    assert_eq!(turns.take(), Entry::Wait);
-    turns.wait(1);
-    assert_eq!(turns.pass(), Some(1));
-    assert_eq!(turns.take(), Entry::Wait, "it is the other's now");
-    assert_eq!(turns.pass(), None);
-    assert_eq!(turns.take(), Entry::Turn);
+fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on_at_once() {
+    let (mut cohort, members) = cohort(2, Bounds { max_hold: Duration::ZERO, ..BOUNDS });
+    assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
+    let gone = Event::SawOthers(Others::OwnNodeGone, Reliance::Sure);
+    assert_eq!(tell(&mut cohort, members[0], gone, 0), [Ask::Lose, Ask::Release, Ask::Wake(members[1])]);
+    assert_eq!(cohort.state(members[1]), State::Begins);
+    assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [], "the turn is another's");
+}
+
+#[test]
+fn a_lost_hold_is_neither_handed_over_nor_taken() {
+    let (mut cohort, members) = cohort(3, BOUNDS);
+    let lets_go = Event::LetsGo(Reliance::Lost);
+    assert_eq!(tell(&mut cohort.clone(), members[0], lets_go, 0), [Ask::Release, Ask::Wake(members[1])]);
+    assert_eq!(tell(&mut cohort, members[0], Event::LetsGo(Reliance::Suspect), 0), [Ask::Wake(members[1])]);
+    assert_eq!(tell(&mut cohort, members[1], Event::Looked(Reliance::Suspect), 0), []);
+    assert_eq!(cohort.state(members[1]), State::Takes);
+    assert_eq!(tell(&mut cohort, members[1], Event::Looked(Reliance::Lost), 0), [Ask::GiveUp]);
+    assert_eq!(cohort.state(members[1]), State::Begins);
+}
+
+#[test]
+fn what_comes_with_the_turn_of_one_who_leaves_goes_to_the_next_or_is_given_up() {
+    for (event, state) in [(None, State::Begins), (Some(Event::Queues), State::Queues)] {
+        let mut cohort = Cohort::default();
+        let [first, next] = [cohort.enter(BOUNDS), cohort.enter(BOUNDS)];
+        event.into_iter().for_each(|event| assert_eq!(tell(&mut cohort, first, event, 0), []));
+        assert_eq!(tell(&mut cohort, first, Event::Leaves(Reliance::Sure), 0), [Ask::Wake(next)]);
+        assert_eq!(cohort.state(next), state);
+        let given_up: &[Ask] = if state == State::Queues { &[Ask::GiveUp] } else { &[] };
+        assert_eq!(tell(&mut cohort, next, Event::Leaves(Reliance::Sure), 0), given_up);
+        assert!(cohort.enter_at_once(BOUNDS).is_some(), "nobody has the turn");
+    }
+}
+
+#[test]
+fn whoever_does_not_wait_has_the_turn_only_if_nobody_has_it() {
+    let (mut cohort, members) = cohort(1, BOUNDS);
+    assert_eq!(cohort.enter_at_once(BOUNDS), None);
+    assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::Release]);
+    assert_eq!(cohort.enter_at_once(BOUNDS), None, "the node is being deleted");
+    assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), []);
+    let id = cohort.enter_at_once(BOUNDS).unwrap();
+    assert_eq!(cohort.state(id), State::Begins);
 }
 
 #[test]
 fn once_closed_there_are_no_turns_and_whoever_waited_is_told() {
-    let mut turns = queue([1, 2]);
-    assert_eq!(turns.close(), [1, 2]);
-    assert_eq!(turns.take(), Entry::Closed);
-    assert_eq!(turns.let_go(HELD), Step::Release);
-    assert_eq!(turns.pass(), None);
-    assert_eq!(turns.take(), Entry::Closed, "also once the last turn is over");
-}
-
-#[test]
-fn those_who_have_gone_never_make_up_more_than_half_of_a_long_queue() {
-    let mut turns = queue(0..1_000);
-    for gone in 1..=1_000 {
-        turns.note_gone(|waiter| *waiter < gone);
-        let there = 1_000 - gone as usize;
-        assert!(turns.waiting() <= 2 * there.max(1), "{} for {there}", turns.waiting());
-    }
-    assert!(turns.waiting() == 0);
+    let (mut cohort, members) = cohort(3, BOUNDS);
+    let mut asks = Vec::new();
+    cohort.close(&mut asks);
+    assert_eq!(asks, [Ask::Wake(members[1]), Ask::Wake(members[2])]);
+    assert_eq!(cohort.state(members[1]), State::Closed);
+    assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::Release]);
+    assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), []);
+    let late = [Some(cohort.enter(BOUNDS)), cohort.enter_at_once(BOUNDS)];
+    assert_eq!(late.map(|id| cohort.state(id.unwrap())), [State::Closed; 2]);
 }
 
 proptest! {
@@ -86,32 +118,30 @@ proptest! {
     fn turns_go_in_the_order_of_arrival_to_all_who_have_not_gone(
         events in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..200)
     ) {
-        let mut turns = queue([]);
-        let mut there: Vec<u32> = vec![];
-        for (number, (event, index)) in (0..).zip(events) {
+        let (mut cohort, members) = cohort(1, Bounds { max_handovers: u32::MAX, ..BOUNDS });
+        let (mut holder, mut there) = (members[0], Vec::new());
+        for (event, index) in events {
             match event {
-                0 | 1 => {
-                    prop_assert_eq!(turns.take(), Entry::Wait);
-                    turns.wait(number);
-                    there.push(number);
-                }
+                0 | 1 => there.push(cohort.enter(BOUNDS)),
                 2 if !there.is_empty() => {
-                    there.remove(index.index(there.len()));
-                    turns.note_gone(|waiter| !there.contains(waiter));
+                    let gone = there.remove(index.index(there.len()));
+                    prop_assert_eq!(tell(&mut cohort, gone, Event::Leaves(Reliance::Sure), 0), []);
                 }
-                _ => {
-                    let next = std::iter::from_fn(|| match turns.let_go(HELD) {
-                        Step::HandOver(next) => Some(next),
-                        Step::Ask | Step::Release => None,
-                    })
-                    .find(|waiter| there.contains(waiter));
-                    prop_assert_eq!(next, there.first().copied());
-                    there.drain(..there.len().min(1));
+                _ if !there.is_empty() => {
+                    let next = there.remove(0);
+                    prop_assert_eq!(tell(&mut cohort, holder, Event::Leaves(Reliance::Sure), 0), [Ask::Wake(next)]);
+                    holder = next;
+                    tell(&mut cohort, holder, Event::Fails, 0);
+                    prop_assert_eq!(there.first().map(|next| cohort.state(*next)), there.first().map(|_| State::Begins));
+                    holder = match there.is_empty() {
+                        true => cohort.enter(BOUNDS),
+                        false => there.remove(0),
+                    };
                 }
+                _ => {}
             }
         }
-        let rest: Vec<u32> = std::iter::from_fn(|| turns.pass()).filter(|waiter| there.contains(waiter)).collect();
-        prop_assert_eq!(rest, there);
-        prop_assert_eq!(turns.take(), Entry::Turn);
+        prop_assert!(there.iter().all(|id| cohort.state(*id) == State::Waits));
+        prop_assert!(cohort.state(holder) != State::Closed);
     }
 }

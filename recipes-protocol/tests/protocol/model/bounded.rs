@@ -1,5 +1,6 @@
 //! What every test run checks: a few contenders and faults.
 
+use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
 use super::endless::find_endless_run;
 use super::permits::Program::{Take, Try};
 use super::permits::{Faults as Ills, Lab as Semaphore};
@@ -118,4 +119,18 @@ fn whoever_only_tries_for_a_permit_disturbs_nobody_who_waits() {
     Semaphore::new(&[Take(1), Try(1)], 1, Ills::ALL).check(45_164);
     Semaphore::new(&[Take(1), Take(1), Try(1)], 1, Ills::FEW).check(82_838);
     Semaphore::new(&[Take(2), Try(2)], 2, Ills { turns: 0, ..Ills::ALL }).check(24_595);
+}
+
+#[test]
+fn a_cohort_hands_over_what_it_has_whatever_becomes_of_its_members() {
+    let [lock, take] = [Member::Lock, Member::Try];
+    Process::new(&[lock, lock], Troubles::ALL).check(59_544);
+    Process::new(&[lock, lock, lock], Troubles::ALL).check(1_035_336);
+    Process::new(&[lock, lock, take], Troubles::ALL).check(787_856);
+    Process::new(&[lock, lock, lock, lock], Troubles::DROPS).check(68_739);
+}
+
+#[test]
+fn a_cohort_that_always_asks_first_passes_over_nobody_who_waits() {
+    Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);
 }

@@ -1,280 +1,355 @@
-//! Who can do what next.
+//! The contenders of a process as its shell runs them, and what is on the server.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use stateright::{Model, Property};
-use zk_recipes_protocol::cohort::Bounds;
+use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
 
-use super::contenders::{Owner, Phase, Stage, State};
-use super::properties;
+use super::{Faults, Lab, Program};
 
-/// What the contenders do right. A test that plants a mistake changes one of them.
-#[derive(Clone, Copy)]
-pub(super) struct Rules {
-    pub(super) sends_again: bool,
-    pub(super) passes_what_was_sent: bool,
-    pub(super) drop_passes_on: bool,
-    pub(super) knows_bounds: bool,
-    /// By the number of nodes.
-    pub(super) is_alone: fn(usize) -> bool,
-    pub(super) looks_when_it_takes: bool,
-    pub(super) looks_when_it_lets_go: bool,
-    pub(super) clears_what_failed: bool,
-    pub(super) tells_of_the_end: bool,
-    pub(super) counts_handovers: bool,
-    /// Whether who takes a hold over remembers from when it is.
-    pub(super) keeps_age: bool,
-    pub(super) tries_in_turn: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            sends_again: true,
-            passes_what_was_sent: true,
-            drop_passes_on: true,
-            knows_bounds: true,
-            is_alone: |nodes| nodes == 1,
-            looks_when_it_takes: true,
-            looks_when_it_lets_go: true,
-            clears_what_failed: true,
-            tells_of_the_end: true,
-            counts_handovers: true,
-            keeps_age: true,
-            tries_in_turn: true,
-        }
-    }
-}
-
-/// What may happen at any moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Faults {
-    /// Futures and guards are dropped, deadlines pass.
-    pub(super) drops: bool,
-    /// The connection goes and comes back, holds are lost by silence, the session expires.
-    pub(super) losses: bool,
-    /// Somebody deletes the node of a waiter.
-    pub(super) deletions: bool,
-    /// A cohort has had the lock for as long as it may.
-    pub(super) time: bool,
-}
-
-impl Faults {
-    pub(super) const ALL: Self = Self { drops: true, losses: true, deletions: true, time: true };
-    pub(super) const NONE: Self = Self { drops: false, losses: false, deletions: false, time: false };
-}
-
-/// What a contender of the cohort is to do.
+/// What comes with a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Program {
-    Lock,
-    Try,
+pub(crate) enum Had {
+    Nothing,
+    /// A place in the lock's queue.
+    Place {
+        node: u8,
+    },
+    Hold {
+        node: u8,
+        /// The session's count of losses when it was granted.
+        losses: u8,
+    },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    Arrive(usize),
-    Step(usize),
-    Release(usize),
-    /// Of a future or a guard, whatever it is about.
-    Drop(usize),
-    /// A deadline has passed.
-    GiveUp(usize),
-    Reap(u8),
-    OtherArrives,
-    OtherLeaves,
-    TimeIsOver,
-    Disconnect,
-    Reconnect,
-    LoseHolds,
-    Expire,
-    End,
-    Delete(u8),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Away,
+    In { id: MemberId, asleep: bool, pending: Option<Ask> },
+    Done,
 }
 
-/// The contenders of one cohort, and another process.
-#[derive(Clone)]
-pub(super) struct Process {
-    pub(super) programs: Vec<Program>,
-    faults: Faults,
-    pub(super) rules: Rules,
-    pub(super) bounds: Bounds,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Member {
+    pub(super) phase: Phase,
+    pub(super) had: Had,
+    is_try: bool,
 }
 
-/// How often holds may be lost while the session lives.
-const LOSSES_MAX: u8 = 2;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Owner {
+    Cohort,
+    Other,
+}
+
+/// What must never be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Mistakes {
+    pub(super) overtaken: bool,
+    pub(super) token_shrank: bool,
+    pub(super) took_what_was_unsure: bool,
+    pub(super) loss_untold: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(super) cohort: Cohort,
+    pub(super) members: Vec<Member>,
+    /// What was passed on, until the next takes it.
+    pub(super) passed: Had,
+    pub(super) now: Duration,
+    /// Who has come, in order.
+    arrived: Vec<usize>,
+    /// The nodes of the lock in the order of the queue.
+    pub(super) nodes: Vec<(u8, Owner)>,
+    created: u8,
+    /// Those that the reaper will delete.
+    pub(super) abandoned: BTreeSet<u8>,
+    /// Those that somebody has deleted.
+    pub(super) deleted: BTreeSet<u8>,
+    pub(super) is_other_done: bool,
+    /// How many hand-overs the other process has waited for.
+    pub(super) passed_over: u8,
+    pub(super) is_suspect: bool,
+    pub(super) losses: u8,
+    /// Whether the server has expired the session.
+    pub(super) is_expired: bool,
+    /// Whether the session's client knows that it has ended.
+    pub(super) is_ended: bool,
+    /// How many were told that their node was deleted.
+    pub(super) failures: u8,
+    newest_token: Option<(u8, u64)>,
+    pub(super) left: Faults,
+    forgets_age: bool,
+    pub(super) mistakes: Mistakes,
+}
 
 impl Process {
-    pub(super) fn new(programs: &[Program], faults: Faults) -> Self {
-        let bounds = Bounds { max_handovers: 1, max_hold: Duration::from_secs(1) };
-        Self { programs: programs.to_vec(), faults, rules: Rules::default(), bounds }
+    /// Nobody has come yet.
+    pub(super) fn new(lab: &Lab) -> Self {
+        let member =
+            |program: &Program| Member { phase: Phase::Away, had: Had::Nothing, is_try: *program == Program::Try };
+        Self {
+            cohort: Cohort::default(),
+            members: lab.programs.iter().map(member).collect(),
+            passed: Had::Nothing,
+            now: Duration::ZERO,
+            arrived: Vec::new(),
+            nodes: Vec::new(),
+            created: 0,
+            abandoned: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            is_other_done: false,
+            passed_over: 0,
+            is_suspect: false,
+            losses: 0,
+            is_expired: false,
+            is_ended: false,
+            failures: 0,
+            newest_token: None,
+            left: lab.faults,
+            forgets_age: lab.forgets_age,
+            mistakes: Mistakes::default(),
+        }
     }
 
-    pub(super) fn with_max_handovers(mut self, max_handovers: u32) -> Self {
-        self.bounds.max_handovers = max_handovers;
-        self
+    pub(super) fn state(&self, i: usize) -> Option<State> {
+        match self.members[i].phase {
+            Phase::In { id, .. } => Some(self.cohort.state(id)),
+            Phase::Away | Phase::Done => None,
+        }
     }
 
-    pub(super) fn with_rules(self, rules: Rules) -> Self {
-        Self { rules, ..self }
+    pub(super) fn has_turn(&self, i: usize) -> bool {
+        self.state(i).is_some_and(|state| !matches!(state, State::Waits | State::Closed))
     }
 
-    /// Whether the contender could take a step now.
-    fn can_step(&self, state: &State, phase: &Phase) -> bool {
-        match phase {
-            Phase::Away | Phase::Waits(None) | Phase::Holds(_) | Phase::Done => false,
-            Phase::HasTurn(Stage::Queued(node, true)) => {
-                let is_there = state.nodes.iter().any(|(other, _)| other == node);
-                !is_there || state.nodes[0].0 == *node
+    pub(super) fn holds(&self, i: usize) -> bool {
+        matches!(self.state(i), Some(State::Holds { .. }))
+    }
+
+    /// Whether it waits for its turn and was not told of anything.
+    pub(super) fn sleeps(&self, i: usize) -> bool {
+        matches!(self.members[i].phase, Phase::In { asleep: true, .. })
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_other_done && self.members.iter().all(|member| member.phase == Phase::Done)
+    }
+
+    /// Everything that somebody has.
+    pub(super) fn had(&self) -> impl Iterator<Item = Had> {
+        self.members.iter().map(|member| member.had).chain([self.passed])
+    }
+
+    pub(super) fn is_lost(&self, had: Had) -> bool {
+        self.is_ended || matches!(had, Had::Hold { losses, .. } if self.losses > losses)
+    }
+
+    fn reliance(&self, had: Had) -> Reliance {
+        match had {
+            Had::Hold { .. } if self.is_lost(had) => Reliance::Lost,
+            Had::Hold { .. } if self.is_suspect => Reliance::Suspect,
+            _ => Reliance::Sure,
+        }
+    }
+
+    fn is_there(&self, node: u8) -> bool {
+        self.nodes.iter().any(|(other, _)| *other == node)
+    }
+
+    /// Whether a contender can take a step.
+    pub(super) fn can_step(&self, i: usize) -> bool {
+        let Phase::In { id, asleep, pending } = self.members[i].phase else { return false };
+        let brought = if self.members[i].had == Had::Nothing { self.passed } else { self.members[i].had };
+        match (self.cohort.state(id), brought) {
+            _ if pending.is_some() => true,
+            _ if asleep => false,
+            (State::Queues, Had::Place { node }) => !self.is_there(node) || self.nodes[0].0 == node,
+            (State::Takes, had) => self.reliance(had) != Reliance::Suspect,
+            (state, _) => !matches!(state, State::Holds { .. } | State::LetsGo),
+        }
+    }
+
+    pub(super) fn come(&mut self, i: usize, program: Program, bounds: Bounds) {
+        self.arrived.push(i);
+        let id = match program {
+            Program::Lock => Some(self.cohort.enter(bounds)),
+            Program::Try => self.cohort.enter_at_once(bounds),
+        };
+        self.members[i].phase = match id {
+            Some(id) => Phase::In { id, asleep: self.cohort.state(id) == State::Waits, pending: None },
+            None => Phase::Done,
+        };
+    }
+
+    /// What a contender does when it is polled.
+    pub(super) fn step(&mut self, i: usize) {
+        let Phase::In { id, pending, .. } = self.members[i].phase else { return };
+        self.bring(i, id);
+        match (self.cohort.state(id), self.members[i].had) {
+            _ if pending == Some(Ask::LookForOthers) => self.look_for_others(i),
+            (_, Had::Hold { node, .. }) if pending == Some(Ask::Release) => {
+                self.delete(node);
+                self.members[i].had = Had::Nothing;
+                self.tell(i, Event::Released);
+                self.members[i].phase = Phase::Done;
             }
-            Phase::HasTurn(Stage::Held(hold)) if self.rules.looks_when_it_takes => {
-                !state.is_suspect || state.is_lost(hold)
-            }
-            _ => true,
-        }
-    }
-
-    /// What happens sooner or later, although nobody who holds lets go.
-    pub(super) fn progress(&self, state: &State, actions: &mut Vec<Action>) {
-        let steps = state.phases.iter().enumerate().filter(|(_, phase)| self.can_step(state, phase));
-        actions.extend(steps.map(|(i, _)| Action::Step(i)));
-        actions.extend(state.abandoned.iter().map(|node| Action::Reap(*node)));
-        if state.is_suspect {
-            actions.push(Action::Reconnect);
-        }
-        if state.is_expired && !state.is_ended {
-            actions.push(Action::End);
-        }
-        if state.is_ended && !state.is_expired {
-            actions.push(Action::Expire);
-        }
-    }
-
-    /// What happens when nothing goes wrong any more.
-    pub(super) fn work(&self, state: &State, actions: &mut Vec<Action>) {
-        self.progress(state, actions);
-        for (i, phase) in state.phases.iter().enumerate() {
-            match phase {
-                Phase::Away => actions.push(Action::Arrive(i)),
-                Phase::Holds(_) => actions.push(Action::Release(i)),
-                _ => {}
-            }
-        }
-        if !state.is_other_done {
-            let is_there = state.nodes.iter().any(|(_, owner)| *owner == Owner::Other);
-            match state.nodes.first() {
-                Some((_, Owner::Other)) => actions.push(Action::OtherLeaves),
-                _ if !is_there => actions.push(Action::OtherArrives),
-                _ => {}
-            }
-        }
-    }
-
-    fn faults(&self, state: &State, actions: &mut Vec<Action>) {
-        let holds = |phase: &Phase| matches!(phase, Phase::Holds(_));
-        if self.faults.drops {
-            for (i, phase) in state.phases.iter().enumerate() {
-                if !matches!(phase, Phase::Away | Phase::Done | Phase::Sends { .. }) {
-                    actions.push(Action::Drop(i));
+            (State::Begins, _) if self.is_expired || self.is_ended => self.fail(i),
+            (State::Begins, _) if self.members[i].is_try && !self.nodes.is_empty() => self.leave(i),
+            (State::Begins, _) => {
+                let node = self.create(Owner::Cohort);
+                if self.members[i].is_try {
+                    return self.grant(i, node);
                 }
-                if matches!(phase, Phase::HasTurn(_)) && self.programs[i] == Program::Lock {
-                    actions.push(Action::GiveUp(i));
-                }
+                self.members[i].had = Had::Place { node };
+                self.tell(i, Event::Queues);
             }
-        }
-        if self.faults.time && state.phases.iter().any(holds) {
-            actions.push(Action::TimeIsOver);
-        }
-        if self.faults.losses && !state.is_ended {
-            actions.push(Action::End);
-            actions.extend((state.losses < LOSSES_MAX).then_some(Action::LoseHolds));
-            actions.extend((!state.is_suspect).then_some(Action::Disconnect));
-            // A hold is lost before the server can expire its session; the model of the clocks shows that.
-            let is_lost = |phase: &Phase| phase.hold().is_none_or(|hold| state.is_lost(&hold));
-            actions.extend((!state.is_expired && state.phases.iter().all(is_lost)).then_some(Action::Expire));
-        }
-        let queued = state.phases.iter().filter_map(|phase| match phase {
-            Phase::Waits(Some(Stage::Queued(node, true))) | Phase::HasTurn(Stage::Queued(node, true)) => Some(*node),
-            _ => None,
-        });
-        if self.faults.deletions && state.deletions == 0 {
-            actions
-                .extend(queued.filter(|node| state.nodes.iter().any(|(other, _)| other == node)).map(Action::Delete));
+            (State::Queues, Had::Place { node }) if !self.is_there(node) => {
+                self.failures += u8::from(!self.is_expired);
+                self.fail(i);
+            }
+            (State::Queues, Had::Place { node }) => self.grant(i, node),
+            (State::Takes, had) => self.take(i, had),
+            _ => self.members[i].phase = Phase::Done,
         }
     }
-}
 
-impl Model for Process {
-    type State = State;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self.programs.len())]
+    fn fail(&mut self, i: usize) {
+        self.tell(i, Event::Fails);
+        self.abandon(i);
+        self.members[i].phase = Phase::Done;
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.work(state, actions);
-        self.faults(state, actions);
+    fn grant(&mut self, i: usize, node: u8) {
+        self.members[i].had = Had::Hold { node, losses: self.losses };
+        self.tell(i, Event::Granted);
+        self.note_grant(i, node);
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        let mut next = last.clone();
-        match action {
-            Action::Arrive(i) => self.arrive(&mut next, i),
-            Action::Step(i) => self.step(&mut next, i),
-            Action::Release(i) => {
-                let Phase::Holds(hold) = next.phases[i] else { return None };
-                self.release(&mut next, i, hold, None);
-            }
-            Action::Drop(i) => self.drop_whatever(&mut next, i),
-            Action::GiveUp(i) => {
-                let Phase::HasTurn(stage) = next.phases[i] else { return None };
-                match stage {
-                    Stage::Queued(_, false) => self.drop_turn(&mut next, i, stage),
-                    stage => Self::pass(&mut next, i, stage),
-                }
-            }
-            Action::Reap(node) => next.delete(node),
-            Action::OtherArrives => {
-                next.make(Owner::Other);
-            }
-            Action::OtherLeaves => {
-                let (node, _) = next.nodes.remove(0);
-                next.mistakes.token_shrank |= next.newest_token >= Some((node, 0));
-                next.newest_token = Some((node, 0));
-                next.is_other_done = true;
-            }
-            Action::TimeIsOver => {
-                for phase in &mut next.phases {
-                    if let Phase::Holds(hold) = phase {
-                        hold.is_time_over = true;
-                    }
-                }
-            }
-            Action::Disconnect => next.is_suspect = true,
-            Action::Reconnect => next.is_suspect = false,
-            Action::LoseHolds => next.losses += 1,
-            Action::Expire => {
-                next.is_expired = true;
-                next.nodes.retain(|(_, owner)| *owner == Owner::Other);
-                next.abandoned.clear();
-            }
-            Action::End => {
-                next.is_ended = true;
-                let told = if self.rules.tells_of_the_end { next.turns.close() } else { Default::default() };
-                for i in told {
-                    next.phases[i] = Phase::Done;
-                }
-            }
-            Action::Delete(node) => {
-                next.nodes.retain(|(other, _)| *other != node);
-                next.deletions += 1;
+    fn take(&mut self, i: usize, had: Had) {
+        let reliance = self.reliance(had);
+        if self.tell(i, Event::Looked(reliance)).contains(&Ask::GiveUp) {
+            self.abandon(i);
+        }
+        if let (true, Had::Hold { node, losses }) = (self.holds(i), had) {
+            self.mistakes.took_what_was_unsure |= reliance != Reliance::Sure;
+            self.passed_over += u8::from(self.nodes.iter().any(|(_, owner)| *owner == Owner::Other));
+            let losses = if self.forgets_age { self.losses } else { losses };
+            self.members[i].had = Had::Hold { node, losses };
+            self.note_grant(i, node);
+        }
+    }
+
+    fn note_grant(&mut self, i: usize, node: u8) {
+        let Some(State::Holds { handovers }) = self.state(i) else { return };
+        self.grant_token((node, handovers));
+        let is_in_front =
+            |other: &usize| matches!(self.members[*other].phase, Phase::In { .. }) && !self.lets_go(*other);
+        let ahead = self.arrived.iter().take_while(|other| **other != i);
+        self.mistakes.overtaken |= ahead.into_iter().any(is_in_front);
+    }
+
+    fn lets_go(&self, i: usize) -> bool {
+        matches!(self.members[i].phase, Phase::In { pending: Some(_), .. })
+    }
+
+    pub(super) fn grant_token(&mut self, token: (u8, u64)) {
+        // Whoever was let in by the deletion of a holder's node has a newer one.
+        self.mistakes.token_shrank |= self.newest_token >= Some(token) && !self.deleted.contains(&token.0);
+        self.newest_token = self.newest_token.max(Some(token));
+    }
+
+    pub(super) fn release(&mut self, i: usize) {
+        let reliance = self.reliance(self.members[i].had);
+        let asks = self.tell(i, Event::LetsGo(reliance));
+        self.mistakes.loss_untold |= reliance == Reliance::Lost && !asks.contains(&Ask::Release);
+        self.go_on_releasing(i, &asks);
+    }
+
+    fn look_for_others(&mut self, i: usize) {
+        let Had::Hold { node, .. } = self.members[i].had else { return };
+        let others = match u32::try_from(self.nodes.len()) {
+            _ if self.is_expired || self.is_ended => Others::Unknown,
+            _ if !self.is_there(node) => Others::OwnNodeGone,
+            Ok(children) => Others::Children(children),
+            Err(_) => Others::Unknown,
+        };
+        let reliance = self.reliance(self.members[i].had);
+        let asks = self.tell(i, Event::SawOthers(others, reliance));
+        self.mistakes.loss_untold |= reliance == Reliance::Lost && !asks.contains(&Ask::Release);
+        self.go_on_releasing(i, &asks);
+    }
+
+    fn go_on_releasing(&mut self, i: usize, asks: &[Ask]) {
+        let asked = asks.iter().copied().find(|ask| matches!(ask, Ask::LookForOthers | Ask::Release));
+        match &mut self.members[i].phase {
+            Phase::In { pending, .. } if asked.is_some() => *pending = asked,
+            phase => *phase = Phase::Done,
+        }
+    }
+
+    /// Gives up, or is dropped, wherever it stands.
+    pub(super) fn leave(&mut self, i: usize) {
+        let reliance = self.reliance(self.members[i].had);
+        self.tell(i, Event::Leaves(reliance));
+        self.abandon(i);
+        self.members[i].phase = Phase::Done;
+    }
+
+    /// Leaves what a contender has to the reaper.
+    fn abandon(&mut self, i: usize) {
+        if let Had::Place { node } | Had::Hold { node, .. } = std::mem::replace(&mut self.members[i].had, Had::Nothing)
+            && self.is_there(node)
+        {
+            self.abandoned.insert(node);
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_ended = true;
+        let mut asks = Vec::new();
+        self.cohort.close(&mut asks);
+        self.wake(&asks);
+    }
+
+    pub(super) fn create(&mut self, owner: Owner) -> u8 {
+        self.created += 1;
+        self.nodes.push((self.created, owner));
+        self.created
+    }
+
+    pub(super) fn delete(&mut self, node: u8) {
+        self.nodes.retain(|(other, _)| *other != node);
+        self.abandoned.remove(&node);
+    }
+
+    /// As the library: what comes with the turn is passed on, unless the contender is to release it or to give it up.
+    fn tell(&mut self, i: usize, event: Event) -> Vec<Ask> {
+        let Phase::In { id, .. } = self.members[i].phase else { return Vec::new() };
+        self.bring(i, id);
+        let mut asks = Vec::new();
+        self.cohort.on(id, event, self.now, &mut asks);
+        let is_kept = asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp));
+        if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_))) {
+            self.passed = std::mem::replace(&mut self.members[i].had, Had::Nothing);
+        }
+        self.wake(&asks);
+        asks
+    }
+
+    fn bring(&mut self, i: usize, id: MemberId) {
+        let has_turn = !matches!(self.cohort.state(id), State::Waits | State::Closed);
+        if has_turn && self.members[i].had == Had::Nothing {
+            self.members[i].had = std::mem::replace(&mut self.passed, Had::Nothing);
+        }
+    }
+
+    fn wake(&mut self, asks: &[Ask]) {
+        for member in &mut self.members {
+            if let Phase::In { id, asleep, .. } = &mut member.phase {
+                *asleep &= !asks.contains(&Ask::Wake(*id));
             }
         }
-        (next != *last).then_some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::of()
     }
 }

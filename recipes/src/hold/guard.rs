@@ -142,6 +142,9 @@ impl Hold {
 
     /// Waits until the hold is not suspect: until it is known whether it has survived.
     pub(crate) async fn settled(&self) {
+        if self.state() != HoldState::Suspect {
+            return;
+        }
         let mut states = self.session().states();
         while self.state() == HoldState::Suspect {
             tokio::select! {

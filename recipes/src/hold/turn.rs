@@ -1,7 +1,7 @@
 //! The contenders of one session for one lock, of whom one at a time deals with the server. What they do is decided by the state
 //! machine of [`zk_recipes_protocol::cohort`].
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -29,9 +29,11 @@ pub(crate) struct Cohort {
 struct Core {
     members: cohort::Cohort,
     /// Those who wait to be told that they have the turn.
-    wakers: HashMap<MemberId, Waker>,
+    wakers: BTreeMap<MemberId, Waker>,
     /// What comes with the turn, until whoever has it now takes it.
     passed: Had,
+    /// What was asked for by the last event.
+    asks: Vec<Ask>,
 }
 
 /// A member of a cohort, which waits for its turn, has it, and passes it on. Dropped anywhere, its turn goes to the next.
@@ -39,9 +41,9 @@ struct Core {
 pub(crate) struct Turn {
     cohort: Arc<Cohort>,
     id: MemberId,
+    /// How far it is, unless it waits and its turn has come since.
+    state: State,
     had: Had,
-    /// How often the hold was handed over before.
-    handovers: u64,
 }
 
 /// What comes with a turn.
@@ -70,23 +72,25 @@ impl Cohort {
         let mut core = self.core.lock();
         let mut asks = Vec::new();
         core.members.close(&mut asks);
-        let woken = core.take_wakers(&mut asks);
+        let woken = std::mem::take(&mut core.wakers);
         drop(core);
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_values().for_each(Waker::wake);
     }
 
     /// Begins to wait for a turn.
     pub(crate) fn enter(self: &Arc<Self>, bounds: Bounds) -> Turn {
-        let id = self.core.lock().members.enter(bounds);
-        Turn::new(self, id)
+        let mut core = self.core.lock();
+        let id = core.members.enter(bounds);
+        Turn::new(self, id, core.members.state(id))
     }
 
     /// The turn, if nobody has it; `None` when somebody has.
     pub(crate) fn enter_at_once(self: &Arc<Self>, bounds: Bounds) -> Result<Option<Turn>, Ended> {
         let mut core = self.core.lock();
-        match core.members.enter_at_once(bounds) {
-            Some(id) if core.members.state(id) == State::Closed => Err(Ended),
-            id => Ok(id.map(|id| Turn::new(self, id))),
+        let Some(id) = core.members.enter_at_once(bounds) else { return Ok(None) };
+        match core.members.state(id) {
+            State::Closed => Err(Ended),
+            state => Ok(Some(Turn::new(self, id, state))),
         }
     }
 }
@@ -98,41 +102,26 @@ impl Core {
             *had = std::mem::take(&mut self.passed);
         }
     }
-
-    /// Takes out of the asks whom to wake, when nothing is locked any more.
-    fn take_wakers(&mut self, asks: &mut Vec<Ask>) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        asks.retain(|ask| match ask {
-            Ask::Wake(id) => {
-                woken.extend(self.wakers.remove(id));
-                false
-            }
-            _ => true,
-        });
-        woken
-    }
 }
 
 impl Turn {
-    fn new(cohort: &Arc<Cohort>, id: MemberId) -> Self {
-        Self { cohort: Arc::clone(cohort), id, had: Had::Nothing, handovers: 0 }
+    fn new(cohort: &Arc<Cohort>, id: MemberId, state: State) -> Self {
+        Self { cohort: Arc::clone(cohort), id, state, had: Had::Nothing }
     }
 
     /// Waits for the turn, and tells what to do with it.
     pub(crate) async fn state(&mut self) -> State {
         poll_fn(|context| {
-            let mut core = self.cohort.core.lock();
-            let state = core.members.state(self.id);
-            match state {
-                State::Waits => {
+            if self.state == State::Waits {
+                let mut core = self.cohort.core.lock();
+                self.state = core.members.state(self.id);
+                if self.state == State::Waits {
                     core.wakers.insert(self.id, context.waker().clone());
                     return Poll::Pending;
                 }
-                State::Holds { handovers } => self.handovers = handovers,
-                _ => {}
+                core.bring(self.id, &mut self.had);
             }
-            core.bring(self.id, &mut self.had);
-            Poll::Ready(state)
+            Poll::Ready(self.state)
         })
         .await
     }
@@ -177,7 +166,8 @@ impl Turn {
 
     /// The fencing token of the holder.
     pub(crate) fn token(&self) -> FencingToken {
-        self.hold().token().after_handovers(self.handovers)
+        let State::Holds { handovers } = self.state else { unreachable!("BUG: a token of no holder") };
+        self.hold().token().after_handovers(handovers)
     }
 
     /// Passes the turn on without what has failed, and returns why it has.
@@ -239,27 +229,35 @@ impl Turn {
         self.tell(Event::Leaves(self.reliance()))
     }
 
-    /// Tells of an event. What comes with the turn goes on with it, unless this member is to release it or to give it up.
+    /// Tells of an event. What comes with the turn goes on with it, unless this member is to release it or to give it up. Returns
+    /// what is left to do.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
-        let mut asks = Vec::new();
         let mut core = self.cohort.core.lock();
         core.bring(self.id, &mut self.had);
-        core.members.on(self.id, event, self.cohort.began.elapsed(), &mut asks);
-        core.wakers.remove(&self.id);
-        let is_kept = asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp));
-        if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_))) {
-            core.passed = std::mem::take(&mut self.had);
+        if self.state == State::Waits {
+            core.wakers.remove(&self.id);
         }
-        let woken = core.take_wakers(&mut asks);
+        let Core { members, wakers, passed, asks } = &mut *core;
+        members.on(self.id, event, self.cohort.began.elapsed(), asks);
+        self.state = members.state(self.id);
+        let next = asks.iter().find_map(|ask| if let Ask::Wake(next) = ask { Some(*next) } else { None });
+        if next.is_some() && !asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp)) {
+            *passed = std::mem::take(&mut self.had);
+        }
+        let woken = next.and_then(|next| wakers.remove(&next));
+        let to_do = asks.drain(..).filter(|ask| !matches!(ask, Ask::Wake(_))).collect();
         drop(core);
         woken.into_iter().for_each(Waker::wake);
-        asks
+        to_do
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.tell_of_the_end();
+        // Whoever has passed the turn on has nothing to tell.
+        if self.state != State::Closed {
+            self.tell_of_the_end();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use zk_recipes::{
 pub use closed_loop::{ClosedLoop, Failure};
 pub use interrupt::{Again, Interrupt, Interrupted};
 pub use program::{Exit, ProgramError, chain, run_program, tell};
-pub use ratio::{Goal, Ratio, Spread, median};
+pub use ratio::{Goal, Ratio, Spread};
 
 /// How many may hold the semaphore.
 const PERMITS: u32 = 3;

@@ -1,5 +1,7 @@
 //! Figures that are judged: ratios of what was measured within the same repetition.
 
+use stats::median;
+
 /// A figure and what it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
@@ -56,23 +58,8 @@ impl Spread {
     }
 }
 
-/// The middle value, or the mean of the middle two; nothing of nothing.
-#[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -82,21 +69,5 @@ mod tests {
         assert!(Goal::AtLeast(2.5).is_met(2.496));
         assert!(!Goal::AtLeast(2.5).is_met(2.49));
         assert!(Goal::Within(0.9, 1.1).is_met(1.104) && !Goal::Within(0.9, 1.1).is_met(0.89));
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-    }
-
-    proptest! {
-        #[test]
-        fn the_median_lies_within_the_sample(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
-            let median = median(&values).unwrap();
-            prop_assert!(values.iter().any(|value| *value <= median));
-            prop_assert!(values.iter().any(|value| *value >= median));
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The figures that the recipes are held to: ratios of figures that were measured within the same repetition.
 
-use bench::{Goal, Ratio, Spread, median};
+use bench::{Goal, Ratio, Spread};
+use stats::median;
 
 use crate::results::{Figure, Results, notifications_per_release, ops_per_s, p50_us};
 use crate::waiters::Waiters;

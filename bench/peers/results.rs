@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench::median;
+use stats::median;
 
 use crate::implementation::{Implementation, sessions_of};
 use crate::plan::{Repetition, Step};

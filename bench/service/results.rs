@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use bench::markdown::{figure, ratios, spread, table};
-use bench::{Goal, Ratio, Spread, median};
+use bench::{Goal, Ratio, Spread};
+use stats::median;
 
 use crate::generators::Counted;
 

@@ -62,7 +62,7 @@ fn of_trees(roots: &[(&'static str, i32)]) -> Vec<(String, BTreeMap<u32, f64>)> 
         system.process(open[0])?;
         while let Some(pid) = open.pop() {
             if let Some(process) = system.process(pid) {
-                times.insert(pid.as_u32(), loadgen::stats::as_f64(process.accumulated_cpu_time()) / 1e3);
+                times.insert(pid.as_u32(), stats::as_f64(process.accumulated_cpu_time()) / 1e3);
             }
             open.extend(children.get(&pid).into_iter().flatten());
         }

@@ -5,7 +5,7 @@
 //! What was sold is compared as it is: a strategy that kept its promise and no longer does has regressed, whatever a test
 //! of significance may say.
 
-use loadgen::stats::{Difference, Ratio, as_f64, correct, median, unpaired};
+use stats::{Difference, Ratio, as_f64, correct, median, unpaired};
 
 use crate::report::{Report, StrategyResult};
 use crate::trial::Trial;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use loadgen::stats::{as_f64, as_ms, length, median};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::{as_f64, as_ms, length, median};
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;

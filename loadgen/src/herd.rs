@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use loadgen::stats::as_f64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::as_f64;
 
 use crate::strategies::{Mechanism, Wakes};
 use crate::trial::ByOutcome;

@@ -86,7 +86,7 @@ impl HistoryAudit {
     /// that lets in whom it likes.
     pub fn inversion_share(&self) -> Option<f64> {
         let inversions = self.fifo_inversions.filter(|_| self.pairs > 0)?;
-        Some(crate::stats::as_f64(inversions) / crate::stats::as_f64(self.pairs))
+        Some(stats::as_f64(inversions) / stats::as_f64(self.pairs))
     }
 
     /// Goes through the sections of one SKU in the order in which they were entered.

@@ -3,10 +3,10 @@
 //! how much traffic it made.
 //!
 //! The deciding parts are pure: [`plan`], [`model`], [`answer`], [`audit`](loadgen::audit),
-//! [`history`](loadgen::history), [`herd`], [`generator`], [`stats`](loadgen::stats), [`threshold`], [`verdict`] and
-//! [`report`] know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of
+//! [`history`](loadgen::history), [`herd`], [`generator`], [`stats`], [`threshold`], [`verdict`] and [`report`]
+//! know no clock, no task and no socket. Around them, [`compare`] walks the plan, [`mod@run`] runs a trial of
 //! it, [`scenario`] is the load itself, and [`stack`] is what it is aimed at. `REPORT.md` says how to read the report.
-//! [`mod@simulate`] measures the locks by themselves, and predicts by [`simulation`], which is pure, what more waiters would cost
+//! [`mod@simulate`] measures the locks by themselves, and predicts by the crate [`simulation`] what more waiters would cost
 //! than one machine can have.
 
 mod answer;
@@ -33,7 +33,6 @@ mod servers;
 mod service;
 mod settings;
 mod simulate;
-mod simulation;
 mod stack;
 mod strategies;
 mod threshold;

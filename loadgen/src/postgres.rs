@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use loadgen::stats::{as_f64, as_ms};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::{as_f64, as_ms};
 
 /// Where the server's counters stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

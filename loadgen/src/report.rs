@@ -15,17 +15,16 @@ pub(crate) mod terminal;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-use loadgen::stats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::result::StrategyResult;
 use crate::plan::Plan;
-use crate::simulation::Simulation;
 use crate::strategies::{Promise, Strategy};
 use crate::threshold::{Threshold, ThresholdResult};
 use crate::trial::Trial;
 use crate::verdict::{Conclusion, EndedEarly, Verdict};
+use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "seckill-report/3";

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use loadgen::audit::{Audit, Evidence, OrderRow, foreign_order};
 use loadgen::history::{HistoryAudit, handovers_ns};
-use loadgen::stats::as_ms;
-use loadgen::stats::times::Times;
 use reqwest::Url;
+use stats::as_ms;
+use stats::times::Times;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cpu::{CpuTimes, ProcessCpu};

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use loadgen::stats::as_ms;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use stats::as_ms;
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::simulation::{self, LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
+use simulation::{LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
 
 /// The memory of a simulated queue, and the time that the rounds of the herd take, stay bounded by it.
 const WAITERS_MAX: u32 = 100_000;
@@ -32,10 +33,10 @@ pub(crate) struct SimulateArgs {
     /// Recipes of the lock library
     #[arg(
         long,
-        value_enum,
         value_name = "NAME",
         value_delimiter = ',',
-        default_values_t = Recipe::ALL
+        default_values = Recipe::ALL.map(Recipe::name),
+        value_parser = PossibleValuesParser::new(Recipe::ALL.map(Recipe::name)).try_map(|name| recipe(&name))
     )]
     recipes: Vec<Recipe>,
     /// ZooKeeper sessions that the waiters share, in turns [default: one a waiter; of a cohort 3]
@@ -204,6 +205,12 @@ fn each_once(recipes: Vec<Recipe>) -> Vec<Recipe> {
         }
     }
     once
+}
+
+/// The recipe of a name.
+fn recipe(name: &str) -> Result<Recipe, String> {
+    let found = Recipe::ALL.into_iter().find(|recipe| recipe.name() == name);
+    found.ok_or_else(|| format!("{name:?} is no recipe"))
 }
 
 /// Parses a range of numbers of waiters, or one number.

@@ -122,7 +122,7 @@ macro_rules! metrics {
     };
 }
 
-use loadgen::stats::{as_f64, as_f64_signed};
+use stats::{as_f64, as_f64_signed};
 
 /// The metrics that a rule may name. Worst trial for what is wrong, all trials merged for latencies, medians otherwise.
 static METRICS: &[Metric] = metrics! {

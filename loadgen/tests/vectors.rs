@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
-use loadgen::stats::{holm, median_estimate, paired, rate, unpaired};
 use serde::Deserialize;
+use stats::{holm, median_estimate, paired, rate, unpaired};
 
 #[derive(Deserialize)]
 struct Vectors {

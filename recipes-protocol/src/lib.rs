@@ -1,6 +1,5 @@
 //! What the locks of `zk-recipes` decide, without I/O, clock, `async` or dependency: answers, notifications and times come in
-//! as arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code. Only
-//! the simulation does not run [`session_queue`] yet.
+//! as arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
 //!
 //! The interface is for those three. It changes without notice; use `zk-recipes`.
 //!

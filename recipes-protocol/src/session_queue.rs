@@ -48,10 +48,11 @@ pub struct ContenderId(u64);
 /// The contenders of one session for the lock at one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
-    contenders: BTreeMap<ContenderId, Contender>,
+    /// Boxed, as the smallest of these maps has room for eleven, and most sessions have one contender for a lock.
+    contenders: BTreeMap<ContenderId, Box<Contender>>,
     next_id: u64,
     /// What those know together who queue under the same names.
-    local: BTreeMap<Names, Local>,
+    local: BTreeMap<Names, Box<Local>>,
     /// Which nodes that are named by a number alone belong to whom.
     owners: NodeOwners,
     /// The holds that were passed on within the session, each by the contender that it began with.
@@ -70,7 +71,7 @@ impl SessionQueue {
         let id = ContenderId(self.next_id);
         self.next_id += 1;
         self.local.entry(wish.names).or_default();
-        self.contenders.insert(id, Contender::new(wish));
+        self.contenders.insert(id, Box::new(Contender::new(wish)));
         Step { queue: self, out }.begin(id);
         id
     }
@@ -143,7 +144,8 @@ impl SessionQueue {
 
     /// Forgets a contender of which nothing is left to do. Others stay.
     pub fn forget(&mut self, id: ContenderId) {
-        if matches!(self.contenders.get(&id), Some(Contender { phase: Phase::Over(_), .. })) {
+        let phase = self.contenders.get(&id).map(|contender| &contender.phase);
+        if matches!(phase, Some(Phase::Over(_))) {
             self.contenders.remove(&id);
         }
     }

@@ -16,7 +16,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
@@ -42,9 +41,6 @@ use crate::session::liveness_cell::Proof;
 use crate::session::remote::Remote;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
-
-/// For how long a contender waits at most for others to join the queue with.
-const BATCHING_MAX: Duration = Duration::from_millis(10);
 
 /// The contenders of a session for the lock at one path.
 #[derive(Debug)]
@@ -218,7 +214,7 @@ impl Engine {
                 let length = match pause {
                     Pause::ReplyLost => entry.after_lost_reply.advance(),
                     Pause::Refused => entry.after_refusal.advance(),
-                    Pause::Join => BATCHING_MAX,
+                    Pause::Join => Pause::JOIN,
                 };
                 (id, unbudgeted(requests::pause(id, pause, length)))
             }

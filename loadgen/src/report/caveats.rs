@@ -1,6 +1,6 @@
 //! What to bear in mind when reading the figures.
 
-use loadgen::stats::{BLOCKS_MIN, Difference, Ratio};
+use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::plan::Plan;
 use crate::report::{Environment, StrategyResult};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use loadgen::audit::{Audit, Evidence, OrderRow};
 use loadgen::history::{HistoryAudit, Section, handovers_ns};
-use loadgen::stats::times::Times;
+use stats::times::Times;
 
 use crate::cpu::ProcessCpu;
 use crate::generator::{Effort, Generator};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csv::{Terminator, Writer, WriterBuilder};
-use loadgen::stats::{as_f64, as_ms};
+use stats::{as_f64, as_ms};
 
 use crate::error::Error;
 use crate::run::Ran;

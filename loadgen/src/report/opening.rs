@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loadgen::stats::{Difference, Ratio};
+use stats::{Difference, Ratio};
 
 use crate::plan::Plan;
 use crate::report::StrategyResult;

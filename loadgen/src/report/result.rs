@@ -1,9 +1,9 @@
 //! What came out for one strategy with so many users.
 
-use loadgen::stats::times::{Times, quantile_estimate};
-use loadgen::stats::{Estimate, Ratio, as_f64, as_f64_signed, median, median_estimate, rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::times::{Times, quantile_estimate};
+use stats::{Estimate, Ratio, as_f64, as_f64_signed, median, median_estimate, rate};
 
 use crate::herd::notifications_expected;
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
-use loadgen::stats::Difference;
+use stats::Difference;
 
 use crate::plan::Plan;
 use crate::report::{Report, StrategyResult};

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use loadgen::stats::{as_f64, median};
+use stats::{as_f64, median};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinSet;
 use zk_recipes::{AnyLock, CohortMutex, HandoffMutex, LockGuard, Mutex, NaiveLock, Session, SessionConfig, Traffic};
 
 use crate::error::Error;
-use crate::simulation::{Point, Recipe};
+use simulation::{Point, Recipe};
 
 /// Long enough for a machine that is busy with thousands of sessions.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -86,7 +86,7 @@ impl Lab {
     /// The sessions end, and with them whatever they have on the server.
     pub(crate) async fn drain(&mut self, recipe: Recipe, waiters: u32, sessions: u32) -> Result<Point, Error> {
         self.drains += 1;
-        let path = format!("{}/{:04}", crate::simulation::PARENT, self.drains);
+        let path = format!("{}/{:04}", simulation::PARENT, self.drains);
         let measured = tokio::time::timeout(DRAINED_WITHIN, self.measure(recipe, waiters, sessions, &path)).await;
         let measured = measured.unwrap_or_else(|_| Err(late("it was not over", DRAINED_WITHIN)));
         measured.map_err(|source| Error::Drain { recipe: recipe.name(), waiters, source })

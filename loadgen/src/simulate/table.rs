@@ -1,10 +1,10 @@
 //! A simulation for a terminal.
 
 use comfy_table::Table;
-use loadgen::stats::as_f64;
+use stats::as_f64;
 
 use crate::report::terminal;
-use crate::simulation::{Accuracy, Deviation, LatencyModel, Point, RecipeSimulation, Simulation};
+use simulation::{Accuracy, Deviation, LatencyModel, Point, RecipeSimulation, Simulation};
 
 /// What stands for a figure that there is none of.
 const ABSENT: &str = "–";
@@ -146,7 +146,7 @@ fn list(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::{Measured, Recipe, compare, predict};
+    use simulation::{Measured, Recipe, compare, predict};
 
     #[test]
     fn figures_have_about_three_digits_however_small_or_large() {

@@ -1,5 +1,7 @@
 //! What a queue asks of its shell, and what the shell tells it.
 
+use std::time::Duration;
+
 use super::ContenderId;
 use crate::names::{Mode, Names, Sequence};
 use crate::predecessors::Predecessors;
@@ -123,6 +125,11 @@ pub enum Pause {
     Refused,
     /// Others may join the queue together with it.
     Join,
+}
+
+impl Pause {
+    /// For how long a contender waits at most for others to join the queue with.
+    pub const JOIN: Duration = Duration::from_millis(10);
 }
 
 /// What the log is to say, once a lock.

@@ -284,7 +284,7 @@ impl Step<'_> {
 
     /// The number of a contender, if it holds.
     pub(super) fn holder_number(&self, id: ContenderId) -> Option<Sequence> {
-        match self.queue.contenders.get(&id)? {
+        match &**self.queue.contenders.get(&id)? {
             Contender { phase: Phase::Holding { .. }, claim: Claim::Node(node), .. } => Some(node.sequence),
             _ => None,
         }

@@ -60,8 +60,18 @@ fn code(text: &str) -> String {
 #[test]
 fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     let is_member = |name: &String| {
-        ["zk-recipes-protocol", "zk-recipes", "zk-lock", "demo-service", "loadgen", "bench", "testbed"]
-            .contains(&name.as_str())
+        [
+            "zk-recipes-protocol",
+            "zk-recipes",
+            "zk-lock",
+            "demo-service",
+            "stats",
+            "simulation",
+            "loadgen",
+            "bench",
+            "testbed",
+        ]
+        .contains(&name.as_str())
     };
     let of_the_workspace =
         |package: &str| -> Vec<String> { dependencies(package).into_iter().filter(is_member).collect() };
@@ -70,8 +80,10 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
-    assert_eq!(of_the_workspace("loadgen"), ["testbed", "zk-recipes", "zk-recipes-protocol"]);
-    assert_eq!(of_the_workspace("bench"), ["testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("loadgen"), ["simulation", "stats", "testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("stats"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("simulation"), ["stats", "zk-recipes-protocol"]);
+    assert_eq!(of_the_workspace("bench"), ["stats", "testbed", "zk-recipes"]);
 
     let for_tests = |package: &str| -> Vec<String> {
         dependencies_that(package, |kind| kind == "dev").into_iter().filter(is_member).collect()
@@ -79,7 +91,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");
     }
-    for package in ["zk-recipes-protocol", "loadgen"] {
+    for package in ["zk-recipes-protocol", "stats", "simulation", "loadgen"] {
         assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
     }
     assert_eq!(for_tests("bench"), ["demo-service", "loadgen", "zk-recipes-protocol"]);
@@ -112,13 +124,6 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/audit.rs",
         "loadgen/src/ledger.rs",
         "loadgen/src/history.rs",
-        "loadgen/src/stats.rs",
-        "loadgen/src/stats/paired.rs",
-        "loadgen/src/stats/ranks.rs",
-        "loadgen/src/stats/rate.rs",
-        "loadgen/src/stats/resample.rs",
-        "loadgen/src/stats/times.rs",
-        "loadgen/src/stats/unpaired.rs",
         "loadgen/src/herd.rs",
         "loadgen/src/postgres.rs",
         "loadgen/src/generator.rs",
@@ -131,24 +136,15 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/export/k6.rs",
         "loadgen/src/export/k6/comment.rs",
         "loadgen/src/export/k6/rules.rs",
-        "loadgen/src/simulation.rs",
-        "loadgen/src/simulation/costs.rs",
-        "loadgen/src/simulation/deviation.rs",
-        "loadgen/src/simulation/drain.rs",
-        "loadgen/src/simulation/fit.rs",
-        "loadgen/src/simulation/model.rs",
-        "loadgen/src/simulation/naive.rs",
-        "loadgen/src/simulation/place.rs",
-        "loadgen/src/simulation/server.rs",
         "bench/peers/plan.rs",
         "bench/peers/protocol.rs",
         "bench/peers/window.rs",
         "bench/peers/results.rs",
         "bench/peers/ratios.rs",
     ];
-    let protocol = sources("recipes-protocol/src");
+    let crates = ["recipes-protocol/src", "stats/src", "simulation/src"].into_iter().flat_map(sources);
     let deciding = deciding.into_iter().map(|file| (root().join(file), fs::read_to_string(root().join(file)).unwrap()));
-    for (file, text) in protocol.into_iter().chain(deciding) {
+    for (file, text) in crates.chain(deciding) {
         let code = code(&text);
         for effect in ["async ", ".await", "Instant::now", "SystemTime::now", "tokio", "std::fs", "std::net", "sqlx"] {
             assert!(!code.contains(effect), "{} contains {effect:?}", file.display());
@@ -191,10 +187,11 @@ fn every_test_that_the_guarantees_name_exists() {
     let named: Vec<&str> =
         guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
     assert!(named.len() > 20, "the guarantees name their tests");
-    let sources: Vec<_> = ["recipes-protocol", "recipes", "zk-lock", "demo-service", "loadgen", "testbed"]
-        .into_iter()
-        .flat_map(sources)
-        .collect();
+    let sources: Vec<_> =
+        ["recipes-protocol", "recipes", "zk-lock", "demo-service", "stats", "simulation", "loadgen", "testbed"]
+            .into_iter()
+            .flat_map(sources)
+            .collect();
     for name in named {
         let defines = |text: &String| text.contains(&format!("fn {name}("));
         assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");

@@ -1,6 +1,6 @@
 //! What it cost: the database, and processor time.
 
-use loadgen::stats::{as_f64, length};
+use stats::{as_f64, length};
 
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 use crate::report::html::sold::groups;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loadgen::stats::times::Times;
-use loadgen::stats::{Difference, Estimate, as_f64};
 use serde::Serialize;
+use stats::times::Times;
+use stats::{Difference, Estimate, as_f64};
 
 use crate::herd::notifications_expected;
 use crate::report::html::cost::{KINDS, cpu_ms, measured};

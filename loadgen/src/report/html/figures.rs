@@ -1,6 +1,6 @@
 //! How figures are written on the page: three significant digits, which is all that a histogram has, and thousands apart.
 
-use loadgen::stats::{Difference, Estimate, Ratio, as_f64};
+use stats::{Difference, Estimate, Ratio, as_f64};
 
 /// What stands for a figure that there is none of, or that the sample cannot carry.
 pub(super) const ABSENT: &str = "–";

@@ -114,7 +114,7 @@ fn by_server(report: &Report) -> Option<Table> {
                 let figures: Option<Vec<u64>> =
                     trials.iter().map(|trial| figure(trial.zookeeper.servers.get(place)?)).collect();
                 let figures = figures?;
-                Some(loadgen::stats::as_f64(figures.iter().sum()) / loadgen::stats::length(figures.len()))
+                Some(stats::as_f64(figures.iter().sum()) / stats::length(figures.len()))
             };
             let notifications = |server: &crate::herd::ServerTraffic| {
                 let fired = &server.watches_fired;
@@ -166,7 +166,7 @@ pub(super) fn scaling(report: &Report) -> Section {
     let unmeasured = |words: &Vec<String>| {
         words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
     };
-    let words = |unit: &str, figure: &dyn Fn(&StrategyResult) -> Option<loadgen::stats::Estimate>| -> Vec<String> {
+    let words = |unit: &str, figure: &dyn Fn(&StrategyResult) -> Option<stats::Estimate>| -> Vec<String> {
         let of = |result: &StrategyResult| {
             Some(format!("{}: {} {unit}", name(report, result), figures::estimate(&figure(result)?)))
         };

@@ -1,7 +1,7 @@
 //! How long buyers waited, and how the lock went from hand to hand.
 
-use loadgen::stats::Ratio;
-use loadgen::stats::times::Times;
+use stats::Ratio;
+use stats::times::Times;
 
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::{groups, groups_of, mechanism};

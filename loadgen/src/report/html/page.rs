@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::report::html::figures;
-use loadgen::stats::Estimate;
+use stats::Estimate;
 
 /// The whole page.
 #[derive(Template)]
@@ -190,11 +190,11 @@ impl Cell {
     }
 
     pub(super) fn count(value: Option<u64>) -> Cell {
-        Cell { text: figures::maybe_count(value), sort: value.map(loadgen::stats::as_f64), ..Cell::default() }
+        Cell { text: figures::maybe_count(value), sort: value.map(stats::as_f64), ..Cell::default() }
     }
 
     pub(super) fn signed(value: i64) -> Cell {
-        Cell { text: figures::signed(value), sort: Some(loadgen::stats::as_f64_signed(value)), ..Cell::default() }
+        Cell { text: figures::signed(value), sort: Some(stats::as_f64_signed(value)), ..Cell::default() }
     }
 
     pub(super) fn estimate(estimate: Option<Estimate>) -> Cell {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::report::Report;
 use crate::report::html::figures;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
-use crate::simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
+use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
 
 const COMMAND: &str =
     "loadgen simulate --json simulation.json && loadgen report report.json --simulation simulation.json";
@@ -37,15 +37,10 @@ pub(super) fn section(report: &Report) -> Section {
                 chart(
                     "simulated-notifications",
                     "Notifications of a drain",
-                    words("notifications", |point| loadgen::stats::as_f64(point.notifications)),
+                    words("notifications", |point| stats::as_f64(point.notifications)),
                     None,
                 ),
-                chart(
-                    "simulated-bytes",
-                    "Bytes of a drain",
-                    words("bytes", |point| loadgen::stats::as_f64(point.bytes)),
-                    None,
-                ),
+                chart("simulated-bytes", "Bytes of a drain", words("bytes", |point| stats::as_f64(point.bytes)), None),
             ]));
             blocks.push(Block::Table(deviations(simulation)));
             blocks.extend(simulation.caveats.iter().map(|caveat| Block::Paragraph(caveat.clone())));

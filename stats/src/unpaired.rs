@@ -66,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stats::Difference;
+    use crate::Difference;
 
     fn values(range: std::ops::Range<i32>) -> Vec<f64> {
         range.map(f64::from).collect()

@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stats::Difference;
+    use crate::Difference;
 
     #[test]
     fn the_smallest_p_of_n_blocks_is_two_in_two_to_the_n() {

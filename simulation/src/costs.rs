@@ -3,7 +3,7 @@
 use zk_recipes_protocol::names::{Names, Sequence};
 use zk_recipes_protocol::wire_size;
 
-use super::{PARENT, Recipe};
+use crate::{PARENT, Recipe};
 
 /// A uuid, as text.
 const UUID: usize = 36;
@@ -15,13 +15,13 @@ const OPEN_ACL: usize = wire_size::acl_entry("world".len(), "anyone".len());
 
 /// Requests and bytes in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Exchange {
-    pub(super) requests: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Exchange {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The name of the contender of this number, as long as a real one, and parsed as one.
-pub(super) fn name(recipe: Recipe, number: u32) -> String {
+pub(crate) fn name(recipe: Recipe, number: u32) -> String {
     match recipe {
         Recipe::Handoff => format!("lock-{number:010}"),
         Recipe::Naive | Recipe::Mutex | Recipe::Cohort => format!("_c_{:0>UUID$}-lock-{number:010}", ""),
@@ -29,41 +29,46 @@ pub(super) fn name(recipe: Recipe, number: u32) -> String {
 }
 
 /// The number in the name of a contender.
-pub(super) fn sequence(name: &str) -> Sequence {
+pub(crate) fn sequence(name: &str) -> Sequence {
     let (_, sequence) = Names::MUTEX.parse(name).expect("BUG: a simulated contender has no contender's name");
     sequence
 }
 
+/// The same, which stays far below where numbers would wrap.
+pub(crate) fn number(name: &str) -> u32 {
+    u32::try_from(sequence(name).get()).expect("BUG: a simulated number has wrapped")
+}
+
 /// The costs of the exchanges of one recipe.
 #[derive(Debug, Clone)]
-pub(super) struct Costs {
-    pub(super) create: Exchange,
+pub(crate) struct Costs {
+    pub(crate) create: Exchange,
     /// A `create` that finds the node there.
-    pub(super) create_refused: Exchange,
+    pub(crate) create_refused: Exchange,
     /// A read of a contender's node, or of the one node of the naive lock.
-    pub(super) watch: Exchange,
+    pub(crate) watch: Exchange,
     /// Any read of a node that is missing.
-    pub(super) gone: Exchange,
+    pub(crate) gone: Exchange,
     /// A read of the data of the lock's node, without the data.
-    pub(super) note: Exchange,
+    pub(crate) note: Exchange,
     /// A listing of nobody.
-    pub(super) list: Exchange,
+    pub(crate) list: Exchange,
     /// Bytes of each child in a listing.
-    pub(super) child_bytes: u64,
+    pub(crate) child_bytes: u64,
     /// A look whether a contender is there that is.
-    pub(super) stat: Exchange,
+    pub(crate) stat: Exchange,
     /// The same for the lock's node.
-    pub(super) stat_parent: Exchange,
-    pub(super) delete: Exchange,
+    pub(crate) stat_parent: Exchange,
+    pub(crate) delete: Exchange,
     /// A deletion with a note for whoever comes next, without the note.
-    pub(super) delete_noted: Exchange,
+    pub(crate) delete_noted: Exchange,
     /// A deletion on condition that another node is there.
-    pub(super) delete_beside: Exchange,
-    pub(super) notification: Exchange,
+    pub(crate) delete_beside: Exchange,
+    pub(crate) notification: Exchange,
 }
 
 impl Costs {
-    pub(super) fn of(recipe: Recipe) -> Costs {
+    pub(crate) fn of(recipe: Recipe) -> Costs {
         let parent = PARENT.len() + "/0001".len();
         let name = name(recipe, 1);
         let (path, node_data) = match recipe {
@@ -106,21 +111,21 @@ fn exchange(request: usize, reply: usize) -> Exchange {
 
 /// What was exchanged so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) notifications: u64,
-    pub(super) requests: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Tally {
+    pub(crate) notifications: u64,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Tally {
     /// Adds so many exchanges of one kind.
-    pub(super) fn add(&mut self, times: u64, exchange: Exchange) {
+    pub(crate) fn add(&mut self, times: u64, exchange: Exchange) {
         self.requests += times * exchange.requests;
         self.bytes += times * exchange.bytes;
     }
 
     /// Adds notifications that so many connections got, for so many who watch.
-    pub(super) fn notify(&mut self, connections: u64, watchers: u64, notification: Exchange) {
+    pub(crate) fn notify(&mut self, connections: u64, watchers: u64, notification: Exchange) {
         self.notifications += connections;
         self.bytes += watchers * notification.bytes;
     }

@@ -1,8 +1,9 @@
 //! What the simulation predicts, against closed forms and for all numbers.
 
 use proptest::prelude::*;
-
-use super::*;
+use simulation::{LatencyModel, Measured, Point, Recipe, Simulation, compare, predict, spaced, split};
+use stats::as_f64;
+use zk_recipes_protocol::cohort::Bounds;
 
 const MODEL: LatencyModel = LatencyModel::START;
 
@@ -13,7 +14,7 @@ fn one_session_each(recipe: Recipe, waiters: u32) -> Point {
 /// How many places in the queue so many waiters of cohorts need at the most: a cohort lets go of one only when it has been
 /// handed over so often, if that is quick.
 fn cohort_places_max(waiters: u32, sessions: u32) -> u64 {
-    let per_place = u64::from(zk_recipes::CohortMutex::MAX_HANDOVERS) + 1;
+    let per_place = u64::from(Bounds::DEFAULT.max_handovers) + 1;
     (0..sessions).map(|session| u64::from((waiters + sessions - 1 - session) / sessions).div_ceil(per_place)).sum()
 }
 

@@ -5,7 +5,7 @@
 //! and not by the square of that, for one disturbed drain not to bend the model; and every parameter is drawn a little to
 //! where the search began, for one that the points leave open to stay a time that might be.
 
-use super::{LatencyModel, Point, Recipe, predict};
+use crate::{LatencyModel, Point, Recipe, predict};
 
 const N: usize = LatencyModel::PARAMETERS;
 
@@ -30,9 +30,9 @@ const DAMPING_MAX: f64 = 1e6;
 
 /// A point to fit the model to, and whose it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample<'a> {
-    pub(super) recipe: Recipe,
-    pub(super) measured: &'a Point,
+pub(crate) struct Sample<'a> {
+    pub(crate) recipe: Recipe,
+    pub(crate) measured: &'a Point,
 }
 
 /// The logarithms of the parameters.
@@ -49,7 +49,7 @@ struct Residual {
 type Equations = ([Parameters; N], Parameters);
 
 /// The model whose predictions of times are nearest to those measured.
-pub(super) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
+pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
     let start = LatencyModel::START.to_array().map(f64::ln);
     let pull = |at: &Parameters| -> Parameters { std::array::from_fn(|i| at[i] - start[i]) };
     let cost = |at: &Parameters, residuals: &[Residual]| {

@@ -2,17 +2,17 @@
 //! others watch again before that one releases. The counts are exact; to simulate a round takes the same time however many
 //! wait.
 
-use loadgen::stats::median;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
+use stats::median;
 
-use super::costs::{Costs, Tally};
-use super::model::Times;
-use super::{LatencyModel, Point, Recipe, ns_to_ms};
+use crate::costs::{Costs, Tally};
+use crate::latency::Times;
+use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order they hold.
-pub(super) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
+pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
     let (costs, times, mut tally) = (Costs::of(Recipe::Naive), Times::of(model), Tally::default());
     // The first holds at once, the others find the node there and watch it.

@@ -1,15 +1,15 @@
 //! How far predictions are from measurements.
 
-use loadgen::stats::as_f64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::as_f64;
 
-use super::Point;
+use crate::Point;
 
 /// What is predicted of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Figure {
+pub enum Figure {
     /// Watch notifications that the server sends.
     Notifications,
     /// Requests that the sessions send.
@@ -26,33 +26,35 @@ pub(crate) enum Figure {
 /// fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Deviation {
+pub struct Deviation {
     /// Which figure.
-    pub(crate) figure: Figure,
+    pub figure: Figure,
     /// Predicted ÷ measured, the geometric mean over the points held out: 1 where the prediction is right.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     /// By what factor the prediction is off at the worst of them, in whichever direction; at least 1.
-    pub(crate) factor_worst: f64,
+    pub factor_worst: f64,
 }
 
 /// How far predictions of several figures are from the measurements, at the numbers of waiters that were held out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Accuracy {
+pub struct Accuracy {
     /// How many predictions were compared with a measurement.
-    pub(crate) comparisons: u64,
+    pub comparisons: u64,
     /// By what factor they are off, in whichever direction: the geometric mean; at least 1.
-    pub(crate) factor: f64,
+    pub factor: f64,
     /// The same for the worst of them.
-    pub(crate) factor_worst: f64,
+    pub factor_worst: f64,
 }
 
 impl Figure {
-    pub(crate) const ALL: [Figure; 5] =
+    /// All of them, in the order of the tables.
+    pub const ALL: [Figure; 5] =
         [Figure::Notifications, Figure::Requests, Figure::Bytes, Figure::HandoverMs, Figure::DrainMs];
 
     /// What it is called in a sentence.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Figure::Notifications => "notifications",
             Figure::Requests => "requests",
@@ -63,7 +65,8 @@ impl Figure {
     }
 
     /// Whether it is a time, and so by the latency model; all others are counts.
-    pub(crate) fn is_time(self) -> bool {
+    #[must_use]
+    pub fn is_time(self) -> bool {
         matches!(self, Figure::HandoverMs | Figure::DrainMs)
     }
 
@@ -80,7 +83,7 @@ impl Figure {
 
     /// The logarithm of predicted ÷ measured. None where there is nothing to compare: a figure that is missing, or a zero
     /// on one side alone, of which no factor can tell how far it is.
-    pub(super) fn log_ratio(self, predicted: &Point, measured: &Point) -> Option<f64> {
+    pub(crate) fn log_ratio(self, predicted: &Point, measured: &Point) -> Option<f64> {
         let (predicted, measured) = (self.of(predicted)?, self.of(measured)?);
         match (predicted > 0.0, measured > 0.0) {
             (true, true) => Some((predicted / measured).ln()),
@@ -92,14 +95,14 @@ impl Figure {
 
 impl Deviation {
     /// Of the logarithms of ratios; `None` of none.
-    pub(super) fn of(figure: Figure, log_ratios: &[f64]) -> Option<Deviation> {
+    pub(crate) fn of(figure: Figure, log_ratios: &[f64]) -> Option<Deviation> {
         Some(Deviation { figure, ratio: mean(log_ratios.iter().copied())?.exp(), factor_worst: worst(log_ratios) })
     }
 }
 
 impl Accuracy {
     /// Of the logarithms of ratios; `None` of none.
-    pub(super) fn of(log_ratios: &[f64]) -> Option<Accuracy> {
+    pub(crate) fn of(log_ratios: &[f64]) -> Option<Accuracy> {
         let factor = mean(log_ratios.iter().map(|log| log.abs()))?.exp();
         Some(Accuracy { comparisons: log_ratios.len() as u64, factor, factor_worst: worst(log_ratios) })
     }
@@ -116,7 +119,7 @@ fn worst(log_ratios: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::*;
 
     fn assert_near(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");

@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 /// How long things take on the machine whose measured points the model was fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LatencyModel {
+pub struct LatencyModel {
     /// Milliseconds of the round trip of a read that nothing is in the way of, with the wake-up of whoever asked.
-    pub(crate) read_ms: f64,
+    pub read_ms: f64,
     /// Milliseconds that a write takes longer than a read, until it is durable. All that arrive meanwhile are made
     /// durable together by the next flush.
-    pub(crate) commit_ms: f64,
+    pub commit_ms: f64,
     /// Microseconds for which the machine is busy with one request and its reply, or with a notification; whatever comes
     /// meanwhile waits.
-    pub(crate) message_us: f64,
+    pub message_us: f64,
     /// Microseconds for which it is busy with each further notification of the same release, to send it and to wake up who
     /// gets it. That of the first is in the round trip.
-    pub(crate) wake_us: f64,
+    pub wake_us: f64,
     /// Microseconds for which it is busy with each child of a listing.
-    pub(crate) child_us: f64,
+    pub child_us: f64,
     /// Microseconds for a hand-over between two tasks of one process, without a request.
-    pub(crate) handover_us: f64,
+    pub handover_us: f64,
 }
 
 impl LatencyModel {
     /// How many parameters there are.
-    pub(super) const PARAMETERS: usize = 6;
+    pub const PARAMETERS: usize = 6;
 
     /// Where a fit begins: a server on the same machine, with a disk that is no slower than a network.
-    pub(super) const START: LatencyModel = LatencyModel {
+    pub const START: LatencyModel = LatencyModel {
         read_ms: 0.3,
         commit_ms: 0.5,
         message_us: 20.0,
@@ -38,11 +38,15 @@ impl LatencyModel {
         handover_us: 10.0,
     };
 
-    pub(super) fn to_array(self) -> [f64; Self::PARAMETERS] {
+    /// The parameters, in the order of the fields.
+    #[must_use]
+    pub fn to_array(self) -> [f64; Self::PARAMETERS] {
         [self.read_ms, self.commit_ms, self.message_us, self.wake_us, self.child_us, self.handover_us]
     }
 
-    pub(super) fn from_array(values: [f64; Self::PARAMETERS]) -> LatencyModel {
+    /// The model of these parameters, in the order of the fields.
+    #[must_use]
+    pub fn from_array(values: [f64; Self::PARAMETERS]) -> LatencyModel {
         let [read_ms, commit_ms, message_us, wake_us, child_us, handover_us] = values;
         LatencyModel { read_ms, commit_ms, message_us, wake_us, child_us, handover_us }
     }
@@ -50,18 +54,18 @@ impl LatencyModel {
 
 /// The model in the simulation's unit of time, in which the order of events is exact.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
+pub(crate) struct Times {
     /// One way of a round trip.
-    pub(super) way_ns: u64,
-    pub(super) commit_ns: u64,
-    pub(super) message_ns: u64,
-    pub(super) wake_ns: u64,
+    pub(crate) way_ns: u64,
+    pub(crate) commit_ns: u64,
+    pub(crate) message_ns: u64,
+    pub(crate) wake_ns: u64,
     child_ps: u64,
-    pub(super) handover_ns: u64,
+    pub(crate) handover_ns: u64,
 }
 
 impl Times {
-    pub(super) fn of(model: &LatencyModel) -> Times {
+    pub(crate) fn of(model: &LatencyModel) -> Times {
         Times {
             way_ns: whole(model.read_ms * 1e6 / 2.0),
             commit_ns: whole(model.commit_ms * 1e6),
@@ -72,7 +76,7 @@ impl Times {
         }
     }
 
-    pub(super) fn children_ns(self, children: u64) -> u64 {
+    pub(crate) fn children_ns(self, children: u64) -> u64 {
         children * self.child_ps / 1000
     }
 }

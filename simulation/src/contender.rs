@@ -1,0 +1,162 @@
+//! What one contender sends, and what it is told. All of it is decided by the protocol's [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue); here its asks become
+//! requests, and answers become its events.
+
+use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::predecessors::Predecessors;
+use zk_recipes_protocol::session_queue::{
+    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Seen, Wish, WishKind,
+};
+
+use crate::Recipe;
+use crate::costs::{name, number, sequence};
+use crate::server::{Answer, Leave, Listing, PARENT, Request};
+
+/// So many of those directly ahead are shown to the decision on a listing. It remembers fewer by name, and of the others
+/// only that they are there, so that it decides as from the whole listing.
+const WINDOW: u32 = 16;
+
+/// A contender, and what it has sent.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    /// The place of its session among all.
+    pub(crate) session: usize,
+    pub(crate) id: ContenderId,
+    /// The number of its node, once it has one.
+    number: Option<u32>,
+    /// The look that was sent behind its `create`, whose answer has yet to come.
+    look: FirstLook,
+    /// The node that was created, until the look is answered.
+    made: Option<Made>,
+}
+
+/// What an ask comes to.
+#[derive(Debug)]
+pub(crate) enum Deed {
+    Send(Vec<Request>),
+    /// It is answered without a request.
+    Answer(Event),
+    Nothing,
+}
+
+/// What a contender of a recipe wants.
+pub(crate) fn wish(recipe: Recipe) -> Wish {
+    let naming = if recipe == Recipe::Handoff { Naming::Numbered } else { Naming::Protected };
+    Wish { mode: Mode::Exclusive, naming, names: Names::MUTEX, kind: WishKind::Wait }
+}
+
+impl Contender {
+    pub(crate) fn new(session: usize, id: ContenderId) -> Contender {
+        Contender { session, id, number: None, look: FirstLook::None, made: None }
+    }
+
+    /// The number that the server has given to its node.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.expect("BUG: a contender without a number is in the queue")
+    }
+
+    /// Carries out an ask.
+    pub(crate) fn carry_out(&mut self, ask: Ask) -> Deed {
+        let requests = match ask {
+            Ask::Create(_, NewNode::Numbered, look) => {
+                self.look = look;
+                match look {
+                    FirstLook::None => vec![Request::Create],
+                    FirstLook::List => vec![Request::Create, Request::List],
+                    FirstLook::Note => vec![Request::Create, Request::Note],
+                }
+            }
+            Ask::List(_) => vec![Request::List],
+            Ask::ReadNote(_) => vec![Request::Note],
+            Ask::ReadNoteBeside(_) => vec![Request::NoteBeside(self.number())],
+            Ask::Probe(_, names) => {
+                vec![Request::Probe(names.iter().map(|name| number(name)).collect(), self.number())]
+            }
+            Ask::Watch(_, name) => vec![Request::Watch(number(&name))],
+            Ask::WatchParent(..) => vec![Request::WatchParent],
+            Ask::Delete(_, condition) => {
+                let leave = match condition {
+                    Condition::None => Leave::Nothing,
+                    Condition::Noted(note) => Leave::Note(note),
+                    Condition::Beside(other) => Leave::Beside(number(&other)),
+                };
+                vec![Request::Delete(self.number(), leave)]
+            }
+            // A session that was answered just now has proved that it lives.
+            Ask::Prove(id) => return Deed::Answer(Event::Proved(id, Ok(()))),
+            Ask::Warn(_) | Ask::Tell(_) | Ask::Pause(..) => return Deed::Nothing,
+            Ask::Create(..) | Ask::CreateParents(_) | Ask::Find(_) | Ask::Identify(..) | Ask::Lose(_) => {
+                unreachable!("BUG: {ask:?} in a queue in which nothing fails")
+            }
+        };
+        Deed::Send(requests)
+    }
+
+    /// What the answer says to the queue, if that is all of an answer.
+    pub(crate) fn hear(&mut self, recipe: Recipe, answer: Answer) -> Option<Event> {
+        let id = self.id;
+        Some(match answer {
+            Answer::Created { number, czxid } => {
+                let made = Made { name: name(recipe, number), czxid, is_ours: true };
+                self.number = Some(number);
+                if self.look != FirstLook::None {
+                    self.made = Some(made);
+                    return None;
+                }
+                Event::Created(id, Ok((made, Seen::Nothing)))
+            }
+            Answer::Listed { listing, changed } => {
+                let listed = listed(recipe, listing, changed, self.number());
+                match self.made.take() {
+                    Some(made) => Event::Created(id, Ok((made, Seen::Listed(listed)))),
+                    None => Event::Listed(id, Ok(Some(listed))),
+                }
+            }
+            Answer::Noted(state) => match (self.made.take(), state) {
+                (Some(made), Some(state)) => Event::Created(id, Ok((made, Seen::Note(state)))),
+                (_, state) => Event::NoteRead(id, Ok(state)),
+            },
+            Answer::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
+            Answer::Watching(czxid) => Event::WatchSet(id, Ok(czxid)),
+            Answer::Probed { present, is_own_there } => Event::Probed(id, Ok((present, is_own_there))),
+            Answer::Deleted(is_done) => Event::Deleted(id, if is_done { Ok(()) } else { Err(NotDeleted::Unmet) }),
+            Answer::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
+        })
+    }
+}
+
+/// A listing as the contender `own` sees it.
+fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
+    let nearest = listing.first.max(own.saturating_sub(WINDOW));
+    let names: Vec<String> = (nearest..own).map(|number| name(recipe, number)).collect();
+    let ahead = names.iter().map(|name| (sequence(name), name.as_str())).collect();
+    Listed {
+        parent: PARENT,
+        changed,
+        ahead: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
+        has_beside: false,
+        admits: listing.len() == 0,
+        foreign: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zk_recipes_protocol::session_queue::Viewpoint;
+    use zk_recipes_protocol::stat::Stat;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_nearest_of_a_listing_decide_as_all_of_it_does(first in 1_u32..50, ahead in 0_u32..200, behind in 0_u32..200) {
+            let own = first + ahead;
+            let listing = Listing { first, end: own + 1 + behind };
+            let names: Vec<String> = (listing.first..listing.end).map(|number| name(Recipe::Mutex, number)).collect();
+            let parent = Stat { czxid: PARENT.0, pzxid: 7, ..Stat::default() };
+            let own_name = Some(name(Recipe::Mutex, own));
+            let viewpoint = Viewpoint { names: Names::MUTEX, mode: Mode::Exclusive, own: own_name, beside: None };
+            prop_assert_eq!(listed(Recipe::Mutex, listing, 7, own), viewpoint.see(&names, &parent));
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The simulated drain of a queue-shaped recipe: its clock, its events, and who holds when.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+use stats::median;
+use zk_recipes_protocol::cohort::{self, Bounds, Cohort, MemberId, Others, Reliance};
+use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, SessionQueue, State};
+
+use crate::contender::{Contender, Deed, wish};
+use crate::latency::Times;
+use crate::server::{Answer, Request, Served, Server};
+use crate::{LatencyModel, Point, Recipe, ns_to_ms};
+
+/// Something that happens at a moment.
+#[derive(Debug)]
+enum Happening {
+    /// A request comes to the server.
+    Arrives {
+        contender: usize,
+        request: Request,
+    },
+    /// The server is free again.
+    Serves,
+    Answered {
+        contender: usize,
+        answer: Answer,
+    },
+    /// Who was watched has gone.
+    Notified {
+        contender: usize,
+    },
+    /// The pause before a contender joins is over.
+    Joins {
+        contender: usize,
+    },
+    /// A contender has what a holder of its session has passed on to it.
+    Passed {
+        contender: usize,
+    },
+    /// A member of a cohort has the hold that was handed over to it.
+    HandedOver {
+        session: usize,
+        member: MemberId,
+    },
+}
+
+/// A session: its contenders, and for the cohort their members, of whom one at a time contends.
+#[derive(Debug, Default)]
+struct Session {
+    queue: SessionQueue,
+    contenders: BTreeMap<ContenderId, usize>,
+    cohort: Cohort,
+    /// Who of the cohort has the turn, and the contender that is its place in the queue.
+    turn: Option<(MemberId, usize)>,
+}
+
+/// A drain under way.
+struct Drain {
+    recipe: Recipe,
+    now_ns: u64,
+    times: Times,
+    server: Server,
+    is_serving: bool,
+    /// What happens when, by its number among all that has.
+    agenda: BinaryHeap<Reverse<(u64, u64)>>,
+    happenings: HashMap<u64, Happening>,
+    happened: u64,
+    sessions: Vec<Session>,
+    contenders: Vec<Contender>,
+    /// Those who have yet to ask, each by its session, in the order in which they will.
+    to_ask: Vec<usize>,
+    /// The first holder, until everybody else waits.
+    first: Option<usize>,
+    released_ns: Option<u64>,
+    began_ns: u64,
+    ended_ns: u64,
+    handovers_ms: Vec<f64>,
+    granted: u32,
+}
+
+/// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order those ask who ask at once.
+pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
+    let sessions = sessions.min(waiters).max(1);
+    let mut order: Vec<usize> = (1..waiters as usize).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(u64::from(seed)));
+    let mut drain = Drain {
+        recipe,
+        now_ns: 0,
+        times: Times::of(model),
+        server: Server::new(recipe, model),
+        is_serving: false,
+        agenda: BinaryHeap::new(),
+        happenings: HashMap::new(),
+        happened: 0,
+        sessions: (0..sessions).map(|_| Session::default()).collect(),
+        contenders: Vec::new(),
+        to_ask: order.into_iter().map(|waiter| waiter % sessions as usize).collect(),
+        first: None,
+        released_ns: None,
+        began_ns: 0,
+        ended_ns: 0,
+        handovers_ms: Vec::new(),
+        granted: 0,
+    };
+    drain.wants(0);
+    drain.run();
+    let tally = drain.server.tally;
+    assert_eq!(drain.granted, waiters, "BUG: a simulated waiter was never granted the lock");
+    Point {
+        waiters,
+        sessions,
+        notifications: tally.notifications,
+        requests: tally.requests,
+        bytes: tally.bytes,
+        handover_ms: median(&drain.handovers_ms),
+        drain_ms: ns_to_ms(drain.ended_ns - drain.began_ns),
+    }
+}
+
+impl Drain {
+    fn run(&mut self) {
+        loop {
+            while let Some(Reverse((at_ns, number))) = self.agenda.pop() {
+                self.now_ns = at_ns;
+                if let Some(happening) = self.happenings.remove(&number) {
+                    self.happens(happening);
+                }
+            }
+            // Nothing is under way any more: everybody waits for the first holder.
+            let Some(contender) = self.first.take() else { return };
+            self.began_ns = self.now_ns;
+            self.lets_go(contender);
+        }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Arrives { contender, request } => {
+                self.server.arrive(self.contenders[contender].session, contender, request);
+                if !std::mem::replace(&mut self.is_serving, true) {
+                    self.at(0, Happening::Serves);
+                }
+            }
+            Happening::Serves => self.serve(),
+            Happening::Answered { contender, answer: Answer::Others { children, is_own_there } } => {
+                let others = if is_own_there { Others::Children(children) } else { Others::OwnNodeGone };
+                self.tell_cohort(contender, cohort::Event::SawOthers(others, Reliance::Sure));
+            }
+            Happening::Answered { contender, answer } => {
+                if let Some(event) = self.contenders[contender].hear(self.recipe, answer) {
+                    self.tell(contender, event);
+                }
+            }
+            Happening::Notified { contender } => {
+                self.tell(contender, Event::Fired(self.contenders[contender].id, true));
+            }
+            Happening::Joins { contender } => {
+                self.tell(contender, Event::Woke(self.contenders[contender].id, Pause::Join));
+            }
+            Happening::Passed { contender } => self.is_granted(contender),
+            Happening::HandedOver { session, member } => self.goes_on(session, member),
+        }
+    }
+
+    /// Lets the server serve what has come, if anything has.
+    fn serve(&mut self) {
+        if !self.server.has_work() {
+            self.is_serving = false;
+            return;
+        }
+        let Served { until_ns, answers, notified } = self.server.serve(self.now_ns);
+        let way_ns = self.times.way_ns;
+        for (left_ns, contender) in notified {
+            self.at(left_ns - self.now_ns + way_ns, Happening::Notified { contender });
+        }
+        for (left_ns, contender, answer) in answers {
+            self.at(left_ns - self.now_ns + way_ns, Happening::Answered { contender, answer });
+        }
+        self.at(until_ns - self.now_ns, Happening::Serves);
+    }
+
+    fn at(&mut self, in_ns: u64, happening: Happening) {
+        self.happened += 1;
+        self.agenda.push(Reverse((self.now_ns + in_ns, self.happened)));
+        self.happenings.insert(self.happened, happening);
+    }
+
+    fn send(&mut self, contender: usize, request: Request) {
+        self.at(self.times.way_ns, Happening::Arrives { contender, request });
+    }
+
+    /// A waiter asks for the lock: as a contender, or as a member of its session's cohort.
+    fn wants(&mut self, session: usize) {
+        if self.recipe != Recipe::Cohort {
+            self.queues(session);
+            return;
+        }
+        let cohort = &mut self.sessions[session].cohort;
+        let member = cohort.enter(Bounds::DEFAULT);
+        if cohort.state(member) == cohort::State::Begins {
+            self.goes_on(session, member);
+        }
+    }
+
+    /// A contender more enters the queue of a session.
+    fn queues(&mut self, session: usize) -> usize {
+        let mut asks = Vec::new();
+        let Session { queue, contenders, .. } = &mut self.sessions[session];
+        let (id, contender) = (queue.enter(wish(self.recipe), &mut asks), self.contenders.len());
+        contenders.insert(id, contender);
+        self.contenders.push(Contender::new(session, id));
+        self.carry_out(session, asks);
+        contender
+    }
+
+    /// Tells the queue of a contender's session what has happened.
+    fn tell(&mut self, contender: usize, event: Event) {
+        let mut asks = Vec::new();
+        let session = self.contenders[contender].session;
+        self.sessions[session].queue.on(event, &mut asks);
+        self.carry_out(session, asks);
+    }
+
+    fn carry_out(&mut self, session: usize, asks: Vec<Ask>) {
+        for ask in asks {
+            let Some(id) = ask.contender() else { continue };
+            let contender = self.sessions[session].contenders[&id];
+            if let Ask::Tell(_) = ask {
+                self.notice(contender);
+            } else if let Ask::Pause(..) = ask {
+                self.at(u64::from(Pause::JOIN.subsec_nanos()), Happening::Joins { contender });
+            }
+            match self.contenders[contender].carry_out(ask) {
+                Deed::Send(requests) => requests.into_iter().for_each(|request| self.send(contender, request)),
+                Deed::Answer(event) => self.tell(contender, event),
+                Deed::Nothing => {}
+            }
+        }
+    }
+
+    /// Looks at how far a contender is.
+    fn notice(&mut self, contender: usize) {
+        let Contender { session, id, .. } = self.contenders[contender];
+        match self.sessions[session].queue.state(id) {
+            State::Holding(grant) if grant.passed_by.is_some() => {
+                self.at(self.times.handover_ns, Happening::Passed { contender });
+            }
+            State::Holding(_) => self.is_granted(contender),
+            State::Over(_) => {
+                self.sessions[session].queue.forget(id);
+                self.ended_ns = self.ended_ns.max(self.now_ns);
+                self.tell_cohort(contender, cohort::Event::Released);
+            }
+            _ => {}
+        }
+    }
+
+    /// A contender was granted the lock.
+    fn is_granted(&mut self, contender: usize) {
+        self.tell_cohort(contender, cohort::Event::Granted);
+        self.holds(contender);
+    }
+
+    /// Somebody holds the lock, and gives it back at once: the first of all once everybody waits.
+    fn holds(&mut self, contender: usize) {
+        self.granted += 1;
+        if let Some(released_ns) = self.released_ns {
+            self.handovers_ms.push(ns_to_ms(self.now_ns - released_ns));
+            self.lets_go(contender);
+            return;
+        }
+        self.first = Some(contender);
+        for session in std::mem::take(&mut self.to_ask) {
+            self.wants(session);
+        }
+    }
+
+    /// The holder hands the lock over within its process, or releases it.
+    fn lets_go(&mut self, contender: usize) {
+        self.released_ns = Some(self.now_ns);
+        if self.recipe == Recipe::Cohort {
+            self.tell_cohort(contender, cohort::Event::LetsGo(Reliance::Sure));
+        } else {
+            self.release(contender);
+        }
+    }
+
+    fn release(&mut self, contender: usize) {
+        self.tell(contender, Event::Leaves(self.contenders[contender].id, true));
+    }
+
+    /// Tells a cohort what has happened to the member whose turn it is, which has this place in the queue.
+    fn tell_cohort(&mut self, contender: usize, event: cohort::Event) {
+        let session = self.contenders[contender].session;
+        let Some((member, _)) = self.sessions[session].turn.filter(|(_, place)| *place == contender) else { return };
+        let (mut asks, now) = (Vec::new(), Duration::from_nanos(self.now_ns));
+        self.sessions[session].cohort.on(member, event, now, &mut asks);
+        for ask in asks {
+            match ask {
+                cohort::Ask::LookForOthers => {
+                    self.send(contender, Request::Others(self.contenders[contender].number()))
+                }
+                cohort::Ask::Release => self.release(contender),
+                cohort::Ask::Wake(next) if self.sessions[session].cohort.state(next) == cohort::State::Takes => {
+                    self.sessions[session].turn = Some((next, contender));
+                    self.at(self.times.handover_ns, Happening::HandedOver { session, member: next });
+                }
+                cohort::Ask::Wake(next) => self.goes_on(session, next),
+                cohort::Ask::Lose | cohort::Ask::GiveUp => unreachable!("BUG: a simulated hold is lost"),
+            }
+        }
+    }
+
+    /// A member that has the turn goes on with what came with it.
+    fn goes_on(&mut self, session: usize, member: MemberId) {
+        let taken = self.sessions[session].turn.filter(|(of, _)| *of == member);
+        if let Some((_, contender)) = taken {
+            self.tell_cohort(contender, cohort::Event::Looked(Reliance::Sure));
+            self.holds(contender);
+            return;
+        }
+        let contender = self.queues(session);
+        self.sessions[session].turn = Some((member, contender));
+        self.tell_cohort(contender, cohort::Event::Queues);
+    }
+}

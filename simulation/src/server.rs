@@ -1,0 +1,275 @@
+//! The server of the simulation: it takes requests in turns from its connections, makes the writes among them durable
+//! together, and answers one after the other.
+
+use std::collections::{HashMap, VecDeque};
+
+use zk_recipes_protocol::release_note::{Note, ParentState, note};
+use zk_recipes_protocol::stat::{ParentCzxid, Stat};
+
+use crate::costs::{Costs, Exchange, Tally, name, sequence};
+use crate::latency::Times;
+use crate::{LatencyModel, Recipe};
+
+/// The transaction that created the lock's node, which is there before the drain begins.
+pub(crate) const PARENT: ParentCzxid = ParentCzxid(1);
+
+/// What a contender sends.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Create,
+    List,
+    /// The data of the lock's node.
+    Note,
+    /// The same, and whether this one is there, in one flight.
+    NoteBeside(u32),
+    /// The data of the lock's node, and a watch on it.
+    WatchParent,
+    Watch(u32),
+    /// Whether these and then this one are there, in one flight.
+    Probe(Vec<u32>, u32),
+    /// How many children the lock's node has and whether this one is there, in one flight.
+    Others(u32),
+    Delete(u32, Leave),
+}
+
+/// What a release leaves, or on what condition it deletes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    Nothing,
+    Note(Note),
+    /// Another node of the session, to whom the lock was passed on.
+    Beside(u32),
+}
+
+/// What the server answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    Created {
+        number: u32,
+        czxid: i64,
+    },
+    Listed {
+        listing: Listing,
+        changed: i64,
+    },
+    /// `None` if the node is missing that was asked for.
+    Noted(Option<ParentState>),
+    ParentWatched,
+    /// The transaction that created the node; `None` if it is missing.
+    Watching(Option<i64>),
+    Probed {
+        present: Vec<bool>,
+        is_own_there: bool,
+    },
+    Others {
+        children: u32,
+        is_own_there: bool,
+    },
+    /// `false` if the condition was not met.
+    Deleted(bool),
+}
+
+/// A listing. In a drain nodes go in the order in which they came, so that its two ends say which are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) first: u32,
+    /// The one after the last.
+    pub(crate) end: u32,
+}
+
+/// What came of the requests that the server served together.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    /// When it is free again.
+    pub(crate) until_ns: u64,
+    /// Answers by the contender that asked, and when they leave.
+    pub(crate) answers: Vec<(u64, usize, Answer)>,
+    /// Contenders that are notified that the node they watched has gone, and when.
+    pub(crate) notified: Vec<(u64, usize)>,
+}
+
+/// The server, and the nodes of one lock.
+#[derive(Debug)]
+pub(crate) struct Server {
+    costs: Costs,
+    times: Times,
+    pub(crate) tally: Tally,
+    /// What has come of each connection, and the connections of which something has, in turns.
+    lines: HashMap<usize, VecDeque<(usize, Request)>>,
+    ready: VecDeque<usize>,
+    /// Numbers from the first to before the last are there; whoever went before the drain had number 0.
+    there: Listing,
+    /// The transaction that created each, from number 0 on.
+    czxids: Vec<i64>,
+    watchers: HashMap<u32, usize>,
+    noted: Vec<u8>,
+    version: i32,
+    zxid: i64,
+    changed: i64,
+}
+
+impl Server {
+    pub(crate) fn new(recipe: Recipe, model: &LatencyModel) -> Server {
+        let noted = match recipe {
+            Recipe::Handoff => note(sequence(&name(recipe, 0)), PARENT.0),
+            Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Vec::new(),
+        };
+        Server {
+            costs: Costs::of(recipe),
+            times: Times::of(model),
+            tally: Tally::default(),
+            lines: HashMap::new(),
+            ready: VecDeque::new(),
+            there: Listing { first: 1, end: 1 },
+            czxids: vec![0],
+            watchers: HashMap::new(),
+            noted,
+            version: 0,
+            zxid: PARENT.0,
+            changed: PARENT.0,
+        }
+    }
+
+    /// Takes in a request.
+    pub(crate) fn arrive(&mut self, connection: usize, contender: usize, request: Request) {
+        let line = self.lines.entry(connection).or_default();
+        if line.is_empty() {
+            self.ready.push_back(connection);
+        }
+        line.push_back((contender, request));
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Serves all that has come: one packet of each connection in turn, reads that no write is before at once, all else
+    /// once the writes are durable.
+    pub(crate) fn serve(&mut self, now_ns: u64) -> Served {
+        let mut served = Served { until_ns: now_ns, ..Served::default() };
+        let mut is_flushed = false;
+        while let Some(connection) = self.ready.pop_front() {
+            let Some(line) = self.lines.get_mut(&connection) else { continue };
+            let Some((contender, request)) = line.pop_front() else { continue };
+            if line.is_empty() {
+                self.lines.remove(&connection);
+            } else {
+                self.ready.push_back(connection);
+            }
+            let is_write = matches!(request, Request::Create | Request::Delete(..));
+            if is_write && !std::mem::replace(&mut is_flushed, true) {
+                served.until_ns += self.times.commit_ns;
+            }
+            self.apply(contender, request, &mut served);
+        }
+        served
+    }
+
+    fn apply(&mut self, contender: usize, request: Request, served: &mut Served) {
+        let (mut messages, mut children) = (1, 0);
+        let (exchange, answer) = match request {
+            Request::Create => {
+                let (number, czxid) = (self.there.end, self.change());
+                self.there.end += 1;
+                self.czxids.push(czxid);
+                (self.costs.create, Answer::Created { number, czxid })
+            }
+            Request::List => {
+                children = u64::from(self.there.len());
+                self.tally.bytes += children * self.costs.child_bytes;
+                (self.costs.list, Answer::Listed { listing: self.there, changed: self.changed })
+            }
+            Request::Note => (self.costs.note, Answer::Noted(Some(self.note()))),
+            Request::NoteBeside(number) => {
+                messages = 2;
+                let is_there = self.look_for(number);
+                (self.costs.note, Answer::Noted(Some(self.note()).filter(|_| is_there)))
+            }
+            Request::WatchParent => (self.costs.note, Answer::ParentWatched),
+            Request::Watch(number) if self.there.has(number) => {
+                self.watchers.insert(number, contender);
+                (self.costs.watch, Answer::Watching(Some(self.czxids[number as usize])))
+            }
+            Request::Watch(_) => (self.costs.gone, Answer::Watching(None)),
+            Request::Probe(numbers, own) => {
+                messages = numbers.len() as u64 + 1;
+                let present = numbers.into_iter().map(|number| self.look_for(number)).collect();
+                let is_own_there = self.look_for(own);
+                (Exchange::default(), Answer::Probed { present, is_own_there })
+            }
+            Request::Others(own) => {
+                messages = 2;
+                let is_own_there = self.look_for(own);
+                (self.costs.stat_parent, Answer::Others { children: self.there.len(), is_own_there })
+            }
+            Request::Delete(number, leave) => {
+                let (exchange, is_done) = self.delete(number, leave, served);
+                (exchange, Answer::Deleted(is_done))
+            }
+        };
+        self.tally.add(1, exchange);
+        served.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
+        served.answers.push((served.until_ns, contender, answer));
+    }
+
+    /// Counts a look whether a node is there.
+    fn look_for(&mut self, number: u32) -> bool {
+        let is_there = self.there.has(number);
+        self.tally.add(1, if is_there { self.costs.stat } else { self.costs.gone });
+        is_there
+    }
+
+    fn delete(&mut self, number: u32, leave: Leave, served: &mut Served) -> (Exchange, bool) {
+        let exchange = match leave {
+            Leave::Nothing => self.costs.delete,
+            Leave::Beside(other) if self.there.has(other) => self.costs.delete_beside,
+            Leave::Beside(_) => return (self.costs.delete_beside, false),
+            Leave::Note(note) => {
+                let data = note.data();
+                self.tally.bytes += data.len() as u64;
+                if note.version != self.version {
+                    return (self.costs.delete_noted, false);
+                }
+                (self.noted, self.version) = (data, self.version + 1);
+                self.costs.delete_noted
+            }
+        };
+        debug_assert_eq!(number, self.there.first, "nodes go in the order in which they came");
+        self.there.first = self.there.first.max(number + 1);
+        self.change();
+        if let Some(watcher) = self.watchers.remove(&number) {
+            self.tally.notify(1, 1, self.costs.notification);
+            served.until_ns += self.times.message_ns;
+            served.notified.push((served.until_ns, watcher));
+        }
+        (exchange, true)
+    }
+
+    fn note(&mut self) -> ParentState {
+        self.tally.bytes += self.noted.len() as u64;
+        ParentState::new(&self.noted, &self.stat())
+    }
+
+    /// The transaction of a child that comes or goes.
+    fn change(&mut self) -> i64 {
+        self.zxid += 1;
+        self.changed = self.zxid;
+        self.zxid
+    }
+
+    /// The stat of the lock's node.
+    fn stat(&self) -> Stat {
+        let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
+        Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children, ..Stat::default() }
+    }
+}
+
+impl Listing {
+    pub(crate) fn len(self) -> u32 {
+        self.end - self.first
+    }
+
+    pub(crate) fn has(self, number: u32) -> bool {
+        (self.first..self.end).contains(&number)
+    }
+}

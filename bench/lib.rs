@@ -13,9 +13,9 @@ use zk_recipes::{
     SessionConfig,
 };
 
+pub use self::program::{Exit, ProgramError, run_program, tell};
 pub use closed_loop::{ClosedLoop, Failure};
 pub use interrupt::{Again, Interrupt, Interrupted};
-pub use program::{Exit, ProgramError, chain, run_program, tell};
 pub use ratio::{Goal, Ratio, Spread};
 
 /// How many may hold the semaphore.
@@ -101,8 +101,8 @@ impl Recipe {
             Self::Mutex => Mutex::new(session, path)?.into(),
             Self::Handoff => HandoffMutex::new(session, path)?.into(),
             Self::Cohort => CohortMutex::new(session, path)?.into(),
-            Self::Read => RwLock::new(session, path)?.read().into(),
-            Self::Write => RwLock::new(session, path)?.write().into(),
+            Self::Read => RwLock::new(session, path)?.read_lock().into(),
+            Self::Write => RwLock::new(session, path)?.write_lock().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.into(),
             Self::Semaphore => Semaphore::new(session, path, PERMITS)?.into(),
             Self::Multi => {

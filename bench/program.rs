@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use program::chain;
 
 /// How a program ends. The numbers are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// Why a program could not do what it was asked to do.
-pub trait ProgramError: Error {
+pub trait ProgramError: Error + 'static {
     /// What the program exits with because of this error.
     fn exit(&self) -> Exit;
 }
@@ -64,42 +65,9 @@ pub fn tell(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// An error and its causes in one line, outermost first; a cause that repeats what was said is left out.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    enum Refused {
-        #[error("could not write the report")]
-        Report(#[source] io::Error),
-        #[error("no server: {0}")]
-        Server(#[source] io::Error),
-    }
-
-    #[test]
-    fn an_error_is_told_with_its_causes_each_once() {
-        let cause = || io::Error::other("disk full");
-        assert_eq!(chain(&Refused::Report(cause())), "could not write the report: disk full");
-        assert_eq!(chain(&Refused::Server(cause())), "no server: disk full");
-        assert_eq!(chain(&cause()), "disk full");
-    }
 
     #[test]
     fn exit_codes_are_those_documented() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bench::chain;
+use program::chain;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 

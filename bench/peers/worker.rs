@@ -7,7 +7,7 @@ mod waiters;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
-use bench::chain;
+use program::chain;
 use tokio::runtime::Runtime;
 
 use self::closed_loop::ClosedLoop;

@@ -215,14 +215,12 @@ impl Config {
     /// # Errors
     /// [`SetupError::ZooKeeperFile`] when a file for TLS cannot be read.
     pub fn session_config(&self) -> Result<SessionConfig, SetupError> {
-        let user = self.zookeeper_user.as_ref();
-        Ok(SessionConfig {
-            timeout: self.zk_session_timeout,
-            connect_within: self.zk_session_timeout,
-            tls: self.tls()?,
-            auth: user.map(|user| Auth::digest(&user.name, user.password.expose())).into_iter().collect(),
-            acl: user.map_or_else(Acl::open, |_| Acl::creator()),
-            ..SessionConfig::default()
+        let timeout = self.zk_session_timeout;
+        let mut config = SessionConfig::default().with_timeout(timeout).with_connect_within(timeout);
+        config.tls = self.tls()?;
+        Ok(match &self.zookeeper_user {
+            Some(user) => config.with_auth(Auth::digest(&user.name, user.password.expose())).with_acl(Acl::creator()),
+            None => config,
         })
     }
 

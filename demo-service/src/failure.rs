@@ -252,7 +252,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind.title, self.detail)?;
         if let Some(cause) = &self.cause {
-            write!(f, " ({cause})")?;
+            write!(f, " ({})", program::chain(&**cause))?;
         }
         Ok(())
     }

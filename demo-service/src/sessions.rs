@@ -137,7 +137,11 @@ impl SessionPool {
             .for_each_concurrent(PARALLEL_MAX, |session| async move {
                 if let Err(error) = session.close().await {
                     let session = format_args!("{:#x}", session.id());
-                    warn!(session, %error, "a ZooKeeper session could not be closed, the server will expire it");
+                    warn!(
+                        session,
+                        error = program::chain(&error),
+                        "a ZooKeeper session could not be closed, the server will expire it"
+                    );
                 }
             })
             .await;
@@ -171,7 +175,11 @@ impl Slots {
             let permit = self.connecting.acquire().await;
             match Session::connect(&self.connect_string, self.config.clone()).await {
                 Ok(session) => return session,
-                Err(error) => warn!(slot, %error, "a ZooKeeper session could not be replaced, trying again"),
+                Err(error) => warn!(
+                    slot,
+                    error = program::chain(&error),
+                    "a ZooKeeper session could not be replaced, trying again"
+                ),
             }
             drop(permit);
             tokio::time::sleep(rand::random_range(backoff / 2..=backoff)).await;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use program::chain;
 use zk_recipes::Error::{InvalidTls, TlsRefused};
 
 /// The service could not start. Each text is one line that names the thing and the remedy.
@@ -124,7 +125,7 @@ pub enum SetupError {
         source: sqlx::migrate::MigrateError,
     },
     /// No session with ZooKeeper could be opened. The source names the servers.
-    #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {0}")]
+    #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {}", chain(.0))]
     ZooKeeper(#[source] zk_recipes::Error),
     /// A file for TLS with ZooKeeper cannot be read.
     #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
@@ -140,7 +141,8 @@ pub enum SetupError {
     /// valid.
     #[error(
         "cannot open an encrypted ZooKeeper session, check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
-         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {source}",
+         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {}",
+        chain(.source),
         authority = .authority.display()
     )]
     ZooKeeperTls {
@@ -152,7 +154,8 @@ pub enum SetupError {
     /// ZooKeeper answers, but refuses to grant a lock.
     #[error(
         "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
-         (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {0}"
+         (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {}",
+        chain(.0)
     )]
     LockRefused(#[source] zk_recipes::Error),
     /// The log filter could not be parsed.

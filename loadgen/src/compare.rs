@@ -7,6 +7,8 @@ use std::time::SystemTime;
 use nix::sys::utsname::uname;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+use program::chain;
+
 use crate::error::Error;
 use crate::herd::Counters;
 use crate::interrupt::Interrupt;
@@ -158,8 +160,8 @@ async fn run_all(
         if trials.is_empty() && !matches!(error, Error::Interrupted) {
             return Err(error);
         }
-        progress.stage(&format!("error: {}", error.chain()));
-        return Ok((trials, Some(EndedEarly { exit_code: error.exit().code(), reason: error.chain() })));
+        progress.stage(&format!("error: {}", chain(&error)));
+        return Ok((trials, Some(EndedEarly { exit_code: error.exit().code(), reason: chain(&error) })));
     }
     Ok((trials, None))
 }

@@ -320,7 +320,7 @@ mod tests {
     #[tokio::test]
     async fn an_unreachable_database_is_named_with_the_cause_and_without_the_password() {
         let error = Database::connect("postgres://buyer:s3cret@127.0.0.1:1/seckill").await.unwrap_err();
-        let text = error.chain();
+        let text = program::chain(&error);
         assert!(text.starts_with("could not connect to postgres at 127.0.0.1:1: "), "{text}");
         assert!(text.contains("refused") && !text.contains("s3cret"), "{text}");
     }

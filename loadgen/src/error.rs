@@ -1,6 +1,5 @@
 //! The one error type of the program, and its exit codes.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -98,7 +97,7 @@ pub(crate) enum Error {
     #[error("{} is no report that can be read: {what}", path.display())]
     NoReport { path: PathBuf, what: String },
     /// A report could not be written where it should be.
-    #[error("{}; the report is in {}", source.chain(), folder.display())]
+    #[error("{}; the report is in {}", program::chain(.source), folder.display())]
     ReportElsewhere { folder: PathBuf, source: Box<Error> },
     /// A lock was not handed through the hands of its waiters.
     #[error("could not measure {recipe} with {waiters} waiters; smaller numbers with --measure may help")]
@@ -140,21 +139,6 @@ impl Error {
             _ => Exit::Setup,
         }
     }
-
-    /// The error and its causes in one line, outermost first; a cause that repeats what was said is left out.
-    pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let said = error.to_string();
-            if !text.contains(&said) {
-                // Writing into a String cannot fail.
-                let _ = write!(text, ": {said}");
-            }
-            cause = error.source();
-        }
-        text
-    }
 }
 
 #[cfg(test)]
@@ -165,7 +149,7 @@ mod tests {
     fn an_error_is_printed_with_its_causes() {
         let cause = io::Error::other("disk full");
         let error = Error::system("write report/report.json")(cause);
-        assert_eq!(error.chain(), "could not write report/report.json: disk full");
+        assert_eq!(program::chain(&error), "could not write report/report.json: disk full");
         assert_eq!(error.exit(), Exit::Setup);
     }
 

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", error.chain());
+            let _ = writeln!(std::io::stderr(), "error: {}", program::chain(&error));
             error.exit().into()
         }
     }

@@ -20,7 +20,7 @@ pub struct Bounds {
     /// How many hand-overs may follow one another.
     pub max_handovers: u32,
     /// For how long they may go on.
-    pub max_hold: Duration,
+    pub max_tenure: Duration,
 }
 
 /// The contenders of one session for one lock.
@@ -151,10 +151,10 @@ pub enum Ask {
 
 impl Bounds {
     /// Those of a cohort that was told nothing else.
-    pub const DEFAULT: Self = Self { max_handovers: 1_000, max_hold: Duration::from_millis(100) };
+    pub const DEFAULT: Self = Self { max_handovers: 1_000, max_tenure: Duration::from_millis(100) };
 
     fn allow(&self, tenure: &Tenure, now: Duration) -> bool {
-        tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_hold
+        tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_tenure
     }
 }
 

@@ -155,7 +155,7 @@ impl Buyer {
 /// One purchase. The storage is at the other end of standard input and output.
 async fn buy(servers: &str) -> Result<(), Box<dyn Error>> {
     let mut answers = BufReader::new(tokio::io::stdin()).lines();
-    let config = SessionConfig { timeout: Duration::from_secs(4), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(4));
     let session = Session::connect(servers, config).await?;
     let held = Mutex::new(&session, LOCK)?.acquire().await?;
     println!("{}", held.token());

@@ -6,7 +6,8 @@ use zk_recipes_protocol::liveness::LostReason;
 
 /// Why a recipe or a session failed. Contention is never an error: it is a value, `None`.
 ///
-/// The text of an error tells its causes as well, in one line, so that there is no `source()` to print after it.
+/// The text of an error does not repeat its [`source`](std::error::Error::source), but for [`Several`](Self::Several), which has as
+/// many as there are errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,44 +37,44 @@ pub enum Error {
     NodeDataReserved,
 
     /// No server of the connect string answered in time.
-    #[error("no ZooKeeper server of {connect_string} answered within {within:?}: {cause}; is one running there?")]
+    #[error("no ZooKeeper server of {connect_string} answered within {within:?} (is one running there?)")]
     Connect {
         /// The connect string as it was given.
         connect_string: String,
         /// How long it was tried.
         within: Duration,
         /// What the last attempt said.
-        cause: Source,
+        source: Source,
     },
 
     /// The connect string names no servers. Nothing was tried.
-    #[error("cannot read the connect string {connect_string:?}: {cause}; give host:port,host:port/chroot")]
+    #[error("cannot read the connect string {connect_string:?} (give host:port,host:port/chroot)")]
     InvalidConnectString {
         /// The connect string as it was given.
         connect_string: String,
         /// What is wrong with it.
-        cause: Source,
+        source: Source,
     },
 
     /// A setting of [`SessionConfig::tls`](crate::SessionConfig::tls) is no good. Nothing was tried.
-    #[error("cannot use the {what} for TLS: {cause}; give it as PEM")]
+    #[error("cannot use the {what} for TLS (give it as PEM)")]
     InvalidTls {
         /// Which of them.
         what: &'static str,
         /// What is wrong with it.
-        cause: Source,
+        source: Source,
     },
 
     /// A server of the connect string does not prove who it is, or does not accept how the session proves that.
     #[error(
-        "cannot speak TLS with the ZooKeeper server {server}: {cause}; is its certificate for this host and of the \
-         authority that was given, and ours of one that it knows?"
+        "cannot speak TLS with the ZooKeeper server {server} (is its certificate for this host and of the authority that \
+         was given, and ours of one that it knows?)"
     )]
     TlsRefused {
         /// The server, as in the connect string.
         server: String,
         /// What the handshake came to.
-        cause: Source,
+        source: Source,
     },
 
     /// A server of the connect string answered, and does not accept who the session is.
@@ -221,40 +222,68 @@ pub enum Error {
     },
 
     /// Several locks that were to be one failed, each for a reason of its own.
-    #[error("{cause}{}", also(.others))]
+    #[error("{}{}", chain(.first), .others.iter().map(|error| format!("; also: {}", chain(error))).collect::<String>())]
     Several {
         /// What failed first: the reason why the rest was undone, where it was.
-        cause: Box<Error>,
+        first: Box<Error>,
         /// What failed beside it, in the order of the attempts.
         others: Vec<Error>,
     },
 
+    /// The session may not do that with a node, as the node's ACL says.
+    #[error("ZooKeeper does not allow this session to {operation} {path} (is it a user that the node's ACL names?)")]
+    NotAuthorized {
+        /// What was asked of the server.
+        operation: &'static str,
+        /// The node concerned.
+        path: String,
+    },
+
     /// The server refused a request.
-    #[error("ZooKeeper refused to {operation} {path}: {cause}")]
+    #[error("ZooKeeper refused to {operation} {path}")]
     Refused {
         /// What was asked of it.
         operation: &'static str,
         /// The node concerned.
         path: String,
         /// Its answer.
-        cause: Source,
+        source: Source,
     },
 }
 
-/// The client library's error under ours, kept opaque: its type is no part of this library's interface.
-pub type Source = Box<dyn std::error::Error + Send + Sync>;
+/// An error of another library under ours. Its type is no part of this library's interface.
+pub(crate) type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
-    pub(crate) fn refused(operation: &'static str, path: &str, cause: zookeeper_client::Error) -> Self {
-        Self::Refused { operation, path: path.to_owned(), cause: cause.into() }
+    pub(crate) fn refused(operation: &'static str, path: &str, source: zookeeper_client::Error) -> Self {
+        let path = path.to_owned();
+        match source {
+            zookeeper_client::Error::NoAuth => Self::NotAuthorized { operation, path },
+            source => Self::Refused { operation, path, source: source.into() },
+        }
     }
 
-    /// All of the errors as one, the cause first; none when there is none.
+    /// The errors that it is made of: those of [`Several`](Self::Several), in the order of the attempts, or itself.
+    pub fn errors(&self) -> impl Iterator<Item = &Self> {
+        let (one, others) = match self {
+            Self::Several { first, others } => (&**first, &others[..]),
+            error => (error, &[][..]),
+        };
+        std::iter::once(one).chain(others)
+    }
+
+    /// All of the errors as one; none when there is none.
     pub(crate) fn several(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut errors = errors.into_iter();
-        let cause = errors.next()?;
+        let mut errors = errors.into_iter().flat_map(|error| match error {
+            Self::Several { first, mut others } => {
+                others.insert(0, *first);
+                others
+            }
+            error => vec![error],
+        });
+        let first = errors.next()?;
         let others: Vec<Self> = errors.collect();
-        Some(if others.is_empty() { cause } else { Self::Several { cause: Box::new(cause), others } })
+        Some(if others.is_empty() { first } else { Self::Several { first: Box::new(first), others } })
     }
 }
 
@@ -266,8 +295,10 @@ fn permits_to_ask_for(at_most: u32) -> String {
     }
 }
 
-fn also(others: &[Error]) -> String {
-    others.iter().map(|error| format!("; also: {error}")).collect()
+/// An error and its causes in one line, outermost first.
+pub(crate) fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |&error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]
@@ -277,12 +308,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_tells_its_causes_once() {
-        let refused = || Error::refused("create", "/locks/a", zookeeper_client::Error::NoAuth);
-        let told = "ZooKeeper refused to create /locks/a: not authorized";
-        assert_eq!(refused().to_string(), told);
+    fn an_error_has_its_cause_as_its_source_and_several_tell_all_of_theirs() {
+        let refused = || Error::refused("create", "/locks/a", zookeeper_client::Error::BadVersion);
+        assert_eq!(refused().to_string(), "ZooKeeper refused to create /locks/a");
+        let cause = refused().source().unwrap().to_string();
         let several = Error::several([refused(), Error::NodeDeleted { path: "/locks/b".to_owned() }]).unwrap();
-        assert_eq!(several.to_string(), format!("{told}; also: the node /locks/b has been deleted"));
-        assert!(refused().source().is_none() && several.source().is_none());
+        let told = format!("ZooKeeper refused to create /locks/a: {cause}; also: the node /locks/b has been deleted");
+        assert_eq!(several.to_string(), told);
+        assert!(several.source().is_none());
+        assert_eq!(several.errors().count(), 2);
     }
 }

@@ -28,7 +28,7 @@
 //! let mutex = Mutex::new(&session, "/locks/goods-1")?;
 //! match mutex.acquire_within(Duration::from_secs(2)).await? {
 //!     Some(held) => {
-//!         held.run(sell(held.token().get())).await?; // stopped when the hold is lost
+//!         held.run(sell(held.token().czxid())).await?; // stopped when the hold is lost
 //!         held.release().await?; // confirmed
 //!     }
 //!     None => println!("others were ahead for two seconds"),
@@ -61,6 +61,10 @@
 //!   Where 32 of a session wait already, others of it arrive in groups, up to 10 ms after they have asked. With a
 //!   [`CohortMutex`] that is the order within each process and that of the processes, which keep the lock for a bounded
 //!   time while others wait.
+//!
+//! # Features
+//!
+//! * `tls`, on by default: encrypted connections ([`Tls`]). It brings rustls and needs a C compiler.
 //!
 //! # Non-guarantees
 //!
@@ -116,7 +120,7 @@
 //! # async fn write(fence: i64, fence_handover: u64) {}
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let held = zk_recipes::CohortMutex::new(&session, "/locks/goods-1")?.acquire().await?;
-//! held.run(write(held.token().get(), held.token().handover())).await?;
+//! held.run(write(held.token().czxid(), held.token().handover())).await?;
 //! held.release().await?;
 //! # Ok(())
 //! # }
@@ -204,8 +208,7 @@
 //! # async fn example() -> Result<(), zk_recipes::Error> {
 //! use zk_recipes::{Acl, Auth, Session, SessionConfig};
 //!
-//! let auth = vec![Auth::digest("shop", "a secret")];
-//! let config = SessionConfig { auth, acl: Acl::creator(), ..SessionConfig::default() };
+//! let config = SessionConfig::default().with_auth(Auth::digest("shop", "a secret")).with_acl(Acl::creator());
 //! let session = Session::connect("127.0.0.1:2181", config).await?;
 //! # session.close().await
 //! # }
@@ -231,7 +234,7 @@
 //! | `makeRevocable`, `RevocationListener` | [`LockGuard::revocation`], [`Waiter::revocation`] | a future; before or after the acquire, for every hold |
 //! | `Revoker.attemptRevoke` | [`revoke()`] | |
 //! | `getParticipantNodes()` | `participants()` of each recipe, [`participants()`] | contenders only, with session, token and data |
-//! | `getLockPath()` | [`LockGuard::path`] | |
+//! | `getLockPath()` | [`LockGuard::node_path`] | |
 //! | `ACLProvider`, `authorization` | [`SessionConfig::acl`], [`acl_of`](SessionConfig::acl_of), [`auth`](SessionConfig::auth) | |
 //! | `creatingParentContainersIfNeeded` | [`SessionConfig::parents`] | containers unless you ask for persistent ones |
 //! | `SharedCount` | [`SharedCount`] | |
@@ -247,6 +250,8 @@
 //! *waiters*, each watching its *predecessor*. A hold is *released*, *abandoned* (dropped) or *lost*. The contenders of a
 //! process that share a node are a *cohort*; one of them at a time has the *turn*, and passes it on: the holder by a
 //! *hand-over*. The holds of one session that follow each other without a gap are a *chain*.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // In reading order.
 mod locks;
@@ -266,7 +271,7 @@ mod options;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use error::{Error, Source};
+pub use error::Error;
 pub use hold::guard::{HoldState, LockGuard};
 pub use hold::multi_guard::MultiGuard;
 pub use hold::owner::Owner;
@@ -290,5 +295,5 @@ pub use session::acl::{Acl, Auth, Parents, Permissions};
 #[cfg(feature = "tls")]
 pub use session::tls::Tls;
 pub use session::traffic::Traffic;
-pub use session::{ConnectionStates, Session, SessionConfig};
+pub use session::{ConnectionStateStream, ConnectionStates, Session, SessionConfig};
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

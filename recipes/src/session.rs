@@ -22,7 +22,9 @@ pub(crate) mod wire;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
@@ -45,7 +47,15 @@ use crate::session::traffic::Traffic;
 use crate::session::wire::{Wire, retry_lost_reply};
 
 /// How to open a [`Session`].
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_recipes::SessionConfig;
+///
+/// let config = SessionConfig::default().with_timeout(Duration::from_secs(20)).with_tick_time(Duration::from_secs(2));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionConfig {
     /// After how much silence the server expires the session and deletes its nodes. The server may grant another
     /// value, see [`Session::timeout`]. A holder that dies blocks the others for this long.
@@ -92,6 +102,57 @@ impl Default for SessionConfig {
 }
 
 impl SessionConfig {
+    /// With this [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// With this [`tick_time`](Self::tick_time).
+    #[must_use]
+    pub fn with_tick_time(self, tick_time: Duration) -> Self {
+        Self { tick_time: Some(tick_time), ..self }
+    }
+
+    /// With so much time to connect: [`connect_within`](Self::connect_within).
+    #[must_use]
+    pub fn with_connect_within(self, connect_within: Duration) -> Self {
+        Self { connect_within, ..self }
+    }
+
+    /// With TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    /// With one more identity: [`auth`](Self::auth).
+    #[must_use]
+    pub fn with_auth(mut self, auth: Auth) -> Self {
+        self.auth.push(auth);
+        self
+    }
+
+    /// With this [`acl`](Self::acl).
+    #[must_use]
+    pub fn with_acl(self, acl: Acl) -> Self {
+        Self { acl, ..self }
+    }
+
+    /// With another ACL for the node of one path: [`acl_of`](Self::acl_of).
+    #[must_use]
+    pub fn with_acl_of(mut self, path: impl Into<String>, acl: Acl) -> Self {
+        self.acl_of.insert(path.into(), acl);
+        self
+    }
+
+    /// With missing parents of locks that are created like this: [`parents`](Self::parents).
+    #[must_use]
+    pub fn with_parents(self, parents: Parents) -> Self {
+        Self { parents, ..self }
+    }
+
     #[cfg(feature = "tls")]
     fn tls_settings(&self) -> Option<&Tls> {
         self.tls.as_ref()
@@ -143,8 +204,12 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`]. At once:
-    /// [`Error::InvalidConnectString`], [`Error::InvalidTls`], [`Error::TlsRefused`], [`Error::CredentialsRefused`], [`Error::NoChroot`], and [`Error::InvalidPath`]
-    /// when a key of [`SessionConfig::acl_of`] can be no path of a node.
+    /// [`Error::InvalidConnectString`], [`Error::InvalidTls`], [`Error::TlsRefused`], [`Error::CredentialsRefused`],
+    /// [`Error::NoChroot`], [`Error::TimeoutTooShort`], and [`Error::InvalidPath`] when a key of [`SessionConfig::acl_of`] can be no
+    /// path of a node.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     ///
     /// # Cancel safety
     /// Dropped, it leaves at most a session that nobody uses, which the server expires.
@@ -204,20 +269,35 @@ impl Session {
         self.liveness().ended().is_some()
     }
 
+    /// Waits until the session has ended, which is final, and tells why.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: call it again.
+    pub async fn ended(&self) -> LostReason {
+        let mut states = self.states();
+        loop {
+            if let Some(reason) = self.liveness().ended() {
+                return reason;
+            }
+            states.changed().await;
+        }
+    }
+
     /// What the session has exchanged with the server so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.wire().counters().totals()
     }
 
-    /// Asks the server for a sign of life: one request.
+    /// Asks the server for a sign of life: one request. It says that requests are answered, and nothing of holds, for which
+    /// [`LockGuard::state`](crate::LockGuard::state) is there.
     ///
     /// # Errors
     /// [`Error::NoAnswer`] when none came in time, [`Error::SessionEnded`] when none can come.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn check(&self, within: Duration) -> Result<(), Error> {
+    pub async fn ping(&self, within: Duration) -> Result<(), Error> {
         match tokio::time::timeout(within, retry_lost_reply(|| self.wire().sync("/"))).await {
             Ok(answer) => answer.map_err(|error| self.remote().explain("sync", "/", error)),
             Err(_) => Err(Error::NoAnswer { within }),
@@ -320,7 +400,28 @@ impl ConnectionStates {
     }
 
     /// The states from now on, as a stream that ends with the session.
-    pub fn into_stream(self) -> impl Stream<Item = ConnectionState> + Send {
-        stream::unfold(self, async |mut states| states.changed().await.map(|state| (state, states)))
+    #[must_use]
+    pub fn into_stream(self) -> ConnectionStateStream {
+        let states = stream::unfold(self, async |mut states| states.changed().await.map(|state| (state, states)));
+        ConnectionStateStream { states: Box::pin(states) }
+    }
+}
+
+/// The states of a session's connection, as a stream that ends with the session. Made by [`ConnectionStates::into_stream`].
+pub struct ConnectionStateStream {
+    states: Pin<Box<dyn Stream<Item = ConnectionState> + Send>>,
+}
+
+impl Stream for ConnectionStateStream {
+    type Item = ConnectionState;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ConnectionState>> {
+        self.states.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for ConnectionStateStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionStateStream").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Runs a command with a throwaway Postgres and a throwaway ZooKeeper around it.
 
-use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -77,7 +76,7 @@ async fn run(args: Args) -> ExitCode {
     };
     let (postgres, zookeeper) = match started {
         Ok(servers) => servers,
-        Err(error) => return fail(&with_sources(&error)),
+        Err(error) => return fail(&program::chain(&error)),
     };
     let code = run_command(&args, &postgres, &zookeeper, &mut signals).await;
     let stopping = thread::spawn(move || drop(postgres));
@@ -181,14 +180,4 @@ fn signalled(signal: Signal) -> ExitCode {
 fn fail(message: &str) -> ExitCode {
     eprintln!("testbed: {message}");
     ExitCode::from(EXIT_SETUP)
-}
-
-fn with_sources(error: &Error) -> String {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        message = format!("{message}: {error}");
-        source = error.source();
-    }
-    message
 }

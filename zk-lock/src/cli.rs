@@ -197,12 +197,11 @@ impl Cli {
                 _ => None,
             },
         };
-        let tls = match &self.ca {
-            Some(authority) => Some(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?),
-            None => None,
-        };
-        let session = session_config(self.session_timeout, self.connect_timeout, auth);
-        let server = ServerSettings { connect_string: self.zookeeper, session: SessionConfig { tls, ..session } };
+        let mut session = session_config(self.session_timeout, self.connect_timeout, auth);
+        if let Some(authority) = &self.ca {
+            session = session.with_tls(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?);
+        }
+        let server = ServerSettings { connect_string: self.zookeeper, session };
         Ok(match (self.list, self.path) {
             (Some(path), _) => Task::List(ListSettings { server, path, json: self.json }),
             (None, Some(path)) => Task::Run(RunSettings {
@@ -220,12 +219,10 @@ impl Cli {
 }
 
 fn session_config(timeout: Duration, connect_within: Duration, auth: Option<Auth>) -> SessionConfig {
+    let config = SessionConfig::default().with_timeout(timeout).with_connect_within(connect_within);
     // Whoever has credentials wants nobody else to delete the nodes; that everyone sees the queue does no harm.
-    let acl = match auth {
-        Some(_) => Acl::creator().and("world", "anyone", Permissions::READ),
-        None => Acl::open(),
-    };
-    SessionConfig { timeout, connect_within, auth: auth.into_iter().collect(), acl, ..SessionConfig::default() }
+    let readable = || Acl::creator().and("world", "anyone", Permissions::READ);
+    auth.map_or(config.clone(), |auth| config.with_auth(auth).with_acl(readable()))
 }
 
 fn tls(authority: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Error> {
@@ -346,7 +343,11 @@ mod tests {
         for words in [&["--path", "locks/a", "ls"][..], &["--path", "/zookeeper/a", "ls"], &["--list", "/a/"]] {
             let cli = Cli::try_parse_from(place.iter().chain(words)).unwrap();
             let error = cli.resolve(|_| None).unwrap_err();
-            assert!(error.chain().starts_with("invalid lock path "), "{words:?}: {}", error.chain());
+            assert!(
+                crate::error::chain(&error).starts_with("invalid lock path "),
+                "{words:?}: {}",
+                crate::error::chain(&error)
+            );
         }
     }
 
@@ -367,7 +368,7 @@ mod tests {
         for wrong in ["sesame", ":sesame", "sesame:", "shop:ses\name"] {
             let error = parse(&["ls"]).resolve(|_| Some(wrong.into())).unwrap_err();
             assert_eq!(
-                error.chain(),
+                crate::error::chain(&error),
                 "the credentials in ZK_LOCK_AUTH must be USER:PASSWORD, in UTF-8, on one line",
                 "{wrong:?}"
             );

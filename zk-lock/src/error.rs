@@ -1,6 +1,5 @@
 //! Why the program could not do what it was asked to do, and its exit statuses.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,10 +52,18 @@ pub(crate) enum Error {
     /// No session could be had.
     #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT)")]
     Connect(#[source] LockError),
-    /// ZooKeeper answered, but not as it should.
+    /// The nodes of the lock are others'.
     #[error(
         "cannot {action} {path}, check that the credentials (ZK_LOCK_AUTH, --auth-file) may read, create and delete there"
     )]
+    NotAuthorized {
+        action: &'static str,
+        path: String,
+        #[source]
+        source: LockError,
+    },
+    /// ZooKeeper answered, but not as it should.
+    #[error("cannot {action} {path}")]
     Refused {
         action: &'static str,
         path: String,
@@ -116,9 +123,9 @@ impl Error {
     pub(crate) fn connect(source: LockError) -> Self {
         match source {
             LockError::InvalidConnectString { .. } => {
-                Self::Usage(format!("{source}, with --zookeeper (ZOOKEEPER_CONNECT)"))
+                Self::Usage(format!("{}, with --zookeeper (ZOOKEEPER_CONNECT)", chain(&source)))
             }
-            LockError::InvalidTls { .. } => Self::Usage(format!("{source}, with --ca, --cert and --key")),
+            LockError::InvalidTls { .. } => Self::Usage(format!("{}, with --ca, --cert and --key", chain(&source))),
             LockError::TlsRefused { .. } => Self::Tls(source),
             source => Self::Connect(source),
         }
@@ -128,9 +135,10 @@ impl Error {
     pub(crate) fn lock(action: &'static str, path: &str) -> impl FnOnce(LockError) -> Self {
         let path = path.to_owned();
         move |source| match source {
-            LockError::InvalidPath { .. } => Self::Usage(source.to_string()),
+            LockError::InvalidPath { .. } => Self::Usage(chain(&source)),
             LockError::SessionEnded { .. } | LockError::NodeDeleted { .. } => Self::PlaceLost { path, source },
             LockError::NoAnswer { .. } | LockError::Unconfirmed { .. } => Self::NoAnswer { action, path, source },
+            LockError::NotAuthorized { .. } => Self::NotAuthorized { action, path, source },
             source => Self::Refused { action, path, source },
         }
     }
@@ -139,30 +147,24 @@ impl Error {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Credentials { .. } | Self::Pem { .. } => EXIT_USAGE,
-            Self::Connect(_) | Self::Tls(_) | Self::Refused { .. } | Self::PlaceLost { .. } | Self::NoAnswer { .. } => {
-                EXIT_UNAVAILABLE
-            }
+            Self::Connect(_)
+            | Self::Tls(_)
+            | Self::NotAuthorized { .. }
+            | Self::Refused { .. }
+            | Self::PlaceLost { .. }
+            | Self::NoAnswer { .. } => EXIT_UNAVAILABLE,
             Self::NotHad { .. } | Self::Taken { .. } => EXIT_NOT_HAD,
             Self::NotFound { .. } => EXIT_NOT_FOUND,
             Self::NotExecutable { .. } => EXIT_NOT_EXECUTABLE,
             Self::System { .. } => EXIT_SYSTEM,
         }
     }
+}
 
-    /// The error and its causes in one line, outermost first; a cause that repeats what was said is left out.
-    pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let said = error.to_string();
-            if !text.contains(&said) {
-                // Writing into a String cannot fail.
-                let _ = write!(text, ": {said}");
-            }
-            cause = error.source();
-        }
-        text.replace('\n', " ")
-    }
+/// An error and its causes in one line, outermost first.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |&error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")).replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn an_error_is_one_line_with_its_causes() {
         let source = io::Error::other("disk\nfull");
-        assert_eq!(Error::system("start the runtime")(source).chain(), "cannot start the runtime: disk full");
+        assert_eq!(chain(&Error::system("start the runtime")(source)), "cannot start the runtime: disk full");
     }
 
     #[test]
@@ -180,13 +182,13 @@ mod tests {
         let source = LockError::InvalidPath { path: "locks".to_owned(), reason: "it must start with /" };
         let error = Error::lock("wait for", "locks")(source);
         assert_eq!(error.exit_status(), EXIT_USAGE);
-        assert_eq!(error.chain(), "invalid lock path \"locks\": it must start with /");
+        assert_eq!(chain(&error), "invalid lock path \"locks\": it must start with /");
     }
 
     #[test]
     fn a_lock_that_was_not_had_says_for_how_long_it_was_waited_for() {
         let error = Error::NotHad { path: "/locks/a".to_owned(), within: Duration::from_millis(1500) };
-        assert!(error.chain().starts_with("did not get /locks/a within 1s 500ms,"), "{}", error.chain());
+        assert!(chain(&error).starts_with("did not get /locks/a within 1s 500ms,"), "{}", chain(&error));
         assert_eq!(error.exit_status(), EXIT_NOT_HAD);
     }
 }

@@ -73,7 +73,7 @@ impl Job {
         command
             .args(arguments)
             .env("LOCK_TOKEN", held.token().to_string())
-            .env("LOCK_PATH", held.path())
+            .env("LOCK_PATH", held.node_path())
             // Ours alone: whatever COMMAND starts could read it there.
             .env_remove(AUTH_VARIABLE);
         if group == Group::Own {

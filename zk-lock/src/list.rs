@@ -69,10 +69,9 @@ fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Partic
     };
     let first = usize::from(turns.first().is_some_and(has_leases));
     waiting.extend(turns.into_iter().skip(first));
-    found.extend(waiting.into_iter().map(|participant| Participant {
-        kind: ParticipantKind::Lease,
-        is_holder: false,
-        ..participant
+    found.extend(waiting.into_iter().map(|mut participant| {
+        (participant.kind, participant.is_holder) = (ParticipantKind::Lease, false);
+        participant
     }));
     found
 }
@@ -89,7 +88,7 @@ fn row(position: usize, participant: &Participant) -> Row {
             _ => "other",
         },
         session: format!("{:#x}", participant.session),
-        token: participant.token.get(),
+        token: participant.token.czxid(),
         node: printable(name.as_bytes()),
         data: printable(&participant.data),
     }

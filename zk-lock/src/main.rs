@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     };
     let notices = Notices::start(cli.is_verbose());
     let finish = start(cli, &notices).unwrap_or_else(|error| {
-        notices.say(error.chain());
+        notices.say(crate::error::chain(&error));
         Finish::Status(error.exit_status())
     });
     notices.finish();

@@ -64,13 +64,13 @@ impl fmt::Display for Recipe {
 impl Recipe {
     /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
     pub(crate) fn lock(self, session: &Session, path: &str, node_data: Vec<u8>) -> Result<AnyLock, Error> {
-        let options = |node_data| LockOptions { node_data, ..LockOptions::default() };
+        let options = |node_data| LockOptions::default().with_node_data(node_data);
         Ok(match self {
             Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
             Self::Handoff => HandoffMutex::with_options(session, path, options(node_data))?.into(),
             Self::Cohort => CohortMutex::from(Mutex::with_options(session, path, options(node_data))?).into(),
-            Self::Read => RwLock::with_options(session, path, options(node_data))?.read().into(),
-            Self::Write => RwLock::with_options(session, path, options(node_data))?.write().into(),
+            Self::Read => RwLock::with_options(session, path, options(node_data))?.read_lock().into(),
+            Self::Write => RwLock::with_options(session, path, options(node_data))?.write_lock().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),
             Self::Semaphore { permits } => {
                 Semaphore::new(session, path, permits.get())?.with_node_data(node_data)?.into()

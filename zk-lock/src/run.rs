@@ -66,7 +66,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         settings.path,
         rounded(waiting.elapsed()),
         held.token(),
-        held.path()
+        held.node_path()
     ));
     let granted = Instant::now();
     let ended = Watch { settings, session: &session, held: &held, notices }.over_command(&mut signals).await;
@@ -208,7 +208,7 @@ async fn give_back(held: LockGuard, session: &Session, notices: &Notices) -> Opt
 }
 
 async fn release(held: LockGuard, notices: &Notices) -> Option<LostReason> {
-    let path = held.path().to_owned();
+    let path = held.node_path().to_owned();
     match held.release().await {
         Ok(()) => None,
         Err(LockError::HoldLost { reason: reason @ LostReason::NodeDeleted, .. }) => {

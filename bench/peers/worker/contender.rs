@@ -44,7 +44,7 @@ impl Sessions {
             Implementation::Ours(recipe) => {
                 let mut opened = Vec::new();
                 for _ in 0..*sessions {
-                    let config = SessionConfig { timeout: SESSION_TIMEOUT, ..SessionConfig::default() };
+                    let config = SessionConfig::default().with_timeout(SESSION_TIMEOUT);
                     opened.push(Session::connect(connect_string, config).await?);
                 }
                 Ok(Self::Recipes(recipe, opened))

@@ -28,7 +28,7 @@ const NAIVE: MakeLock = |session, path, _| NaiveLock::new(session, path).map(Int
 const MUTEX: MakeLock = |session, path, _| Mutex::new(session, path).map(Into::into);
 const HANDOFF: MakeLock = |session, path, _| HandoffMutex::new(session, path).map(Into::into);
 const COHORT: MakeLock = |session, path, _| CohortMutex::new(session, path).map(Into::into);
-const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|lock| lock.write().into());
+const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|lock| lock.write_lock().into());
 const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, path, permits).map(Into::into);
 const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
 

@@ -269,7 +269,7 @@ impl<'a> Held<'a> {
                     self.context.metrics.count_lost(&error);
                 }
                 // The span names the token.
-                warn!(%error, "a lock was not released cleanly");
+                warn!(error = program::chain(&error), "a lock was not released cleanly");
             }
             Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
         }
@@ -283,8 +283,7 @@ impl<'a> Held<'a> {
 }
 
 fn token(token: FencingToken) -> Token {
-    // Hand-overs are counted from the grant, and their number stays far below the limit of both types.
-    Token { number: token.get(), handover: i64::try_from(token.handover()).unwrap_or(i64::MAX) }
+    Token { number: token.czxid(), handover: token.handover() }
 }
 
 fn record_tokens(span: &Span, held: &MultiGuard) {

@@ -45,7 +45,7 @@ impl ZkReadWriteLock {
     async fn look_locked(&self, goods_no: GoodsNo, call: &Call) -> Result<Option<Goods>, Failure> {
         let locks = &self.write.locks;
         let read_lock =
-            |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read()));
+            |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read_lock()));
         let line = Line { goods_no, quantity: Quantity::ONE };
         let held = locks.acquire_by(&[line], read_lock, call).await?;
         let looked = held.guard(call, self.context().store.look(goods_no)).await;

@@ -65,17 +65,12 @@ impl LockMetrics {
 
     /// Counts each lost hold that `error` reports. Ignores other errors.
     pub fn count_lost(&self, error: &zk_recipes::Error) {
-        match error {
-            zk_recipes::Error::HoldLost { reason, .. } => {
-                if let Some(counter) = self.lost.get(reason) {
-                    counter.increment(1);
-                }
+        for error in error.errors() {
+            if let zk_recipes::Error::HoldLost { reason, .. } = error
+                && let Some(counter) = self.lost.get(reason)
+            {
+                counter.increment(1);
             }
-            zk_recipes::Error::Several { cause, others } => {
-                self.count_lost(cause);
-                others.iter().for_each(|other| self.count_lost(other));
-            }
-            _ => {}
         }
     }
 
@@ -108,7 +103,7 @@ mod tests {
         locks.count_lost(&Error::NoLocks);
         locks.count_lost(&lost(LostReason::Silence));
         let others = vec![lost(LostReason::Closed), lost(LostReason::Silence), Error::NoLocks];
-        locks.count_lost(&Error::Several { cause: Box::new(lost(LostReason::Closed)), others });
+        locks.count_lost(&Error::Several { first: Box::new(lost(LostReason::Closed)), others });
         let rendered = metrics.render(&Levels::default());
         for (reason, count) in [("expired", 0), ("silence", 2), ("closed", 2), ("node_deleted", 0)] {
             let line = format!(r#"seckill_lock_lost_total{{strategy="zk-multi",reason="{reason}"}} {count}"#);

@@ -52,11 +52,11 @@ async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
     instance.put_on_sale(1, 100, "zk-rwlock").await.assert_ok();
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
     let lock = RwLock::new(&session, "/seckill/zk-rwlock/1").unwrap();
-    let reading = lock.read().acquire().await.unwrap();
+    let reading = lock.read_lock().acquire().await.unwrap();
     instance.get("/goods/1?strategy=zk-rwlock").await.assert_ok();
     instance.buy(1, "zk-rwlock").await.assert_problem(503, "lock-timeout");
     reading.release().await.unwrap();
-    let selling = lock.write().acquire().await.unwrap();
+    let selling = lock.write_lock().acquire().await.unwrap();
     for query in ["", "?strategy=zk-rwlock"] {
         instance.get(&format!("/goods/1{query}")).await.assert_problem(503, "lock-timeout");
     }

@@ -91,7 +91,7 @@ async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
     let pool = SessionPool::open(chroot.connect_string(), SessionConfig::default(), 2).await.unwrap();
     let ended = pool.pick().unwrap();
     for _ in 0..10 {
-        ended.check(Duration::from_secs(10)).await.unwrap();
+        ended.ping(Duration::from_secs(10)).await.unwrap();
     }
     let requests = pool.traffic().requests;
     assert!(requests >= 10);

@@ -41,7 +41,7 @@ pub(super) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> O
     let (status, received_bytes, (outcome, problem)) = match answer {
         Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
         Err(error) if error.is_timeout() => (None, 0, (Outcome::Timeout, None)),
-        Err(error) => (None, 0, (Outcome::Error, Some(causes(&error.without_url())))),
+        Err(error) => (None, 0, (Outcome::Error, Some(program::chain(&error.without_url())))),
     };
     Some(Sample { user, goods, outcome, intended, started, first_byte, ended, status, received_bytes, problem })
 }
@@ -62,15 +62,4 @@ fn head_bytes(response: &Response) -> u64 {
     let status_line = "HTTP/1.1 200 ".len() + reason.len() + 2;
     let headers = response.headers().iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2);
     (status_line + headers.sum::<usize>() + 2) as u64
-}
-
-/// An error with its causes, as reqwest's own text says little.
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -254,7 +254,7 @@ fn late(what: &str, within: Duration) -> Failure {
 }
 
 async fn connect(connect_string: &str) -> Result<Session, zk_recipes::Error> {
-    Session::connect(connect_string, SessionConfig { timeout: SESSION_TIMEOUT, ..SessionConfig::default() }).await
+    Session::connect(connect_string, SessionConfig::default().with_timeout(SESSION_TIMEOUT)).await
 }
 
 async fn open(connect_string: &str, count: u32) -> Result<Vec<Session>, Failure> {

@@ -282,7 +282,7 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a cohort never looks for others",
         changes: &[change(
             "cohort.rs",
-            "tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_hold",
+            "tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_tenure",
             "true",
         )],
     },

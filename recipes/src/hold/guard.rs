@@ -55,19 +55,19 @@ impl Hold {
     pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
         let Granted { made, proof } = granted;
         let token = FencingToken::new(made.czxid);
-        let proof = proof.reported(contender.path(), token.get());
+        let proof = proof.reported(contender.path(), token.czxid());
         Self { evidence: Evidence::Place(contender), token, proof, slot: None }
     }
 
     /// The hold of whoever has a node that is in no queue.
     pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
-        let proof = proof.reported(claim.path(), token.get());
+        let proof = proof.reported(claim.path(), token.czxid());
         Self { evidence: Evidence::Node(claim), token, proof, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
-        let proof = proof.reported(contender.path(), self.token.get());
+        let proof = proof.reported(contender.path(), self.token.czxid());
         Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
     }
 
@@ -97,7 +97,7 @@ impl Hold {
 
     /// Notes that somebody else has deleted the node. The hold is lost.
     pub(crate) fn note_gone(&self) {
-        warn!(path = self.path(), token = self.token.get(), reason = ?LostReason::NodeDeleted, "the hold is lost");
+        warn!(path = self.path(), token = self.token.czxid(), reason = ?LostReason::NodeDeleted, "the hold is lost");
         self.contender().note_missing_node();
         self.proof.validity().invalidate();
     }
@@ -240,7 +240,7 @@ impl LockGuard {
 
     /// The path of the node that stands for this hold.
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub fn node_path(&self) -> &str {
         self.hold().path()
     }
 
@@ -282,7 +282,7 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        run_while_held(section, || self.state(), self.lost(), || self.path()).await
+        run_while_held(section, || self.state(), self.lost(), || self.node_path()).await
     }
 
     /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
@@ -291,6 +291,7 @@ impl LockGuard {
     /// # Errors
     /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
     /// node is gone then, too. [`Error::SessionEnded`] does not occur here; an ended session is a lost hold.
+    /// [`Error::NotAuthorized`] or [`Error::Refused`] when the server does not delete the node; the reaper goes on asking.
     ///
     /// # Cancel safety
     /// Dropped, the reaper releases the lock.
@@ -321,7 +322,7 @@ impl LockGuard {
     /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
     /// [`withdrawal`].
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
-        let (session, path) = (self.hold().session().clone(), self.path().to_owned());
+        let (session, path) = (self.hold().session().clone(), self.node_path().to_owned());
         withdrawal(&session, &path, self.release()).await
     }
 }

@@ -113,7 +113,7 @@ impl MultiGuard {
     /// The path of the first hold that is lost.
     fn lost_path(&self) -> &str {
         let lost = self.guards.iter().find(|guard| matches!(guard.state(), HoldState::Lost(_)));
-        lost.expect("BUG: a hold that was lost is held again").path()
+        lost.expect("BUG: a hold that was lost is held again").node_path()
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 /// the end of a node's name does not.
 ///
 /// To fence a row, raise its fence on the *read* and check it on the *write*; a check on the write alone still loses
-/// updates. Of every recipe but `CohortMutex` one column with [`get`](Self::get) is enough. Of a `CohortMutex` store
+/// updates. Of every recipe but `CohortMutex` one column with [`czxid`](Self::czxid) is enough. Of a `CohortMutex` store
 /// [`handover`](Self::handover) in a second column, and compare both as a row, as the token itself does:
 ///
 /// ```sql
@@ -22,7 +22,7 @@ use std::fmt;
 /// # use zk_recipes::FencingToken;
 /// # fn store(earlier: FencingToken, later: FencingToken) {
 /// assert!(earlier < later);
-/// assert!((earlier.get(), earlier.handover()) < (later.get(), later.handover()));
+/// assert!((earlier.czxid(), earlier.handover()) < (later.czxid(), later.handover()));
 /// # }
 /// ```
 ///
@@ -31,30 +31,36 @@ use std::fmt;
 pub struct FencingToken {
     // In the order in which they are compared.
     czxid: i64,
-    handover: u64,
+    handover: i64,
 }
 
 impl FencingToken {
     /// Of who was granted the lock by the node that this transaction has created.
     pub(crate) fn new(czxid: i64) -> Self {
-        Self { czxid, handover: 0 }
+        Self::from_parts(czxid, 0)
+    }
+
+    /// The token of what was stored of it: [`czxid`](Self::czxid), and [`handover`](Self::handover) or 0.
+    #[must_use]
+    pub const fn from_parts(czxid: i64, handover: i64) -> Self {
+        Self { czxid, handover }
     }
 
     /// Of who holds by the same node after so many hand-overs.
-    pub(crate) fn after_handovers(self, handover: u64) -> Self {
-        Self { handover, ..self }
+    pub(crate) fn after_handovers(self, handovers: u64) -> Self {
+        Self { handover: i64::try_from(handovers).unwrap_or(i64::MAX), ..self }
     }
 
     /// The transaction number, to be stored beside the data that the lock guards.
     #[must_use]
-    pub fn get(self) -> i64 {
+    pub fn czxid(self) -> i64 {
         self.czxid
     }
 
     /// How often the lock was handed over, within its process, since the grant: 0 for the first holder, and for all of
     /// every recipe but [`CohortMutex`](crate::CohortMutex).
     #[must_use]
-    pub fn handover(self) -> u64 {
+    pub fn handover(self) -> i64 {
         self.handover
     }
 }
@@ -78,7 +84,7 @@ mod tests {
         let (first, second) = (FencingToken::new(7), FencingToken::new(8));
         let in_order = [first, first.after_handovers(1), first.after_handovers(10), second, second.after_handovers(1)];
         assert!(in_order.is_sorted_by(|earlier, later| earlier < later));
-        assert!(in_order.is_sorted_by_key(|token| (token.get(), token.handover())));
+        assert!(in_order.is_sorted_by_key(|token| (token.czxid(), token.handover())));
     }
 
     #[test]

@@ -271,7 +271,7 @@ async fn others(hold: &Hold) -> Others {
     let siblings = retry_lost_reply(|| wire.stat(parent));
     let own = retry_lost_reply(|| wire.stat(path));
     match join(siblings, own).await {
-        (Ok(_), Ok(own)) if own.is_none_or(|own| own.czxid != hold.token().get()) => Others::OwnNodeGone,
+        (Ok(_), Ok(own)) if own.is_none_or(|own| own.czxid != hold.token().czxid()) => Others::OwnNodeGone,
         (Ok(Some(parent)), Ok(_)) => u32::try_from(parent.num_children).map_or(Others::Unknown, Others::Children),
         _ => Others::Unknown,
     }

@@ -48,7 +48,7 @@ impl Waiter {
 
     /// The path of the node that stands for this place.
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub fn node_path(&self) -> &str {
         self.contender.path()
     }
 

@@ -56,8 +56,8 @@ impl Cohorts {
 /// The contenders of one [`Session`] at one path are a *cohort*, however many `CohortMutex`es are made for them. Only one
 /// of them at a time deals with ZooKeeper. It queues for the lock like a contender of a [`Mutex`], and so excludes those
 /// and Apache Curator's `InterProcessMutex` on the same path; whoever holds then passes the lock to the next of the
-/// cohort, first come, first served. After [`MAX_HANDOVERS`](Self::MAX_HANDOVERS) hand-overs, or once
-/// [`MAX_HOLD`](Self::MAX_HOLD) has passed, it asks whether somebody else waits, two reads in one round trip: if so it
+/// cohort, first come, first served. After [`DEFAULT_MAX_HANDOVERS`](Self::DEFAULT_MAX_HANDOVERS) hand-overs, or once
+/// [`DEFAULT_MAX_TENURE`](Self::DEFAULT_MAX_TENURE) has passed, it asks whether somebody else waits, two reads in one round trip: if so it
 /// releases the lock and the cohort queues again, at the end; if not it goes on and counts from the beginning.
 ///
 /// What differs from a `Mutex`:
@@ -80,7 +80,7 @@ impl Cohorts {
 ///
 /// # async fn example() -> Result<(), zk_recipes::Error> {
 /// let session = Session::connect("127.0.0.1:2181", SessionConfig::default()).await?;
-/// let lock = CohortMutex::new(&session, "/locks/goods-1")?.with_max_hold(Duration::from_millis(50));
+/// let lock = CohortMutex::new(&session, "/locks/goods-1")?.with_max_tenure(Duration::from_millis(50));
 /// for _ in 0..1_000 {
 ///     let lock = lock.clone();
 ///     tokio::spawn(async move {
@@ -102,10 +102,10 @@ pub struct CohortMutex {
 impl CohortMutex {
     /// How often the lock is handed over, unless [said otherwise](Self::with_max_handovers), before a cohort asks whether
     /// others wait.
-    pub const MAX_HANDOVERS: u32 = Bounds::DEFAULT.max_handovers;
-    /// For how long the lock is handed over, unless [said otherwise](Self::with_max_hold), before a cohort asks whether
+    pub const DEFAULT_MAX_HANDOVERS: u32 = Bounds::DEFAULT.max_handovers;
+    /// For how long the lock is handed over, unless [said otherwise](Self::with_max_tenure), before a cohort asks whether
     /// others wait.
-    pub const MAX_HOLD: Duration = Bounds::DEFAULT.max_hold;
+    pub const DEFAULT_MAX_TENURE: Duration = Bounds::DEFAULT.max_tenure;
 
     /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
     /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
@@ -117,7 +117,7 @@ impl CohortMutex {
     /// use zk_recipes::{CohortMutex, LockOptions, Mutex};
     ///
     /// # fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
-    /// let options = LockOptions { node_data: b"cart-service".to_vec(), ..LockOptions::default() };
+    /// let options = LockOptions::default().with_node_data(b"cart-service".to_vec());
     /// let lock = CohortMutex::from(Mutex::with_options(&session, "/locks/goods-1", options)?);
     /// # Ok(())
     /// # }
@@ -142,19 +142,19 @@ impl CohortMutex {
         self
     }
 
-    /// The same lock, of whose holders each hands it over only if less than `max_hold` has passed since others were last
+    /// The same lock, of whose holders each hands it over only if less than `max_tenure` has passed since others were last
     /// known not to wait. They may wait that long, and for one holder more, as nothing takes the lock from a holder.
     #[must_use]
-    pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
-        self.bounds.max_hold = max_hold;
+    pub fn with_max_tenure(mut self, max_tenure: Duration) -> Self {
+        self.bounds.max_tenure = max_tenure;
         self
     }
 
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the cohort's place in the queue, or
-    /// [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the cohort's place in the queue,
+    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, it loses its place in the cohort. What it has on the server goes to the next of the cohort. If there is none,

@@ -76,8 +76,8 @@ impl HandoffMutex {
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue, or
-    /// [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
+    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
@@ -117,7 +117,7 @@ impl HandoffMutex {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first. [`Error::Upgrade`] when the owner wants to write what it reads.
+    /// was lost: drop that first.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

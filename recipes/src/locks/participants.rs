@@ -17,6 +17,7 @@ const READS_MAX: usize = 64;
 
 /// A contender of a lock, as its node tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Participant {
     /// The path of its node.
     pub path: String,

@@ -44,13 +44,13 @@ pub struct RwLock {
     queue: Arc<LockQueue>,
 }
 
-/// The side of a [`RwLock`] that is shared with other readers. Made by [`RwLock::read`].
+/// The side of a [`RwLock`] that is shared with other readers. Made by [`RwLock::read_lock`].
 #[derive(Clone, Debug)]
 pub struct ReadLock {
     queue: Arc<LockQueue>,
 }
 
-/// The side of a [`RwLock`] that excludes everybody. Made by [`RwLock::write`].
+/// The side of a [`RwLock`] that excludes everybody. Made by [`RwLock::write_lock`].
 #[derive(Clone, Debug)]
 pub struct WriteLock {
     queue: Arc<LockQueue>,
@@ -77,13 +77,13 @@ impl RwLock {
 
     /// The lock to read under.
     #[must_use]
-    pub fn read(&self) -> ReadLock {
+    pub fn read_lock(&self) -> ReadLock {
         ReadLock { queue: Arc::clone(&self.queue) }
     }
 
     /// The lock to write under.
     #[must_use]
-    pub fn write(&self) -> WriteLock {
+    pub fn write_lock(&self) -> WriteLock {
         WriteLock { queue: Arc::clone(&self.queue) }
     }
 
@@ -98,14 +98,20 @@ impl RwLock {
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
     }
+
+    /// The path of the lock: its children are the queue.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.queue.parent()
+    }
 }
 
 impl ReadLock {
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue, or
-    /// [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
+    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
@@ -145,7 +151,7 @@ impl ReadLock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first. [`Error::Upgrade`] when the owner wants to write what it reads.
+    /// was lost: drop that first.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -213,8 +219,8 @@ impl WriteLock {
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue, or
-    /// [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
+    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation

@@ -11,11 +11,7 @@ use zookeeper_client::{AuthId, Permission};
 /// ```
 /// use zk_recipes::{Acl, Auth, SessionConfig};
 ///
-/// let config = SessionConfig {
-///     auth: vec![Auth::digest("shop", "a secret")],
-///     acl: Acl::creator(),
-///     ..SessionConfig::default()
-/// };
+/// let config = SessionConfig::default().with_auth(Auth::digest("shop", "a secret")).with_acl(Acl::creator());
 /// assert!(!format!("{config:?}").contains("a secret"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -126,6 +122,7 @@ impl Default for Acl {
 
 /// How missing parents of locks are created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Parents {
     /// As containers: the server removes them once they have been empty for a while.
     #[default]

@@ -113,7 +113,7 @@ impl Connector {
             Err(_) => Err(Error::Connect {
                 connect_string: self.connect_string.clone(),
                 within: config.connect_within,
-                cause: last_error.into(),
+                source: last_error.into(),
             }),
         }
     }
@@ -158,7 +158,7 @@ impl Connector {
         let connect_string = self.connect_string.clone();
         match error {
             ClientError::BadArguments(_) => {
-                Some(Error::InvalidConnectString { connect_string, cause: error.clone().into() })
+                Some(Error::InvalidConnectString { connect_string, source: error.clone().into() })
             }
             ClientError::NoHosts => tls?.diagnose(&connect_string).await,
             ClientError::AuthFailed => Some(Error::CredentialsRefused { connect_string }),

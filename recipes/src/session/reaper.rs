@@ -121,9 +121,15 @@ async fn reap(
                 return ControlFlow::Continue(());
             }
             Err(Error::SessionEnded { .. }) => return ControlFlow::Break(()),
-            Err(error) if is_reported => debug!(path, %error, "still cannot delete an abandoned node"),
+            Err(error) if is_reported => {
+                debug!(path, error = crate::error::chain(&error), "still cannot delete an abandoned node")
+            }
             Err(error) => {
-                warn!(path, %error, "cannot delete an abandoned node yet, and goes on trying while the session lives");
+                warn!(
+                    path,
+                    error = crate::error::chain(&error),
+                    "cannot delete an abandoned node yet, and goes on trying while the session lives"
+                );
                 is_reported = true;
             }
         }

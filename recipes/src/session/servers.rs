@@ -39,7 +39,7 @@ pub(crate) fn check_schemes(connect_string: &str, is_encrypted: bool) -> Result<
         _ => None,
     };
     servers(connect_string).find_map(wrong).map_or(Ok(()), |reason| {
-        Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause: reason.into() })
+        Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), source: reason.into() })
     })
 }
 

@@ -23,6 +23,9 @@ const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How a session speaks TLS with its servers, all of them. Each must prove by a certificate of the authority that it is the
 /// host that the connect string names.
 ///
+/// If the process has no default cryptography for rustls, the first session with TLS makes aws-lc-rs the default, for the whole
+/// process. To use another, call `install_default` of its provider before.
+///
 /// ```
 /// use zk_recipes::{SessionConfig, Tls};
 ///
@@ -31,7 +34,7 @@ const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
 /// let (certificate, key) = (std::fs::read_to_string("shop.pem")?, std::fs::read_to_string("shop.key")?);
 /// let tls = Tls::trusting(authority).with_identity(certificate, key);
 /// # Ok(
-/// SessionConfig { tls: Some(tls), ..SessionConfig::default() }
+/// SessionConfig::default().with_tls(tls)
 /// # )
 /// # }
 /// ```
@@ -110,7 +113,7 @@ impl Tls {
             let Ok(Err(error)) = tried else { continue };
             if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
                 let (server, cause) = (server.address.to_owned(), cause.clone().into());
-                return Some(Error::TlsRefused { server, cause });
+                return Some(Error::TlsRefused { server, source: cause });
             }
         }
         None
@@ -135,8 +138,8 @@ fn check_hosts(connect_string: &str) -> Result<(), Error> {
     if servers(connect_string).all(|server| ServerName::try_from(server.host).is_ok()) {
         return Ok(());
     }
-    let cause = "a host is neither a name nor an address, so that no certificate can be for it".into();
-    Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), cause })
+    let source = "a host is neither a name nor an address, so that no certificate can be for it".into();
+    Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), source })
 }
 
 /// Shakes hands and asks the server something. One that refuses our certificate says so only after the handshake.
@@ -154,7 +157,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn std::
 }
 
 fn invalid<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: &'static str) -> impl FnOnce(E) -> Error {
-    move |cause| Error::InvalidTls { what, cause: cause.into() }
+    move |error| Error::InvalidTls { what, source: error.into() }
 }
 
 #[cfg(test)]
@@ -173,7 +176,7 @@ mod tests {
     fn settings_that_can_never_work_are_told_apart() {
         let unreadable = Tls::trusting("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n");
         for (tls, part) in [(Tls::trusting("hope"), "no certificate"), (unreadable, "authority")] {
-            let error = tls.encryption("a").err().map(|error| error.to_string()).unwrap_or_default();
+            let error = format!("{:?}", tls.encryption("a").err());
             assert!(error.contains(part), "{error}");
         }
         let tls = Tls::trusting("").with_identity("", "the key");

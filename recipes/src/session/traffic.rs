@@ -9,6 +9,7 @@ use zk_recipes_protocol::wire_size;
 
 /// What a session has exchanged with ZooKeeper so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Traffic {
     /// Requests sent.
     pub requests: u64,
@@ -26,6 +27,20 @@ impl std::ops::AddAssign for Traffic {
         self.notifications += other.notifications;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+    }
+}
+
+impl std::ops::Sub for Traffic {
+    type Output = Self;
+
+    /// What was exchanged since an earlier moment of the same session.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            requests: self.requests - earlier.requests,
+            notifications: self.notifications - earlier.notifications,
+            bytes_sent: self.bytes_sent - earlier.bytes_sent,
+            bytes_received: self.bytes_received - earlier.bytes_received,
+        }
     }
 }
 

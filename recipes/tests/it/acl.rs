@@ -1,6 +1,5 @@
 //! Who may touch the nodes of a lock, and what they are made of.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
@@ -14,7 +13,7 @@ async fn connect(lab: &Lab, config: SessionConfig) -> Session {
 }
 
 fn shop() -> SessionConfig {
-    SessionConfig { auth: vec![Auth::digest("shop", "secret")], acl: Acl::creator(), ..SessionConfig::default() }
+    SessionConfig::default().with_auth(Auth::digest("shop", "secret")).with_acl(Acl::creator())
 }
 
 async fn acl_of(lab: &Lab, path: &str) -> Vec<(Permission, String, String)> {
@@ -27,10 +26,10 @@ async fn the_session_s_acl_is_given_to_the_nodes_of_every_recipe_and_their_paren
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let acl = Acl::of("ip", "127.0.0.1", Permissions::ALL);
-        let session = connect(&lab, SessionConfig { acl, ..SessionConfig::default() }).await;
+        let session = connect(&lab, SessionConfig::default().with_acl(acl)).await;
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
         let expected = vec![(Permission::ALL, "ip".to_owned(), "127.0.0.1".to_owned())];
-        for path in ["/locks", recipe.parent(), held.path()] {
+        for path in ["/locks", recipe.parent(), held.node_path()] {
             assert_eq!(acl_of(&lab, path).await, expected, "{path}");
         }
     }
@@ -40,21 +39,20 @@ async fn the_session_s_acl_is_given_to_the_nodes_of_every_recipe_and_their_paren
 async fn a_parent_and_a_leaf_get_each_their_own_acl() {
     let lab = Lab::open().await;
     let narrow = Acl::of("world", "anyone", Permissions::CREATE | Permissions::READ);
-    let acl_of_paths = BTreeMap::from([("/parent".to_owned(), narrow)]);
-    let session = connect(&lab, SessionConfig { acl_of: acl_of_paths, ..SessionConfig::default() }).await;
-    let held = RwLock::new(&session, "/parent/lock").unwrap().write().acquire().await.unwrap();
+    let session = connect(&lab, SessionConfig::default().with_acl_of("/parent", narrow)).await;
+    let held = RwLock::new(&session, "/parent/lock").unwrap().write_lock().acquire().await.unwrap();
     let anyone = |permission| vec![(permission, "world".to_owned(), "anyone".to_owned())];
     assert_eq!(acl_of(&lab, "/parent").await, anyone(Permission::CREATE | Permission::READ));
     assert_eq!(acl_of(&lab, "/parent/lock").await, anyone(Permission::ALL));
-    assert_eq!(acl_of(&lab, held.path()).await, anyone(Permission::ALL));
+    assert_eq!(acl_of(&lab, held.node_path()).await, anyone(Permission::ALL));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acl_for_what_can_be_no_path_of_a_node_is_refused_before_anything_is_sent() {
     let lab = Lab::open().await;
     for path in ["/shop/", "shop", "/", ""] {
-        let acl_of = BTreeMap::from([("/good".to_owned(), Acl::open()), (path.to_owned(), Acl::creator())]);
-        let refused = Session::connect(lab.connect_string(), SessionConfig { acl_of, ..shop() }).await;
+        let config = shop().with_acl_of("/good", Acl::open()).with_acl_of(path, Acl::creator());
+        let refused = Session::connect(lab.connect_string(), config).await;
         assert!(matches!(&refused, Err(Error::InvalidPath { path: refused, .. }) if refused == path), "{refused:?}");
     }
 }
@@ -63,11 +61,11 @@ async fn an_acl_for_what_can_be_no_path_of_a_node_is_refused_before_anything_is_
 async fn the_node_of_a_naive_lock_gets_the_acl_of_its_path_and_that_of_a_contender_the_session_s() {
     let lab = Lab::open().await;
     let local = || Acl::of("ip", "127.0.0.1", Permissions::ALL);
-    let acl_of_paths = BTreeMap::from(["/locks/naive", "/locks/mutex"].map(|path| (path.to_owned(), local())));
-    let session = connect(&lab, SessionConfig { acl_of: acl_of_paths, ..SessionConfig::default() }).await;
+    let config = SessionConfig::default().with_acl_of("/locks/naive", local()).with_acl_of("/locks/mutex", local());
+    let session = connect(&lab, config).await;
     let naive = Recipe::Naive.lock(&session, "/locks/naive").acquire().await.unwrap();
     let mutex = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
-    for (path, scheme) in [(naive.path(), "ip"), ("/locks/mutex", "ip"), (mutex.path(), "world")] {
+    for (path, scheme) in [(naive.node_path(), "ip"), ("/locks/mutex", "ip"), (mutex.node_path(), "world")] {
         assert_eq!(acl_of(&lab, path).await[0].1, scheme, "{path}");
     }
 }
@@ -78,13 +76,13 @@ async fn a_lock_of_one_user_is_closed_to_others_and_open_to_the_same_user() {
     let (mine, same, stranger) = (connect(&lab, shop()).await, connect(&lab, shop()).await, lab.session().await);
     let held = Mutex::new(&mine, "/locks/mutex").unwrap().acquire().await.unwrap();
     let refused = Mutex::new(&stranger, "/locks/mutex").unwrap().try_acquire().await;
-    let Err(Error::Refused { path, .. }) = refused else { panic!("{refused:?}") };
+    let Err(Error::NotAuthorized { path, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(path, "/locks/mutex");
-    assert!(matches!(zk_recipes::revoke(&stranger, held.path()).await, Err(Error::Refused { .. })));
+    assert!(matches!(zk_recipes::revoke(&stranger, held.node_path()).await, Err(Error::NotAuthorized { .. })));
     assert!(Mutex::new(&same, "/locks/mutex").unwrap().try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
     let held = soon("the same user", Mutex::new(&same, "/locks/mutex").unwrap().acquire()).await.unwrap();
-    let owners = lab_as_shop(&lab).await.get_acl(held.path()).await.unwrap().0;
+    let owners = lab_as_shop(&lab).await.get_acl(held.node_path()).await.unwrap().0;
     assert!(matches!(&owners[..], [acl] if acl.scheme() == "digest" && acl.id().starts_with("shop:")));
 }
 
@@ -95,12 +93,12 @@ async fn lab_as_shop(lab: &Lab) -> Client {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_and_an_acl_needs_some() {
     let lab = Lab::open().await;
-    let config = SessionConfig { auth: vec![Auth::new("no-such-scheme", "x")], ..SessionConfig::default() };
+    let config = SessionConfig::default().with_auth(Auth::new("no-such-scheme", "x"));
     let refused = soon("the refusal", Session::connect(lab.connect_string(), config)).await;
     assert!(matches!(refused, Err(Error::CredentialsRefused { .. })), "{refused:?}");
-    let session = connect(&lab, SessionConfig { acl: Acl::creator(), ..SessionConfig::default() }).await;
+    let session = connect(&lab, SessionConfig::default().with_acl(Acl::creator())).await;
     let refused = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await;
-    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotAuthorized { .. })), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +107,7 @@ async fn when_the_queue_cannot_be_listed_the_cause_is_told_and_no_node_stays() {
     hidden_parent(&lab, Permission::CREATE | Permission::DELETE).await;
     let session = lab.session().await;
     let refused = Mutex::new(&session, "/hidden").unwrap().acquire().await;
-    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotAuthorized { operation: "list", .. })), "{refused:?}");
     open(&lab).await;
     lab.until_children("/hidden", 0).await;
 }
@@ -120,7 +118,7 @@ async fn when_the_clean_up_is_refused_as_well_the_first_cause_is_told_and_the_no
     hidden_parent(&lab, Permission::CREATE).await;
     let session = lab.session().await;
     let refused = Mutex::new(&session, "/hidden").unwrap().acquire().await;
-    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotAuthorized { operation: "list", .. })), "{refused:?}");
     session.close().await.unwrap();
     open(&lab).await;
     lab.until_children("/hidden", 0).await;
@@ -143,7 +141,7 @@ async fn parents_are_persistent_when_asked_for() {
     let quick = ZooKeeperConfig { container_check_interval: Duration::from_millis(50), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
     let connect = async |parents| {
-        let config = SessionConfig { parents, ..SessionConfig::default() };
+        let config = SessionConfig::default().with_parents(parents);
         Session::connect(&server.connect_string(), config).await.unwrap()
     };
     let raw = Client::connect(&server.connect_string()).await.unwrap();

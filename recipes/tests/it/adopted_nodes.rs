@@ -33,7 +33,7 @@ impl Lab {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
         let raw = Client::connect(&server.connect_string()).await.unwrap();
-        let config = || SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+        let config = || SessionConfig::default().with_timeout(Duration::from_secs(40));
         let session = Session::connect(&proxy.connect_string(), config()).await.unwrap();
         let direct = Session::connect(&server.connect_string(), config()).await.unwrap();
         Self { raw, proxy, session, direct, _server: server }
@@ -64,7 +64,7 @@ impl Lab {
 
     /// Waits until the client has the answers to all that the session has sent.
     async fn until_answered(&self) {
-        self.session.check(Duration::from_secs(20)).await.unwrap();
+        self.session.ping(Duration::from_secs(20)).await.unwrap();
     }
 
     async fn revoke(&self, name: &str) {
@@ -174,7 +174,7 @@ async fn contenders_that_lose_their_replies_together_have_one_node_each_whicheve
     let mut acquiring: Vec<_> = (0..CONTENDERS).map(|_| tokio::spawn(lab.acquiring())).collect();
     lab.until_children(CONTENDERS + 1).await;
     let children = lab.children().await;
-    let revoked = children.iter().filter(|name| !held.path().ends_with(*name)).step_by(2);
+    let revoked = children.iter().filter(|name| !held.node_path().ends_with(*name)).step_by(2);
     join_all(revoked.map(|name| lab.revoke(name))).await;
     // Some give up before they know of their nodes.
     for given_up in acquiring.drain(..CONTENDERS / 3) {
@@ -220,7 +220,7 @@ async fn a_deletion_that_is_repeated_after_a_search_spares_the_next_node_of_that
     lab.until_children(0).await;
     lab.raw.delete(PATH, None).await.unwrap();
     let held = soon("the other session", lab.other()).await.unwrap().unwrap();
-    assert!(held.path().ends_with("/lock-0000000000"));
+    assert!(held.node_path().ends_with("/lock-0000000000"));
     lab.proxy.cut();
     lab.proxy.deliver();
     assert!(soon("the end of the deadline", given_up).await.unwrap().is_none());

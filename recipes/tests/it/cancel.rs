@@ -48,7 +48,7 @@ async fn until_idle(session: &Session) {
     let nobody_else_asks = async || {
         let before = session.traffic().requests;
         for _ in 0..ROUND_TRIPS {
-            session.check(LONG).await.unwrap();
+            session.ping(LONG).await.unwrap();
         }
         session.traffic().requests == before + ROUND_TRIPS
     };
@@ -190,10 +190,10 @@ async fn a_downgrade_dropped_at_any_poll_leaves_the_writer_alone_with_the_lock()
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
-    let queued = RwLock::new(&other, "/locks/rw").unwrap().read();
+    let queued = RwLock::new(&other, "/locks/rw").unwrap().read_lock();
     for polls in 1.. {
-        let writing = lock.write().acquire_as(&owner).await.unwrap();
-        let reading = drop_after(polls, lock.read().acquire_as(&owner)).await;
+        let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
+        let reading = drop_after(polls, lock.read_lock().acquire_as(&owner)).await;
         lab.until_children("/locks/rw", 1).await;
         assert!(queued.try_acquire().await.unwrap().is_none(), "the write hold goes on");
         writing.release().await.unwrap();

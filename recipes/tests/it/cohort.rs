@@ -54,16 +54,16 @@ fn handed(acquiring: Acquiring) -> LockGuard {
 async fn one_node_stands_for_all_of_a_process_and_a_hand_over_sends_nothing() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
-    let node = held.path().to_owned();
+    let node = held.node_path().to_owned();
     let waiting: Vec<_> = (0..300).map(|_| arrived(&lock)).collect();
     let before = session.traffic();
     for waiter in waiting {
         // No request, and no `await` that would have to wait.
         held.release().now_or_never().expect("a hand-over does not wait").unwrap();
         held = handed(waiter);
-        assert_eq!((held.path(), held.state()), (node.as_str(), HoldState::Held));
+        assert_eq!((held.node_path(), held.state()), (node.as_str(), HoldState::Held));
     }
     assert_eq!(session.traffic(), before);
     assert_eq!(lab.children(PATH).await.len(), 1);
@@ -75,8 +75,8 @@ async fn one_node_stands_for_all_of_a_process_and_a_hand_over_sends_nothing() {
 async fn all_locks_of_one_session_at_one_path_are_one_cohort_and_other_sessions_are_others() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
-    let held = cohort(&session).with_max_hold(LONG).acquire().await.unwrap();
-    let mut same = arrived(&cohort(&session.clone()).with_max_hold(LONG));
+    let held = cohort(&session).with_max_tenure(LONG).acquire().await.unwrap();
+    let mut same = arrived(&cohort(&session.clone()).with_max_tenure(LONG));
     let mut another = arrived(&cohort(&other));
     lab.until_children(PATH, 2).await;
     held.release().await.unwrap();
@@ -84,7 +84,7 @@ async fn all_locks_of_one_session_at_one_path_are_one_cohort_and_other_sessions_
     assert_eq!(held.token().handover(), 1);
     assert!((&mut another).now_or_never().is_none());
     // Nobody of the cohort is left who knows of it but a guard.
-    same = arrived(&cohort(&session).with_max_hold(LONG));
+    same = arrived(&cohort(&session).with_max_tenure(LONG));
     held.release().await.unwrap();
     let held = handed(same);
     assert_eq!(held.token().handover(), 2);
@@ -97,7 +97,7 @@ async fn those_who_queue_in_another_way_are_another_cohort_and_exclude_this_one(
     for is_kazoo in [false, true] {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let options = LockOptions { kazoo: is_kazoo, ..LockOptions::default() };
+        let options = LockOptions::default().with_kazoo();
         let other = match is_kazoo {
             true => CohortMutex::from(Mutex::with_options(&session, PATH, options).unwrap()),
             false => handoff_cohort(&session),
@@ -132,14 +132,14 @@ async fn a_cohort_and_a_plain_mutex_exclude_each_other_in_the_order_of_arrival()
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_grow_with_every_hand_over_and_from_one_process_to_the_next() {
     let lab = Lab::open().await;
-    let locks = [lab.session().await, lab.session().await].map(|session| cohort(&session).with_max_hold(LONG));
+    let locks = [lab.session().await, lab.session().await].map(|session| cohort(&session).with_max_tenure(LONG));
     let mut tokens: Vec<FencingToken> = vec![];
     for round in 0..6 {
         let lock = &locks[round % locks.len()];
         let mut held = soon("the lock", lock.acquire()).await.unwrap();
         for handover in 0..=3 {
             let participants = lock.participants().await.unwrap();
-            assert_eq!((participants.len(), participants[0].token.get()), (1, held.token().get()));
+            assert_eq!((participants.len(), participants[0].token.czxid()), (1, held.token().czxid()));
             assert_eq!(held.token().handover(), handover);
             tokens.push(held.token());
             let next = arrived(lock);

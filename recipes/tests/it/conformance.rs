@@ -32,7 +32,7 @@ async fn a_guard_holds_within_its_scope_and_not_after_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_contender_survives_a_server_that_is_stopped_and_started_again() {
     let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let config = || SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = || SessionConfig::default().with_timeout(Duration::from_secs(20));
     for recipe in RECIPES {
         let one = Session::connect(&server.connect_string(), config()).await.unwrap();
         let other = Session::connect(&server.connect_string(), config()).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_holder_whose_session_expires_knows_it_before_the_next_contender_is_gr
     let server = ZooKeeper::start(quick).await.unwrap();
     for recipe in RECIPES {
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
-        let config = SessionConfig { timeout: Duration::from_secs(1), ..SessionConfig::default() };
+        let config = SessionConfig::default().with_timeout(Duration::from_secs(1));
         let one = Session::connect(&proxy.connect_string(), config).await.unwrap();
         let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
         let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_chroot_holds_all_nodes_of_a_lock() {
     let session = lab.session().await;
     for recipe in RECIPES {
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
-        let seen = whole.check_stat(&format!("/{chroot}{}", held.path())).await.unwrap();
+        let seen = whole.check_stat(&format!("/{chroot}{}", held.node_path())).await.unwrap();
         assert_eq!(seen.expect("below the chroot").ephemeral_owner, session.id());
         held.release().await.unwrap();
     }
@@ -99,11 +99,8 @@ struct Ledger {
 
 /// Acquires again and again, and works while the hold is certain. Opens another session when one has ended.
 async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock, ledger: Arc<Ledger>) {
-    let config = || SessionConfig {
-        timeout: Duration::from_secs(4),
-        connect_within: Duration::from_secs(60),
-        ..SessionConfig::default()
-    };
+    let config =
+        || SessionConfig::default().with_timeout(Duration::from_secs(4)).with_connect_within(Duration::from_secs(60));
     loop {
         let Ok(session) = Session::connect(&servers, config()).await else { continue };
         while !session.is_ended() {
@@ -115,7 +112,7 @@ async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock
                 if held.state() != HoldState::Held {
                     break;
                 }
-                if session.check(Duration::from_secs(1)).await.is_ok() {
+                if session.ping(Duration::from_secs(1)).await.is_ok() {
                     ledger.operations.fetch_add(1, Ordering::SeqCst);
                 }
             }

@@ -166,7 +166,7 @@ async fn tokens_grow_in_grant_order_also_when_the_parent_was_deleted_in_between(
         for session in [&one, &other, &one] {
             let held = recipe.lock(session, recipe.path()).acquire().await.unwrap();
             assert!(last < Some(held.token()), "{recipe:?}");
-            assert_eq!(held.token().get(), stat_czxid(&lab, held.path()).await);
+            assert_eq!(held.token().czxid(), stat_czxid(&lab, held.node_path()).await);
             last = Some(held.token());
             held.release().await.unwrap();
             // What the server does with an empty container; the sequence numbers restart.
@@ -185,7 +185,7 @@ async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
         let lab = Lab::open().await;
         let session = lab.session().await;
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
-        lab.raw.delete(held.path(), None).await.unwrap();
+        lab.raw.delete(held.node_path(), None).await.unwrap();
         let released = held.release().await;
         assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
     }
@@ -203,7 +203,8 @@ async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
         });
         lab.until_children(recipe.parent(), 2).await;
         let children = lab.children(recipe.parent()).await;
-        let own = children.iter().map(|name| format!("{}/{name}", recipe.parent())).find(|path| path != held.path());
+        let own =
+            children.iter().map(|name| format!("{}/{name}", recipe.parent())).find(|path| path != held.node_path());
         lab.raw.delete(&own.unwrap(), None).await.unwrap();
         held.release().await.unwrap();
         assert!(matches!(soon("the waiter", waiter).await.unwrap(), Err(Error::NodeDeleted { .. })), "{recipe:?}");

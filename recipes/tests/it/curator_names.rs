@@ -9,7 +9,7 @@ async fn a_mutex_node_has_curator_s_name() {
     let held = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
     let children = lab.children("/locks/mutex").await;
     let [name] = children.as_slice() else { panic!("one node, not {children:?}") };
-    assert_eq!(held.path(), format!("/locks/mutex/{name}"));
+    assert_eq!(held.node_path(), format!("/locks/mutex/{name}"));
     let rest = name.strip_prefix("_c_").expect("a protected name");
     let (uuid, rest) = rest.split_at(36);
     assert!(uuid.bytes().enumerate().all(|(i, b)| match i {

@@ -78,7 +78,7 @@ async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
     let mut held = held;
     for (i, next) in waiting.into_iter().enumerate() {
         let holders = participants(&one, PATH).await.unwrap().into_iter().filter(|contender| contender.is_holder);
-        assert_eq!(holders.map(|holder| holder.path).collect::<Vec<_>>(), [held.path()]);
+        assert_eq!(holders.map(|holder| holder.path).collect::<Vec<_>>(), [held.node_path()]);
         held.release().await.unwrap();
         held = soon("the next in the queue", next).await.unwrap().unwrap();
         assert!(held.token() > token, "contender {i}");
@@ -132,7 +132,7 @@ async fn a_holder_whose_node_is_gone_leaves_no_note() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = handoff(&session).acquire().await.unwrap();
-    lab.raw.delete(held.path(), None).await.unwrap();
+    lab.raw.delete(held.node_path(), None).await.unwrap();
     let lost = held.release().await;
     assert!(matches!(lost, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{lost:?}");
     assert_eq!(note(&lab).await, "");
@@ -179,7 +179,7 @@ async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
     assert_eq!(lab.released(PATH).await, Some(2));
     lab.raw.delete(PATH, None).await.unwrap();
     let mut held = handoff(&other).acquire().await.unwrap();
-    assert!(held.path().ends_with("lock-0000000000"));
+    assert!(held.node_path().ends_with("lock-0000000000"));
     // Up to and beyond the number that was granted last below the earlier node.
     let locks = [&one, &one, &other, &one, &one].map(|session| handoff(session).into());
     for next in queue(&lab, locks).await {
@@ -195,7 +195,7 @@ async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
 async fn what_a_node_says_of_its_contender_is_what_the_user_gave() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let options = LockOptions { node_data: b"_c_host-1".to_vec(), ..LockOptions::default() };
+    let options = LockOptions::default().with_node_data(b"_c_host-1".to_vec());
     let lock = HandoffMutex::with_options(&session, PATH, options).unwrap();
     let held = lock.acquire().await.unwrap();
     let seen = lock.participants().await.unwrap();
@@ -220,7 +220,7 @@ async fn a_node_whose_creation_was_not_answered_is_found_although_somebody_has_a
     let cycle = async |lock: HandoffMutex| lock.acquire().await?.release().await;
     let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(cycle(handoff(&session)))).collect();
     until("both are made", async || children().await.len() == 3).await;
-    for name in children().await.iter().filter(|name| !held.path().ends_with(*name)) {
+    for name in children().await.iter().filter(|name| !held.node_path().ends_with(*name)) {
         revoke(&direct, &format!("{PATH}/{name}")).await.unwrap();
     }
     proxy.cut();
@@ -262,7 +262,7 @@ async fn a_release_that_is_repeated_leaves_alone_whoever_has_the_number_by_then(
     let cluster = format!("{}/{chroot}", proxy.connect_string());
     let session = Session::connect(&cluster, SessionConfig::default()).await.unwrap();
     let held = handoff(&session).acquire().await.unwrap();
-    let path = held.path().to_owned();
+    let path = held.node_path().to_owned();
     proxy.swallow_replies();
     let releasing = tokio::spawn(held.release());
     lab.until_children(PATH, 0).await;
@@ -270,7 +270,7 @@ async fn a_release_that_is_repeated_leaves_alone_whoever_has_the_number_by_then(
     lab.raw.delete(PATH, None).await.unwrap();
     let other = lab.session().await;
     let holds = handoff(&other).acquire().await.unwrap();
-    assert_eq!(holds.path(), path, "the numbers have begun anew");
+    assert_eq!(holds.node_path(), path, "the numbers have begun anew");
     proxy.cut();
     proxy.deliver();
     soon("the release", releasing).await.unwrap().unwrap();

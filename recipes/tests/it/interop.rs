@@ -17,6 +17,6 @@ mod semaphore;
 
 /// A session whose locks have parents that stay, as kazoo makes them once an object and fails when they are gone.
 async fn kazoo_session(lab: &Lab) -> Session {
-    let config = SessionConfig { parents: Parents::Persistent, ..SessionConfig::default() };
+    let config = SessionConfig::default().with_parents(Parents::Persistent);
     Session::connect(lab.connect_string(), config).await.unwrap()
 }

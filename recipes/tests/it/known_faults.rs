@@ -13,16 +13,16 @@ async fn an_owner_whose_session_expired_enters_neither_the_write_nor_the_read_lo
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
     let proxy = testbed::Proxy::start(&server.connect_string()).await.unwrap();
-    let config = || SessionConfig { timeout: Duration::from_secs(1), ..SessionConfig::default() };
+    let config = || SessionConfig::default().with_timeout(Duration::from_secs(1));
     let stale = Session::connect(&proxy.connect_string(), config()).await.unwrap();
     let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let (mine, owner) = (RwLock::new(&stale, "/locks/rw").unwrap(), Owner::new());
-    let held = mine.write().acquire_as(&owner).await.unwrap();
+    let held = mine.write_lock().acquire_as(&owner).await.unwrap();
     proxy.blackhole();
-    let next = soon("the next writer", RwLock::new(&other, "/locks/rw").unwrap().write().acquire()).await.unwrap();
+    let next = soon("the next writer", RwLock::new(&other, "/locks/rw").unwrap().write_lock().acquire()).await.unwrap();
     assert!(matches!(held.state(), HoldState::Lost(_)), "lost before another was granted");
     proxy.deliver();
-    for lock in [mine.write().acquire_as(&owner).await, mine.read().acquire_as(&owner).await] {
+    for lock in [mine.write_lock().acquire_as(&owner).await, mine.read_lock().acquire_as(&owner).await] {
         assert!(matches!(lock, Err(Error::HoldLost { .. })), "{lock:?}");
     }
     assert_eq!(next.state(), HoldState::Held);
@@ -36,13 +36,20 @@ async fn a_foreign_child_that_sorts_first_does_not_block_the_lock() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = RwLock::new(&session, "/locks/rw").unwrap();
-    lock.read().acquire().await.unwrap().release().await.unwrap();
+    lock.read_lock().acquire().await.unwrap().release().await.unwrap();
     for name in ["0", "zzz", "_c_nested-lock-1"] {
         let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
         lab.raw.create(&format!("/locks/rw/{name}"), &[], &persistent).await.unwrap();
     }
-    lock.write().try_acquire().await.unwrap().expect("not blocked").release().await.unwrap();
-    lock.read().acquire_within(Duration::from_secs(20)).await.unwrap().expect("not blocked").release().await.unwrap();
+    lock.write_lock().try_acquire().await.unwrap().expect("not blocked").release().await.unwrap();
+    lock.read_lock()
+        .acquire_within(Duration::from_secs(20))
+        .await
+        .unwrap()
+        .expect("not blocked")
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +80,7 @@ async fn eighteen_thousand_waiters_ahead_do_not_break_an_acquire() {
     const WAITERS: usize = 18_000;
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A busy machine takes seconds for the crowd, and answers nobody else meanwhile.
-    let patient = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let patient = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let session = Session::connect(&server.connect_string(), patient).await.unwrap();
     let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
     let holder = mutex.acquire().await.unwrap();

@@ -72,7 +72,7 @@ async fn an_acquire_has_a_span_with_the_lock_and_its_node_until_it_is_granted_or
     let id = format!("session={:#x}", session.id());
     let lock = Mutex::new(&session, "/logs/a").unwrap();
     let held = lock.acquire().await.unwrap();
-    let token = format!("token={}", held.token().get());
+    let token = format!("token={}", held.token().czxid());
     log.expect(&["DEBUG acquire{lock=\"/logs/a\"", &id, "node=", "granted", &token]);
     assert!(lock.acquire_within(Duration::ZERO).await.unwrap().is_none());
     log.expect(&["acquire{lock=\"/logs/a\"", "gives up"]);
@@ -88,7 +88,7 @@ async fn a_hold_that_becomes_suspect_or_is_lost_is_logged_with_its_node_and_toke
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
     let held = Mutex::new(&session, "/logs/b").unwrap().acquire().await.unwrap();
-    let (path, token) = (format!("path=\"{}\"", held.path()), format!("token={}", held.token().get()));
+    let (path, token) = (format!("path=\"{}\"", held.node_path()), format!("token={}", held.token().czxid()));
     proxy.cut();
     until("the session is connected again", async || log.has(&["INFO", "connected again"])).await;
     until("the hold is relied on again", async || held.state() == HoldState::Held).await;

@@ -24,7 +24,7 @@ impl Line {
     }
 
     async fn session(&self) -> Session {
-        let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
         Session::connect(&self.proxy.connect_string(), config).await.unwrap()
     }
 
@@ -130,7 +130,7 @@ async fn an_acquire_whose_session_expires_during_a_lost_create_adopts_nothing_an
         Client::connect(&server.connect_string()).await.unwrap(),
     );
     // A busy machine does not stand still for as long as the session lives.
-    let config = SessionConfig { timeout: Duration::from_secs(5), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(5));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let lock = Recipe::Mutex.lock(&session, "/locks/mutex");
     lock.acquire().await.unwrap().release().await.unwrap();

@@ -101,7 +101,7 @@ async fn the_locks_are_acquired_in_the_given_order_and_released_in_reverse() {
     let lock = mutexes(&session, [B, C, A]);
     let held = lock.acquire().await.unwrap();
     assert_eq!(held.state(), HoldState::Held);
-    let parents: Vec<_> = held.guards().iter().map(|guard| guard.path().rsplit_once('/').unwrap().0).collect();
+    let parents: Vec<_> = held.guards().iter().map(|guard| guard.node_path().rsplit_once('/').unwrap().0).collect();
     assert_eq!(parents, [B, C, A]);
     assert!(held.guards().is_sorted_by_key(|guard| guard.token()));
     for path in PATHS {
@@ -226,10 +226,10 @@ async fn locks_of_different_recipes_go_together() {
         MultiLock::new([AnyLock::from(mutex(session, goods)), prices]).unwrap()
     };
     let prices = |session: &Session| RwLock::new(session, C).unwrap();
-    let reading = shelf(&one, A, prices(&one).read().into()).acquire().await.unwrap();
-    let reading_too = shelf(&other, B, prices(&other).read().into()).try_acquire().await.unwrap();
+    let reading = shelf(&one, A, prices(&one).read_lock().into()).acquire().await.unwrap();
+    let reading_too = shelf(&other, B, prices(&other).read_lock().into()).try_acquire().await.unwrap();
     let reading_too = reading_too.expect("readers share the prices");
-    let writing = MultiLock::new([prices(&other).write()]).unwrap();
+    let writing = MultiLock::new([prices(&other).write_lock()]).unwrap();
     assert!(writing.try_acquire().await.unwrap().is_none());
     let writing = acquiring(&writing);
     lab.until_children(C, 3).await;

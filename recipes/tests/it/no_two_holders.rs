@@ -19,7 +19,7 @@ type Kind = fn(&Session) -> AnyLock;
 
 const HANDOFF: Kind = |session| HandoffMutex::new(session, PATH).unwrap().into();
 const HANDOFF_WITH_KAZOO: Kind = |session| {
-    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    let options = LockOptions::default().with_kazoo();
     HandoffMutex::with_options(session, PATH, options).unwrap().into()
 };
 const MUTEX: Kind = |session| Mutex::new(session, PATH).unwrap().into();
@@ -42,7 +42,7 @@ async fn queue(lab: &Lab, lock: AnyLock, ahead: usize) -> Waiting {
 async fn until_watching(session: &Session) {
     // The creation, the note and the watch.
     until("the waiter watches", async || session.traffic().requests == 3).await;
-    session.check(Duration::from_secs(20)).await.unwrap();
+    session.ping(Duration::from_secs(20)).await.unwrap();
 }
 
 /// Waits until a waiter has acted on the notification that its predecessor is gone.
@@ -50,7 +50,7 @@ async fn until_looked_again(session: &Session) {
     until("the waiter hears of it", async || session.traffic().notifications == 1).await;
     // Whatever it sends then is answered before these are.
     for _ in 0..10 {
-        session.check(Duration::from_secs(20)).await.unwrap();
+        session.ping(Duration::from_secs(20)).await.unwrap();
     }
 }
 
@@ -71,11 +71,11 @@ impl RevokedHolder {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
         let raw = Client::connect(&server.connect_string()).await.unwrap();
-        let config = || SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let config = || SessionConfig::default().with_timeout(Duration::from_secs(20));
         let session = Session::connect(&proxy.connect_string(), config()).await.unwrap();
         let direct = Session::connect(&server.connect_string(), config()).await.unwrap();
         let held = holder(&session).acquire().await.unwrap();
-        revoke(&direct, held.path()).await.unwrap();
+        revoke(&direct, held.node_path()).await.unwrap();
         proxy.blackhole();
         let before = session.traffic().requests;
         let acquiring = acquire(contender(&session));
@@ -108,10 +108,10 @@ async fn a_contender_whose_create_was_lost_does_not_take_the_revoked_node_of_ano
         assert_eq!(it.held.state(), HoldState::Held);
         let last = acquire(HANDOFF(&it.direct));
         until("the last one queues", async || it.children().await == 3).await;
-        let path = it.held.path().to_owned();
+        let path = it.held.node_path().to_owned();
         it.held.release().await.unwrap();
         let held = soon("the contender", it.acquiring).await.unwrap().unwrap();
-        assert_ne!(held.path(), path);
+        assert_ne!(held.node_path(), path);
         assert!(!last.is_finished());
         held.release().await.unwrap();
         soon("the last one", last).await.unwrap().unwrap().release().await.unwrap();
@@ -130,7 +130,7 @@ async fn the_reaper_of_a_cancelled_contender_leaves_the_revoked_node_of_another_
         // `sync` and the list of the session's nodes.
         until("the reaper has looked", async || it.session.traffic().requests >= before + 2).await;
         for _ in 0..10 {
-            it.session.check(Duration::from_secs(20)).await.unwrap();
+            it.session.ping(Duration::from_secs(20)).await.unwrap();
         }
         assert_eq!(it.children().await, 2, "the reaper has deleted the node of the holder");
         assert!(!last.is_finished());

@@ -8,7 +8,7 @@ use zk_recipes::{Error, HoldState, LockOptions, Mutex, RwLock, Semaphore, Semaph
 use crate::support::{Lab, soon, until};
 
 fn options(node_data: Vec<u8>) -> LockOptions {
-    LockOptions { node_data, ..LockOptions::default() }
+    LockOptions::default().with_node_data(node_data)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,8 +16,8 @@ const KINDS: [(&str, Kind); 6] = [
     ("/locks/mutex", |session, path| Mutex::new(session, path).unwrap().into()),
     ("/locks/handoff", |session, path| HandoffMutex::new(session, path).unwrap().into()),
     ("/locks/cohort", |session, path| CohortMutex::new(session, path).unwrap().into()),
-    ("/locks/write", |session, path| RwLock::new(session, path).unwrap().write().into()),
-    ("/locks/read", |session, path| RwLock::new(session, path).unwrap().read().into()),
+    ("/locks/write", |session, path| RwLock::new(session, path).unwrap().write_lock().into()),
+    ("/locks/read", |session, path| RwLock::new(session, path).unwrap().read_lock().into()),
     ("/locks/semaphore", |session, path| Semaphore::new(session, path, 2).unwrap().into()),
 ];
 

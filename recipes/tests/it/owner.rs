@@ -21,7 +21,7 @@ async fn an_owner_that_holds_a_lock_has_it_again_without_a_request_and_with_the_
     held.push(mutex.try_acquire_as(&owner).await.unwrap().expect("it holds"));
     held.push(mutex.acquire_within_as(&owner.clone(), Duration::ZERO).await.unwrap().expect("it holds"));
     assert_eq!(session.traffic().requests, before);
-    assert!(held.iter().all(|guard| guard.token() == held[0].token() && guard.path() == held[0].path()));
+    assert!(held.iter().all(|guard| guard.token() == held[0].token() && guard.node_path() == held[0].node_path()));
     // Held until the last guard goes, whichever that is.
     for guard in held.drain(..2) {
         guard.release().await.unwrap();
@@ -145,12 +145,12 @@ async fn a_write_hold_released_while_it_becomes_a_read_hold_is_gone_when_the_rel
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
-    let next = RwLock::new(&other, "/locks/rw").unwrap().read();
+    let next = RwLock::new(&other, "/locks/rw").unwrap().read_lock();
     for _ in 0..50 {
-        let (read, write) = (lock.read(), lock.write());
+        let (read, write) = (lock.read_lock(), lock.write_lock());
         let writing = write.acquire_as(&owner).await.unwrap();
         let (reading, released) = tokio::join!(read.acquire_as(&owner), async {
-            let path = writing.path().to_owned();
+            let path = writing.node_path().to_owned();
             writing.release().await.unwrap();
             lab.raw.check_stat(&path).await.unwrap()
         });
@@ -191,9 +191,9 @@ async fn an_owner_s_hold_of_one_recipe_is_none_of_another_on_the_same_path() {
     let session = lab.session().await;
     let (owner, path) = (Owner::new(), "/locks/shared-by-mistake");
     let held = Mutex::new(&session, path).unwrap().acquire_as(&owner).await.unwrap();
-    let other = RwLock::new(&session, path).unwrap().write().acquire_as(&owner).await.unwrap();
-    assert_ne!(held.path(), other.path());
-    assert!(other.path().contains("__WRIT__"));
+    let other = RwLock::new(&session, path).unwrap().write_lock().acquire_as(&owner).await.unwrap();
+    assert_ne!(held.node_path(), other.node_path());
+    assert!(other.node_path().contains("__WRIT__"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,8 +201,8 @@ async fn an_upgrade_of_a_lost_read_hold_says_that_it_was_lost() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
-    let reading = lock.read().acquire_as(&owner).await.unwrap();
+    let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
     session.close().await.unwrap();
-    assert!(matches!(lock.write().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
+    assert!(matches!(lock.write_lock().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
     assert!(matches!(reading.release().await, Err(Error::HoldLost { .. })));
 }

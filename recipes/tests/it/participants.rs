@@ -10,7 +10,7 @@ async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
     let lock = |i: usize| {
-        let options = LockOptions { node_data: format!("instance-{i}").into_bytes(), ..LockOptions::default() };
+        let options = LockOptions::default().with_node_data(format!("instance-{i}").into_bytes());
         Mutex::with_options(&sessions[i], "/locks/mutex", options).unwrap()
     };
     assert_eq!(lock(0).participants().await.unwrap(), [], "nobody has ever queued");
@@ -18,21 +18,21 @@ async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
     let waiters = [lock(1).enqueue().await.unwrap(), lock(0).enqueue().await.unwrap()];
     // Not a contender, and not listed.
     lab.raw.create("/locks/mutex/0", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
-    let one = |path: &str, is_holder: bool, i: usize, token| Participant {
-        path: path.to_owned(),
-        kind: ParticipantKind::Exclusive,
-        is_holder,
-        session: sessions[i].id(),
-        token,
-        data: format!("instance-{i}").into_bytes(),
+    let one = |path: &str, is_holder: bool, i: usize, token| {
+        let data = format!("instance-{i}").into_bytes();
+        (path.to_owned(), ParticipantKind::Exclusive, is_holder, sessions[i].id(), token, data)
+    };
+    let told = |participants: Vec<Participant>| -> Vec<_> {
+        let one = |of: Participant| (of.path, of.kind, of.is_holder, of.session, of.token, of.data);
+        participants.into_iter().map(one).collect()
     };
     let expected = [
-        one(held.path(), true, 0, held.token()),
-        one(waiters[0].path(), false, 1, waiters[0].token()),
-        one(waiters[1].path(), false, 0, waiters[1].token()),
+        one(held.node_path(), true, 0, held.token()),
+        one(waiters[0].node_path(), false, 1, waiters[0].token()),
+        one(waiters[1].node_path(), false, 0, waiters[1].token()),
     ];
-    assert_eq!(lock(1).participants().await.unwrap(), expected);
-    assert_eq!(participants(&sessions[0], "/locks/mutex").await.unwrap(), expected);
+    assert_eq!(told(lock(1).participants().await.unwrap()), expected);
+    assert_eq!(told(participants(&sessions[0], "/locks/mutex").await.unwrap()), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +50,10 @@ async fn the_holder_of_a_naive_lock_is_listed_and_its_parent_is_none() {
     let held = NaiveLock::new(&session, "/locks/naive").unwrap().acquire().await.unwrap();
     let listed = participants(&session, "/locks/naive").await.unwrap();
     let [holder] = &listed[..] else { panic!("{listed:?}") };
-    assert_eq!((holder.path.as_str(), holder.kind, holder.is_holder), (held.path(), ParticipantKind::Exclusive, true));
+    assert_eq!(
+        (holder.path.as_str(), holder.kind, holder.is_holder),
+        (held.node_path(), ParticipantKind::Exclusive, true)
+    );
     assert_eq!((holder.session, holder.token), (session.id(), held.token()));
     assert_eq!(participants(&session, "/locks").await.unwrap(), [], "a container");
     held.release().await.unwrap();
@@ -74,7 +77,7 @@ async fn whoever_waits_for_a_permit_is_no_holder_also_for_those_who_do_not_know_
         let listed = listed.unwrap();
         let holders: Vec<_> = listed.iter().map(|one| one.is_holder).collect();
         assert_eq!(holders, [true, true, false, false], "{listed:?}");
-        assert_eq!(listed[0].path, first.path());
+        assert_eq!(listed[0].path, first.node_path());
     }
     first.release().await.unwrap();
     second.release().await.unwrap();
@@ -93,8 +96,7 @@ async fn kazoo_s_nodes_are_contenders_when_asked_for_and_foreign_otherwise() {
     let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let kazoo = "/locks/mutex/5f0c8a7b9d1e4c3fa2b6d8e0f1a3c5e7__lock__";
     let (_, sequence) = lab.raw.create(kazoo, b"python", &sequential).await.unwrap();
-    let with_kazoo =
-        Mutex::with_options(&session, "/locks/mutex", LockOptions { kazoo: true, ..LockOptions::default() }).unwrap();
+    let with_kazoo = Mutex::with_options(&session, "/locks/mutex", LockOptions::default().with_kazoo()).unwrap();
     assert!(with_kazoo.try_acquire().await.unwrap().is_none(), "a kazoo client holds");
     plain.try_acquire().await.unwrap().expect("a plain mutex does not know it").release().await.unwrap();
     let listed = with_kazoo.participants().await.unwrap();

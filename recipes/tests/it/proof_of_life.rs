@@ -16,7 +16,7 @@ fn quick() -> EnsembleConfig {
 }
 
 fn session_config(timeout: Duration) -> SessionConfig {
-    SessionConfig { timeout, ..SessionConfig::default() }
+    SessionConfig::default().with_timeout(timeout)
 }
 
 /// A critical section that notes its last step.

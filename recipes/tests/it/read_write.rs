@@ -20,17 +20,17 @@ async fn readers_hold_together_and_a_writer_excludes_readers_and_writers() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
     let (one, other) = (lock(&sessions[0]), lock(&sessions[1]));
-    let first = one.read().acquire().await.unwrap();
-    let second = soon("a second reader", other.read().acquire()).await.unwrap();
-    assert!(other.write().try_acquire().await.unwrap().is_none());
+    let first = one.read_lock().acquire().await.unwrap();
+    let second = soon("a second reader", other.read_lock().acquire()).await.unwrap();
+    assert!(other.write_lock().try_acquire().await.unwrap().is_none());
     first.release().await.unwrap();
-    assert!(other.write().acquire_within(NOT_HAD).await.unwrap().is_none());
+    assert!(other.write_lock().acquire_within(NOT_HAD).await.unwrap().is_none());
     second.release().await.unwrap();
-    let writing = other.write().acquire().await.unwrap();
-    assert!(one.read().try_acquire().await.unwrap().is_none());
-    assert!(one.write().acquire_within(NOT_HAD).await.unwrap().is_none());
+    let writing = other.write_lock().acquire().await.unwrap();
+    assert!(one.read_lock().try_acquire().await.unwrap().is_none());
+    assert!(one.write_lock().acquire_within(NOT_HAD).await.unwrap().is_none());
     writing.release().await.unwrap();
-    one.read().try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
+    one.read_lock().try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,19 +40,19 @@ async fn twenty_readers_hold_together_and_the_queue_lists_them_apart_from_eight_
     let lock = lock(&session);
     let mut reading = Vec::new();
     for _ in 0..20 {
-        reading.push(lock.read().acquire().await.unwrap());
+        reading.push(lock.read_lock().acquire().await.unwrap());
     }
     let mut writers = Vec::new();
     for _ in 0..8 {
-        writers.push(lock.write().enqueue().await.unwrap());
+        writers.push(lock.write_lock().enqueue().await.unwrap());
     }
     let (readers_listed, writers_listed) =
-        (lock.read().participants().await.unwrap(), lock.write().participants().await.unwrap());
+        (lock.read_lock().participants().await.unwrap(), lock.write_lock().participants().await.unwrap());
     assert_eq!((readers_listed.len(), writers_listed.len()), (20, 8));
     assert!(readers_listed.iter().all(|one| one.is_holder && one.kind == ParticipantKind::Shared));
     assert!(writers_listed.iter().all(|one| !one.is_holder && one.kind == ParticipantKind::Exclusive));
     assert_eq!(writers_listed.iter().map(|one| &one.path[..]).collect::<Vec<_>>(), {
-        writers.iter().map(|waiter| waiter.path()).collect::<Vec<_>>()
+        writers.iter().map(|waiter| waiter.node_path()).collect::<Vec<_>>()
     });
     for held in reading {
         held.release().await.unwrap();
@@ -68,11 +68,11 @@ async fn a_reader_behind_a_queued_writer_waits_for_it() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = lock(&session);
-    let reading = lock.read().acquire().await.unwrap();
-    let writer = lock.write().enqueue().await.unwrap();
-    assert!(lock.read().try_acquire().await.unwrap().is_none());
-    let late_reader = lock.read().enqueue().await.unwrap();
-    assert!(lock.read().acquire_within(NOT_HAD).await.unwrap().is_none());
+    let reading = lock.read_lock().acquire().await.unwrap();
+    let writer = lock.write_lock().enqueue().await.unwrap();
+    assert!(lock.read_lock().try_acquire().await.unwrap().is_none());
+    let late_reader = lock.read_lock().enqueue().await.unwrap();
+    assert!(lock.read_lock().acquire_within(NOT_HAD).await.unwrap().is_none());
     reading.release().await.unwrap();
     let writing = soon("the writer", writer.granted()).await.unwrap();
     writing.release().await.unwrap();
@@ -84,19 +84,19 @@ async fn an_upgrade_is_refused_at_once_and_the_read_hold_goes_on() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, owner) = (lock(&session), Owner::new());
-    let reading = lock.read().acquire_as(&owner).await.unwrap();
+    let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
     let before = session.traffic().requests;
     for refused in [
-        lock.write().acquire_as(&owner).await.map(Some),
-        lock.write().try_acquire_as(&owner).await,
-        lock.write().acquire_within_as(&owner, Duration::from_secs(60)).await,
+        lock.write_lock().acquire_as(&owner).await.map(Some),
+        lock.write_lock().try_acquire_as(&owner).await,
+        lock.write_lock().acquire_within_as(&owner, Duration::from_secs(60)).await,
     ] {
         let Err(Error::Upgrade { path }) = refused else { panic!("{refused:?}") };
         assert_eq!(path, "/locks/rw");
     }
     assert_eq!(session.traffic().requests, before, "nothing is asked of the server");
     reading.release().await.unwrap();
-    soon("the write lock", lock.write().acquire_as(&owner)).await.unwrap().release().await.unwrap();
+    soon("the write lock", lock.write_lock().acquire_as(&owner)).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,8 +104,8 @@ async fn without_an_owner_a_reader_that_wants_to_write_waits_for_itself_until_it
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = lock(&session);
-    let reading = lock.read().acquire().await.unwrap();
-    assert!(lock.write().acquire_within(NOT_HAD).await.unwrap().is_none());
+    let reading = lock.read_lock().acquire().await.unwrap();
+    assert!(lock.write_lock().acquire_within(NOT_HAD).await.unwrap().is_none());
     reading.release().await.unwrap();
 }
 
@@ -114,14 +114,15 @@ async fn a_writer_becomes_a_reader_with_the_writer_s_number_and_token() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, owner) = (lock(&session), Owner::new());
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
-    let reading = lock.read().acquire_within_as(&owner, Duration::from_secs(20)).await.unwrap().expect("a downgrade");
+    let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
+    let reading =
+        lock.read_lock().acquire_within_as(&owner, Duration::from_secs(20)).await.unwrap().expect("a downgrade");
     assert_eq!(reading.token(), writing.token());
-    assert_eq!(reading.path().rsplit_once("__").unwrap().1, writing.path().rsplit_once("__").unwrap().1);
+    assert_eq!(reading.node_path().rsplit_once("__").unwrap().1, writing.node_path().rsplit_once("__").unwrap().1);
     writing.release().await.unwrap();
-    let again = lock.read().try_acquire_as(&owner).await.unwrap().expect("re-entrant");
+    let again = lock.read_lock().try_acquire_as(&owner).await.unwrap().expect("re-entrant");
     assert_eq!(again.token(), reading.token());
-    let other = lock.read().try_acquire().await.unwrap().expect("readers share");
+    let other = lock.read_lock().try_acquire().await.unwrap().expect("readers share");
     for held in [reading, again, other] {
         held.release().await.unwrap();
     }
@@ -133,10 +134,10 @@ async fn a_queued_writer_stays_out_while_a_writer_becomes_a_reader() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (mine, owner) = (lock(&session), Owner::new());
-    let writing = mine.write().acquire_as(&owner).await.unwrap();
-    let queued = lock(&other).write().enqueue().await.unwrap();
+    let writing = mine.write_lock().acquire_as(&owner).await.unwrap();
+    let queued = lock(&other).write_lock().enqueue().await.unwrap();
     let queued_token = queued.token();
-    let reading = mine.read().acquire_as(&owner).await.unwrap();
+    let reading = mine.read_lock().acquire_as(&owner).await.unwrap();
     writing.release().await.unwrap();
     let mut queued = std::pin::pin!(queued.granted());
     assert!(tokio::time::timeout(NOT_HAD, &mut queued).await.is_err(), "the writer waits for the reader");
@@ -150,9 +151,9 @@ async fn a_downgrade_is_the_owner_s_alone() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, owner, other) = (lock(&session), Owner::new(), Owner::new());
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
-    assert!(lock.read().acquire_within_as(&other, NOT_HAD).await.unwrap().is_none());
-    assert!(lock.read().try_acquire().await.unwrap().is_none());
+    let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
+    assert!(lock.read_lock().acquire_within_as(&other, NOT_HAD).await.unwrap().is_none());
+    assert!(lock.read_lock().try_acquire().await.unwrap().is_none());
     writing.release().await.unwrap();
 }
 
@@ -161,10 +162,10 @@ async fn a_writer_whose_node_was_deleted_by_hand_does_not_become_a_reader() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (mine, owner) = (lock(&session), Owner::new());
-    let writing = mine.write().acquire_as(&owner).await.unwrap();
-    lab.raw.delete(writing.path(), None).await.unwrap();
-    let next = soon("the next writer", lock(&other).write().acquire()).await.unwrap();
-    assert!(matches!(mine.read().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
+    let writing = mine.write_lock().acquire_as(&owner).await.unwrap();
+    lab.raw.delete(writing.node_path(), None).await.unwrap();
+    let next = soon("the next writer", lock(&other).write_lock().acquire()).await.unwrap();
+    assert!(matches!(mine.read_lock().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
     lab.until_children("/locks/rw", 1).await;
     next.release().await.unwrap();
     assert!(matches!(writing.release().await, Err(Error::HoldLost { .. })));
@@ -175,10 +176,10 @@ async fn a_reader_reads_again_behind_a_queued_writer() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, owner) = (lock(&session), Owner::new());
-    let reading = lock.read().acquire_as(&owner).await.unwrap();
-    let writer = lock.write().enqueue().await.unwrap();
+    let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
+    let writer = lock.write_lock().enqueue().await.unwrap();
     let before = session.traffic().requests;
-    let again = soon("the second read hold", lock.read().acquire_as(&owner)).await.unwrap();
+    let again = soon("the second read hold", lock.read_lock().acquire_as(&owner)).await.unwrap();
     assert_eq!(session.traffic().requests, before);
     reading.release().await.unwrap();
     again.release().await.unwrap();
@@ -199,15 +200,15 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
             for round in 0..30 {
                 let writes = (round + client) % 10 == 0;
                 let (held, weight) = match writes {
-                    true => (lock.write().acquire_within(Duration::from_secs(30)).await, 1000),
-                    false => (lock.read().acquire_within(Duration::from_secs(30)).await, 1),
+                    true => (lock.write_lock().acquire_within(Duration::from_secs(30)).await, 1000),
+                    false => (lock.read_lock().acquire_within(Duration::from_secs(30)).await, 1),
                 };
                 let held = held.unwrap().expect("had in time");
                 let others = inside.fetch_add(weight, Ordering::SeqCst);
                 assert!(others == 0 || !writes && others < 1000, "a writer is not alone");
                 most_inside.fetch_max(others + weight, Ordering::SeqCst);
                 // Something to do, of which several readers do some at the same time.
-                session.check(Duration::from_secs(30)).await.unwrap();
+                session.ping(Duration::from_secs(30)).await.unwrap();
                 inside.fetch_sub(weight, Ordering::SeqCst);
                 held.release().await.unwrap();
             }
@@ -224,11 +225,11 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
 async fn the_node_data_is_written_to_both_kinds_of_nodes() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let options = LockOptions { node_data: vec![1, 2, 3, 4], ..LockOptions::default() };
+    let options = LockOptions::default().with_node_data(vec![1, 2, 3, 4]);
     let lock = RwLock::with_options(&session, "/locks/rw", options).unwrap();
-    let writing = lock.write().acquire().await.unwrap();
-    let reader = lock.read().enqueue().await.unwrap();
-    for path in [writing.path(), reader.path()] {
+    let writing = lock.write_lock().acquire().await.unwrap();
+    let reader = lock.read_lock().enqueue().await.unwrap();
+    for path in [writing.node_path(), reader.node_path()] {
         assert_eq!(lab.raw.get_data(path).await.unwrap().0, [1, 2, 3, 4]);
     }
     assert_eq!(lab.children("/locks/rw").await.len(), 2);
@@ -238,10 +239,10 @@ async fn the_node_data_is_written_to_both_kinds_of_nodes() {
 async fn the_holder_s_node_is_gone_with_its_session_and_the_next_reader_comes_in() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
-    let writing = lock(&session).write().acquire().await.unwrap();
-    let path = writing.path().to_owned();
+    let writing = lock(&session).write_lock().acquire().await.unwrap();
+    let path = writing.node_path().to_owned();
     session.close().await.unwrap();
-    let reading = soon("the reader", lock(&other).read().acquire()).await.unwrap();
+    let reading = soon("the reader", lock(&other).read_lock().acquire()).await.unwrap();
     assert_eq!(lab.raw.check_stat(&path).await.unwrap(), None);
     reading.release().await.unwrap();
     assert!(matches!(writing.release().await, Err(Error::HoldLost { .. })));

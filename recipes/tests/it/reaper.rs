@@ -22,11 +22,11 @@ async fn a_create_that_the_server_refuses_leaves_nothing_to_be_looked_for() {
         let session = lab.session().await;
         for path in ["/closed/lock", "/closed/lock/below"] {
             let refused = recipe.lock(&session, path).acquire().await;
-            assert!(matches!(refused, Err(Error::Refused { operation: "create", .. })), "{recipe:?}: {refused:?}");
+            assert!(matches!(refused, Err(Error::NotAuthorized { operation: "create", .. })), "{recipe:?}: {refused:?}");
         }
         let before = session.traffic().requests;
         for _ in 0..5 {
-            session.check(Duration::from_secs(30)).await.unwrap();
+            session.ping(Duration::from_secs(30)).await.unwrap();
         }
         assert_eq!(session.traffic().requests, before + 5, "{recipe:?}: the reaper looks for what is not there");
     }
@@ -37,7 +37,7 @@ async fn a_node_that_cannot_be_looked_for_keeps_no_other_from_being_deleted_and_
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     closed_parent(&raw, "/hidden", Permission::CREATE | Permission::DELETE).await;
@@ -53,7 +53,7 @@ async fn a_node_that_cannot_be_looked_for_keeps_no_other_from_being_deleted_and_
     until("the node is there", created).await;
     proxy.cut();
     let refused = soon("the refusal", acquiring).await.unwrap();
-    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotAuthorized { operation: "list", .. })), "{refused:?}");
 
     for _ in 0..20 {
         drop(Mutex::new(&session, "/locks/again").unwrap().acquire().await.unwrap());
@@ -73,8 +73,8 @@ async fn a_session_that_is_dropped_ends_although_a_node_of_it_cannot_be_deleted(
     closed_parent(&lab.raw, "/kept", Permission::CREATE).await;
     let session = lab.session().await;
     let refused = Mutex::new(&session, "/kept").unwrap().acquire().await;
-    assert!(matches!(refused, Err(Error::Refused { operation: "list", .. })), "{refused:?}");
-    session.check(Duration::from_secs(30)).await.unwrap();
+    assert!(matches!(refused, Err(Error::NotAuthorized { operation: "list", .. })), "{refused:?}");
+    session.ping(Duration::from_secs(30)).await.unwrap();
     drop(session);
     let gone = async || lab.raw.check_stat("/kept").await.unwrap().unwrap().num_children == 0;
     until("the node went with the session", gone).await;
@@ -93,7 +93,7 @@ async fn a_release_that_was_refused_in_a_runtime_that_ends_is_finished_by_the_re
         ends.block_on(held.release())
     });
     let refused = tokio::task::spawn_blocking(|| elsewhere.join().unwrap()).await.unwrap();
-    assert!(matches!(refused, Err(Error::Refused { operation: "delete", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::NotAuthorized { operation: "delete", .. })), "{refused:?}");
     drop(Mutex::new(&session, "/other").unwrap().acquire().await.unwrap());
     lab.until_children("/other", 0).await;
     lab.raw.set_acl("/refused/mutex", &Acls::anyone_all(), None).await.unwrap();

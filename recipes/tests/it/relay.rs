@@ -186,7 +186,7 @@ async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
     let mut releasing = Box::pin(held.release());
     assert!(poll_once(releasing.as_mut()).is_pending());
     let Poll::Ready(second) = poll_once(second) else { panic!("nothing was passed on") };
-    sessions[0].check(SOON).await.unwrap();
+    sessions[0].ping(SOON).await.unwrap();
     lab.raw.set_acl(PATH, &Acls::anyone_all(), None).await.unwrap();
     soon("the release of the second", second.unwrap().release()).await.unwrap();
     let third = soon("the third", third).await.unwrap();
@@ -206,7 +206,7 @@ async fn while_one_holds_whose_own_node_somebody_has_deleted_that_of_the_one_bef
         let (session, other) = (lab.session().await, lab.session().await);
         let (first, second, third) = (kind(&session), kind(&session), kind(&other));
         let held = first.acquire().await.unwrap();
-        let first_path = held.path().to_owned();
+        let first_path = held.node_path().to_owned();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
         let mut names = lab.children(PATH).await;
@@ -362,7 +362,7 @@ async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_wer
         let lab = Lab::open().await;
         let (server, chroot) = lab.connect_string().split_once('/').unwrap();
         let proxy = Proxy::start(server).await.unwrap();
-        let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
         let session = Session::connect(&format!("{}/{chroot}", proxy.connect_string()), config).await.unwrap();
         let other = lab.session().await;
         let (first, second) = (kind(&session), kind(&session));
@@ -405,7 +405,7 @@ async fn a_release_that_is_interrupted_takes_nothing_from_those_to_whom_the_hold
         releasing.await.unwrap();
         lab.until_children(PATH, 1).await;
         for _ in 0..20 {
-            session.check(SOON).await.unwrap();
+            session.ping(SOON).await.unwrap();
         }
         assert_eq!(held.state(), HoldState::Held);
         held.release().await.unwrap();

@@ -14,7 +14,7 @@ async fn a_holder_of_any_recipe_is_asked_and_the_next_contender_gets_the_lock_wh
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
         let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
-        let path = held.path().to_owned();
+        let path = held.node_path().to_owned();
         let yielding = tokio::spawn(async move {
             held.revocation().requested().await.unwrap();
             held.release().await
@@ -32,7 +32,7 @@ async fn it_does_not_matter_whether_the_holder_listens_before_or_after_it_is_ask
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
-    revoke(&session, held.path()).await.unwrap();
+    revoke(&session, held.node_path()).await.unwrap();
     soon("the request", held.revocation().requested()).await.unwrap();
     soon("the request, again", held.revocation().requested()).await.unwrap();
 }
@@ -44,7 +44,7 @@ async fn a_waiting_contender_is_asked_too_and_its_place_goes_when_it_yields() {
     let mutex = zk_recipes::Mutex::new(&session, "/locks/mutex").unwrap();
     let held = mutex.acquire().await.unwrap();
     let waiter = mutex.enqueue().await.unwrap();
-    let (path, revocation) = (waiter.path().to_owned(), waiter.revocation());
+    let (path, revocation) = (waiter.node_path().to_owned(), waiter.revocation());
     let waiting = tokio::spawn(async move {
         tokio::select! {
             held = waiter.granted() => Some(held),
@@ -64,14 +64,14 @@ async fn a_request_ends_with_the_hold_and_the_next_hold_can_be_asked_again() {
     let lock = Recipe::Mutex.lock(&session, "/locks/mutex");
     let first = lock.acquire().await.unwrap();
     let revocation = first.revocation();
-    revoke(&session, first.path()).await.unwrap();
+    revoke(&session, first.node_path()).await.unwrap();
     revocation.requested().await.unwrap();
     first.release().await.unwrap();
     assert!(matches!(revocation.requested().await, Err(Error::NodeDeleted { .. })));
     let second = lock.acquire().await.unwrap();
     let unasked = tokio::time::timeout(Duration::from_millis(100), second.revocation().requested()).await;
     assert!(unasked.is_err(), "nobody has asked for this hold yet");
-    revoke(&session, second.path()).await.unwrap();
+    revoke(&session, second.node_path()).await.unwrap();
     soon("the second request", second.revocation().requested()).await.unwrap();
 }
 
@@ -80,14 +80,14 @@ async fn other_data_on_the_node_is_no_request() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
-    lab.raw.set_data(held.path(), b"unlock", None).await.unwrap();
+    lab.raw.set_data(held.node_path(), b"unlock", None).await.unwrap();
     let unasked = tokio::time::timeout(Duration::from_millis(100), held.revocation().requested()).await;
     assert!(unasked.is_err(), "that is what ZooKeeper's own description of the recipe writes, not Curator");
     let listening = tokio::spawn({
         let revocation = held.revocation();
         async move { revocation.requested().await }
     });
-    lab.raw.set_data(held.path(), b"__REVOKE__", None).await.unwrap();
+    lab.raw.set_data(held.node_path(), b"__REVOKE__", None).await.unwrap();
     soon("the request", listening).await.unwrap().unwrap();
 }
 
@@ -105,11 +105,11 @@ async fn a_revocation_says_that_its_node_is_gone_although_another_contender_has_
     let (one, other) = (lab.session().await, lab.session().await);
     let lock = |session| zk_recipes::HandoffMutex::new(session, "/locks/handoff").unwrap();
     let held = lock(&one).acquire().await.unwrap();
-    let (path, revocation) = (held.path().to_owned(), held.revocation());
+    let (path, revocation) = (held.node_path().to_owned(), held.revocation());
     held.release().await.unwrap();
     lab.raw.delete("/locks/handoff", None).await.unwrap();
     let held = lock(&other).acquire().await.unwrap();
-    assert_eq!(held.path(), path);
+    assert_eq!(held.node_path(), path);
     revoke(&one, &path).await.unwrap();
     let answer = soon("an answer", revocation.requested()).await;
     assert!(matches!(answer, Err(Error::NodeDeleted { .. })), "{answer:?}");

@@ -275,7 +275,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
     let seen = ours.participants().await.unwrap();
     assert_eq!(seen.len(), 3);
     for (participant, guard) in seen.iter().zip(&held) {
-        assert_eq!((participant.path.as_str(), participant.token), (guard.path(), guard.token()));
+        assert_eq!((participant.path.as_str(), participant.token), (guard.node_path(), guard.token()));
         assert!(participant.is_holder && participant.kind == ParticipantKind::Lease);
         assert_eq!(participant.session, session.id());
     }

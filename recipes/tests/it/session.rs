@@ -16,12 +16,12 @@ fn quick_server() -> ZooKeeperConfig {
 }
 
 fn quick_session() -> SessionConfig {
-    SessionConfig { timeout: Duration::from_secs(2), ..SessionConfig::default() }
+    SessionConfig::default().with_timeout(Duration::from_secs(2))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_server_is_an_error_that_names_it_after_the_time_given() {
-    let config = SessionConfig { connect_within: Duration::from_millis(400), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_connect_within(Duration::from_millis(400));
     let asked = Instant::now();
     let error = Session::connect("127.0.0.1:1", config).await.unwrap_err();
     assert!(matches!(error, Error::Connect { .. }));
@@ -70,26 +70,26 @@ async fn a_session_connects_to_a_server_that_starts_late() {
     server.pause().unwrap();
     let connecting = tokio::spawn(async move { Session::connect(&connect_string, quick_session()).await });
     server.resume().unwrap();
-    soon("the session", connecting).await.unwrap().unwrap().check(Duration::from_secs(10)).await.unwrap();
+    soon("the session", connecting).await.unwrap().unwrap().ping(Duration::from_secs(10)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_granted_less_time_than_it_asked_for_reckons_with_what_it_was_granted() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     let longest = Duration::from_secs(600);
-    let config = SessionConfig { timeout: longest * 4, ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(longest * 4);
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     assert_eq!(session.timeout(), longest, "the testbed's longest session timeout");
     // The first connection, made for the longer timeout, was given up for one that notices a silence sooner.
     until("one session is left", async || server.metric("zk_num_alive_connections").await.unwrap() == 1 + 1).await;
-    session.check(Duration::from_secs(10)).await.unwrap();
+    session.ping(Duration::from_secs(10)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_makes_holds_suspect_and_then_lost_before_the_session_can_expire() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     // A hold is suspect for seconds, which a busy machine does not sleep through.
-    let config = SessionConfig { timeout: Duration::from_secs(12), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(12));
     let mut holds = Vec::new();
     for recipe in RECIPES {
         let session = Session::connect(&server.connect_string(), config.clone()).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_hold_knows_that_its_session_was_closed_before_the_server_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_freeze_leaves_the_hold_held() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(8), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(8));
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
     let mut states = session.states();
@@ -181,7 +181,7 @@ async fn a_stopped_server_ends_the_session_and_every_form_of_acquire_says_so() {
     assert!(session.is_ended());
     assert!(matches!(held.state(), HoldState::Lost(_)));
     assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
-    assert!(matches!(session.check(Duration::from_secs(1)).await, Err(Error::SessionEnded { .. })));
+    assert!(matches!(session.ping(Duration::from_secs(1)).await, Err(Error::SessionEnded { .. })));
     assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
 }
 

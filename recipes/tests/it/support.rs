@@ -45,8 +45,8 @@ impl Recipe {
             Self::Mutex => Mutex::new(session, path).unwrap().into(),
             Self::Handoff => HandoffMutex::new(session, path).unwrap().into(),
             Self::Cohort => CohortMutex::new(session, path).unwrap().into(),
-            Self::Read => RwLock::new(session, path).unwrap().read().into(),
-            Self::Write => RwLock::new(session, path).unwrap().write().into(),
+            Self::Read => RwLock::new(session, path).unwrap().read_lock().into(),
+            Self::Write => RwLock::new(session, path).unwrap().write_lock().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path).unwrap().into(),
             Self::Semaphore => Semaphore::new(session, path, 1).unwrap().into(),
         }
@@ -143,7 +143,7 @@ impl Lab {
 
     /// A session for thousands of requests at once, which may keep a busy machine from a proof of life for long.
     pub(crate) async fn patient_session(&self) -> Session {
-        let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+        let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
         Session::connect(self.chroot.connect_string(), config).await.unwrap()
     }
 

@@ -35,7 +35,7 @@ async fn an_uncontended_cycle_costs_two_requests_as_a_mutex_or_fixed_node_three_
 async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A timeout so long that no ping falls into the measurement.
-    let config = SessionConfig { timeout: std::time::Duration::from_secs(40), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(std::time::Duration::from_secs(40));
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     for recipe in RECIPES {
         let lock = recipe.lock(&session, recipe.path());
@@ -124,13 +124,7 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
         held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
     }
     held.release().await.unwrap();
-    let after = traffic();
-    Traffic {
-        requests: after.requests - before.requests,
-        notifications: after.notifications - before.notifications,
-        bytes_sent: after.bytes_sent - before.bytes_sent,
-        bytes_received: after.bytes_received - before.bytes_received,
-    }
+    traffic() - before
 }
 
 #[tokio::test(flavor = "multi_thread")]

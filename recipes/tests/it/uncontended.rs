@@ -77,15 +77,12 @@ async fn expect_waiting(raw: &Client, waiting: JoinHandle<Result<LockGuard, Erro
 async fn from_the_third_time_on_the_lock_is_had_by_one_request_and_given_back_by_another() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A timeout so long that no ping falls into the measurement.
-    let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     let plain = had_alone(&session).await;
     let cohort = CohortMutex::from(plain.clone());
-    let other_options = Mutex::with_options(
-        &session,
-        PATH,
-        LockOptions { node_data: b"cart-service".to_vec(), ..LockOptions::default() },
-    );
+    let other_options =
+        Mutex::with_options(&session, PATH, LockOptions::default().with_node_data(b"cart-service".to_vec()));
     let received = async || server.metric("zk_bytes_received_count").await.unwrap();
     let before = (session.traffic(), received().await);
     for _ in 0..20 {
@@ -106,7 +103,7 @@ async fn from_the_third_time_on_the_lock_is_had_by_one_request_and_given_back_by
 async fn a_contender_behind_a_release_that_is_not_confirmed_yet_needs_no_look() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A timeout so long that no ping falls into the measurement.
-    let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     let lock = had_alone(&session).await;
     let mut held = lock.acquire().await.unwrap();
@@ -177,7 +174,7 @@ async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_eit
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let lock = had_alone(&session).await;
     proxy.refuse();
@@ -189,7 +186,7 @@ async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_eit
     until("the lock is had without a look", async || cycle(&session, &lock).await == 2).await;
     // The watch goes with the connection, and is set again on the next one.
     proxy.cut();
-    until("the connection is back", async || session.check(Duration::from_secs(5)).await.is_ok()).await;
+    until("the connection is back", async || session.ping(Duration::from_secs(5)).await.is_ok()).await;
     assert!(cycle(&session, &lock).await > 2);
     until("the lock is had without a look", async || cycle(&session, &lock).await == 2).await;
 }
@@ -199,7 +196,7 @@ async fn a_creation_whose_reply_is_lost_needs_a_look_and_one_behind_a_dropped_gu
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let lock = had_alone(&session).await;
     let children = async || raw.list_children(PATH).await.unwrap_or_default().len();
@@ -306,7 +303,7 @@ async fn a_session_keeps_a_watch_for_each_lock_that_it_uses_again_survives_a_cut
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     // Thousands of requests at once may keep a busy machine from a proof of life for long.
-    let config = SessionConfig { timeout: Duration::from_secs(40), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let watches = async || server.metric("zk_watch_count").await.unwrap();
     let mutex = |i: usize| Mutex::new(&session, &format!("/locks/{i:0100}")).unwrap();

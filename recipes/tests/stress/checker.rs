@@ -64,7 +64,7 @@ pub(crate) struct Hold {
     pub(crate) slot: Option<usize>,
     pub(crate) node: String,
     /// The transaction that created the node, and the number of the hand-over.
-    pub(crate) token: (i64, u64),
+    pub(crate) token: (i64, i64),
     pub(crate) is_reader: bool,
     /// The first and the last time at which it was certainly held.
     pub(crate) first: Time,

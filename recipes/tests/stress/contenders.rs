@@ -122,8 +122,8 @@ impl Contender {
                     (HoldState::Lost(_), _) => {}
                     (HoldState::Held | HoldState::Suspect, Some(watched)) => watched.extend(at),
                     (HoldState::Held | HoldState::Suspect, None) => {
-                        let token = (guard.token().get(), guard.token().handover());
-                        let (lock, node) = (places::lock_of(guard.path()), guard.path().to_owned());
+                        let token = (guard.token().czxid(), guard.token().handover());
+                        let (lock, node) = (places::lock_of(guard.node_path()), guard.node_path().to_owned());
                         let who = format!("{} as {kind:?} of session {:#x}", self.name, session.id());
                         record.note(Subject::Lock(lock), format!("{who} holds {node} with token {token:?}"));
                         let (slot, is_reader) = (Some(self.slot), kind == Kind::Read);
@@ -188,8 +188,8 @@ impl Contender {
                 self.expect_deleted(path);
                 "node deleted"
             }
-            Error::Several { cause, others } => {
-                for error in others.iter().chain([&**cause]) {
+            error @ Error::Several { .. } => {
+                for error in error.errors() {
                     self.kind_of(place, error);
                 }
                 "several"

@@ -180,6 +180,6 @@ pub(crate) fn expect_lasting(error: &Error) {
 }
 
 async fn connect(proxy: &Proxy, timeout: Duration) -> Result<Session, zk_recipes::Error> {
-    let config = SessionConfig { timeout, connect_within: CONNECT_WITHIN, ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(timeout).with_connect_within(CONNECT_WITHIN);
     Session::connect(&proxy.connect_string(), config).await
 }

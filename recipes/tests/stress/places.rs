@@ -142,7 +142,8 @@ pub(crate) fn lock_of(node: &str) -> &'static str {
 
 /// A lock of a kind at a path, with random options.
 pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8Rng) -> Result<Contended, Error> {
-    let options = LockOptions { kazoo: rng.random_bool(0.1), node_data: b"stress".to_vec() };
+    let options = LockOptions::default().with_node_data("stress");
+    let options = if rng.random_bool(0.1) { options.with_kazoo() } else { options };
     let mut bounded = |cohort: CohortMutex| match rng.random_range(0..3) {
         0 => cohort,
         1 => cohort.with_max_handovers(0),
@@ -154,8 +155,8 @@ pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8R
         Kind::Cohort => Contended::One(bounded(CohortMutex::new(session, path)?).into()),
         Kind::HandoffCohort => Contended::One(bounded(HandoffMutex::new(session, path)?.into()).into()),
         Kind::Multi => Contended::Several(MultiLock::from_paths(session, [BUSY, BRIEF])?),
-        Kind::Read => Contended::One(RwLock::new(session, path)?.read().into()),
-        Kind::Write => Contended::One(RwLock::new(session, path)?.write().into()),
+        Kind::Read => Contended::One(RwLock::new(session, path)?.read_lock().into()),
+        Kind::Write => Contended::One(RwLock::new(session, path)?.write_lock().into()),
         Kind::Semaphore => {
             Contended::Permits(Semaphore::new(session, path, PERMITS)?, rng.random_range(1..=PERMITS_AT_ONCE))
         }

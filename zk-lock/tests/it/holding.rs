@@ -56,7 +56,7 @@ async fn the_command_is_told_its_token_and_its_node_and_no_credentials() {
     let stranger = lab.start(["--path", PATH, "true"]).finish().await;
     stranger.assert_status(69);
     assert!(
-        stranger.stderr.contains("not authorized") && stranger.stderr.contains("ZK_LOCK_AUTH"),
+        stranger.stderr.contains("does not allow") && stranger.stderr.contains("ZK_LOCK_AUTH"),
         "{}",
         stranger.stderr
     );

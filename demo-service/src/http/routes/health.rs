@@ -73,5 +73,5 @@ async fn postgres_complaint(app: &App) -> Option<&'static str> {
 
 async fn zookeeper_complaint(app: &App) -> Option<&'static str> {
     let Some(session) = app.sessions.pick() else { return Some("no ZooKeeper session is connected") };
-    session.check(ANSWER_WITHIN).await.is_err().then_some("no answer from ZooKeeper")
+    session.ping(ANSWER_WITHIN).await.is_err().then_some("no answer from ZooKeeper")
 }

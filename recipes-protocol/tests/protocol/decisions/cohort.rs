@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
 
-const BOUNDS: Bounds = Bounds { max_handovers: 3, max_hold: Duration::from_millis(100) };
+const BOUNDS: Bounds = Bounds { max_handovers: 3, max_tenure: Duration::from_millis(100) };
 const LETS_GO: Event = Event::LetsGo(Reliance::Sure);
 
 /// A cohort whose first member holds.
@@ -54,7 +54,7 @@ fn a_holder_that_is_not_alone_or_cannot_tell_releases_and_the_next_begins_anew()
 
 #[test]
 fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on_at_once() {
-    let (mut cohort, members) = cohort(2, Bounds { max_hold: Duration::ZERO, ..BOUNDS });
+    let (mut cohort, members) = cohort(2, Bounds { max_tenure: Duration::ZERO, ..BOUNDS });
     assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
     let gone = Event::SawOthers(Others::OwnNodeGone, Reliance::Sure);
     assert_eq!(tell(&mut cohort, members[0], gone, 0), [Ask::Lose, Ask::Release, Ask::Wake(members[1])]);

@@ -30,7 +30,7 @@ pub(crate) const SERVED: &str = "when the holders let go everybody is served";
 pub(crate) const CLEAN: &str = "when everybody is done nobody has the turn and no node is left";
 
 /// How long a cohort may have the lock.
-const MAX_HOLD: Duration = Duration::from_secs(1);
+const MAX_TENURE: Duration = Duration::from_secs(1);
 
 /// How often holds may be lost while the session lives.
 const LOSSES_MAX: u8 = 2;
@@ -100,7 +100,7 @@ impl Lab {
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds { max_handovers: self.max_handovers, max_hold: MAX_HOLD }
+        Bounds { max_handovers: self.max_handovers, max_tenure: MAX_TENURE }
     }
 
     /// What happens sooner or later, although nobody who holds lets go.
@@ -204,7 +204,7 @@ impl Model for Lab {
             }
             Action::TimePasses => {
                 next.left.slow -= 1;
-                next.now += MAX_HOLD;
+                next.now += MAX_TENURE;
             }
             Action::Disconnect => next.is_suspect = true,
             Action::Reconnect => next.is_suspect = false,

@@ -15,7 +15,7 @@ use super::leases::Leases;
 use super::{Room, Semaphore};
 use crate::deadline::Deadline;
 use crate::engine::{Contender, find_unnamed, made};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::node_claim::{NodeClaim, OwnNode};
 use crate::hold::token::FencingToken;
@@ -153,7 +153,11 @@ impl<'a> Attempt<'a> {
         match deadline.bound(turn.leave(false)).await {
             None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
             Some(Err(error)) => {
-                warn!(path = turn.path(), %error, "could not give back the turn, which keeps the next waiting");
+                warn!(
+                    path = turn.path(),
+                    error = chain(&error),
+                    "could not give back the turn, which keeps the next waiting"
+                );
             }
         }
     }

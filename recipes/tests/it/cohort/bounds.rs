@@ -14,7 +14,7 @@ use crate::support::{Lab, soon, until};
 async fn after_so_many_hand_overs_a_waiting_process_gets_the_lock_and_the_cohort_queues_again() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
-    let lock = cohort(&session).with_max_handovers(3).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
     let mut waiting: VecDeque<Acquiring> = (0..5).map(|_| arrived(&lock)).collect();
     let next = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
@@ -42,7 +42,7 @@ async fn after_so_many_hand_overs_a_waiting_process_gets_the_lock_and_the_cohort
 async fn a_cohort_that_is_alone_goes_on_with_a_round_trip_every_so_many_hand_overs() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let lock = cohort(&session).with_max_handovers(3).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
     let waiting: Vec<_> = (0..13).map(|_| arrived(&lock)).collect();
     let mut asked = vec![];
@@ -66,7 +66,7 @@ async fn after_so_long_a_waiting_process_gets_the_lock_and_a_cohort_that_is_alon
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
         let max_hold = Duration::from_millis(50);
-        let lock = cohort(&session).with_max_handovers(u32::MAX).with_max_hold(max_hold);
+        let lock = cohort(&session).with_max_handovers(u32::MAX).with_max_tenure(max_hold);
         let held = lock.acquire().await.unwrap();
         let (granted, local) = (Instant::now(), arrived(&lock));
         let next = if is_waited_for { Some(Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap()) } else { None };
@@ -83,7 +83,7 @@ async fn after_so_long_a_waiting_process_gets_the_lock_and_a_cohort_that_is_alon
                 soon("the cohort", local).await.unwrap()
             }
         };
-        assert_eq!(held.token().handover(), u64::from(!is_waited_for));
+        assert_eq!(held.token().handover(), i64::from(!is_waited_for));
         held.release().await.unwrap();
     }
 }
@@ -92,7 +92,7 @@ async fn after_so_long_a_waiting_process_gets_the_lock_and_a_cohort_that_is_alon
 async fn each_hand_over_goes_by_the_bounds_of_who_lets_go() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (eager, generous) = (cohort(&session).with_max_handovers(0), cohort(&session).with_max_hold(LONG));
+    let (eager, generous) = (cohort(&session).with_max_handovers(0), cohort(&session).with_max_tenure(LONG));
     let mut held = generous.acquire().await.unwrap();
     for (lock, requests) in [(&eager, 0), (&generous, 2), (&generous, 0)] {
         let next = arrived(lock);
@@ -151,9 +151,9 @@ async fn a_release_at_a_bound_dropped_at_any_poll_lets_the_other_process_in_and_
 async fn a_node_that_was_deleted_by_hand_is_noticed_at_a_bound_although_one_of_the_cohort_always_waits() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
-    let lock = cohort(&session).with_max_handovers(2).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_handovers(2).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
-    let lost = held.path().to_owned();
+    let lost = held.node_path().to_owned();
     lab.raw.delete(&lost, None).await.unwrap();
     // The only node now is that of another holder.
     let elsewhere = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();

@@ -14,7 +14,7 @@ use crate::support::{Lab, soon};
 async fn a_local_waiter_dropped_at_any_moment_leaves_the_turn_to_the_next() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     // Before its turn, when its turn has come and it has not looked, and when it has looked.
     for moment in 0..3 {
         let held = lock.acquire().await.unwrap();
@@ -86,7 +86,7 @@ async fn who_gives_up_leaves_its_place_in_the_queue_to_the_next_of_the_cohort() 
         assert_eq!(lock.participants().await.unwrap()[1].path, place, "nobody has lost it");
         elsewhere.release().await.unwrap();
         let held = soon("the cohort", last).await.unwrap();
-        assert_eq!((held.path(), held.token().handover()), (place.as_str(), 0));
+        assert_eq!((held.node_path(), held.token().handover()), (place.as_str(), 0));
         held.release().await.unwrap();
         soon("who came later", late.granted()).await.unwrap().release().await.unwrap();
         assert_eq!(lab.children(PATH).await, Vec::<String>::new());
@@ -115,7 +115,7 @@ async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     const WAITERS: usize = 20_000;
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     // One after the other takes the turn along and passes it on as it is dropped.
     let held = lock.acquire().await.unwrap();
     let waiting: Vec<_> = (0..WAITERS).map(|_| arrived(&lock)).collect();
@@ -193,7 +193,7 @@ async fn who_queues_or_holds_in_a_runtime_that_ends_or_panics_leaves_the_turn_to
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
-        let lock = way(&session).with_max_hold(LONG);
+        let lock = way(&session).with_max_tenure(LONG);
         let elsewhere = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
         let ends = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         // One queues on the server, and the next behind it; both go with their runtime.

@@ -52,7 +52,7 @@ async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_contenders_finish()
     for contender in 0..60 {
         let (session, way) = (&sessions[contender % 2], WAYS[contender % 2]);
         let max_handovers = [0, 1, 7, 100][contender % 4];
-        let lock = way(session).with_max_handovers(max_handovers).with_max_hold(Duration::from_millis(5));
+        let lock = way(session).with_max_handovers(max_handovers).with_max_tenure(Duration::from_millis(5));
         contenders.spawn(contend(lock.into(), contender, Arc::clone(&ledger)));
     }
     for contender in 60..63 {

@@ -13,7 +13,7 @@ use crate::support::{Lab, soon, until};
 async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, Proxy, Session) {
     let server = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout, ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(timeout);
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     (server, proxy, session)
 }
@@ -82,12 +82,12 @@ async fn the_end_of_the_session_s_runtime_is_told_to_who_waits_in_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspect_hold_is_handed_over_and_taken_only_once_it_is_certain() {
     let (_server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     let held = lock.acquire().await.unwrap();
     let mut hurried = Box::pin(lock.acquire_within(Duration::from_millis(300)));
     assert!((&mut hurried).now_or_never().is_none());
     let mut waiting = arrived(&lock);
-    let node = held.path().to_owned();
+    let node = held.node_path().to_owned();
     proxy.refuse();
     proxy.cut();
     until("the hold is suspect", async || held.state() == HoldState::Suspect).await;
@@ -97,14 +97,14 @@ async fn a_suspect_hold_is_handed_over_and_taken_only_once_it_is_certain() {
     assert!((&mut waiting).now_or_never().is_none());
     proxy.accept();
     let held = soon("the connection", waiting).await.unwrap();
-    assert_eq!((held.path(), held.token().handover(), held.state()), (node.as_str(), 1, HoldState::Held));
+    assert_eq!((held.node_path(), held.token().handover(), held.state()), (node.as_str(), 1, HoldState::Held));
     held.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_lost_is_told_to_who_releases_it_and_not_handed_over() {
     let (server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     let held = lock.acquire().await.unwrap();
     let lost = held.token();
     let waiting = tokio::spawn(arrived(&lock));
@@ -132,7 +132,7 @@ async fn a_hold_that_is_lost_is_told_to_who_releases_it_and_not_handed_over() {
 async fn a_hold_that_is_lost_on_its_way_to_the_next_is_not_taken() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let lock = cohort(&session).with_max_hold(LONG);
+    let lock = cohort(&session).with_max_tenure(LONG);
     let held = lock.acquire().await.unwrap();
     let waiting = arrived(&lock);
     // Handed over, and nobody has looked yet.

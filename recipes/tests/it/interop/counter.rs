@@ -121,7 +121,7 @@ async fn a_counter_under_kazoo_s_own_lock_and_our_mutex_with_the_kazoo_option_st
     let request = format!("increment kazoo-lock {MUTEX} {} {ROUNDS}", path.display());
     for _ in 0..CONTENDERS {
         spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &request, "incremented");
-        let options = LockOptions { kazoo: true, ..LockOptions::default() };
+        let options = LockOptions::default().with_kazoo();
         let lock = Mutex::with_options(&kazoo_session(&lab).await, MUTEX, options).unwrap();
         contenders.spawn(increment(lock.into(), Counter::open(path)));
     }
@@ -134,7 +134,7 @@ async fn a_counter_under_one_write_lock_of_three_languages_stays_exact_and_reade
     let file = Counter::create();
     let path = file.path();
     let session = kazoo_session(&lab).await;
-    RwLock::new(&session, READ_WRITE).unwrap().write().acquire().await.unwrap().release().await.unwrap();
+    RwLock::new(&session, READ_WRITE).unwrap().write_lock().acquire().await.unwrap().release().await.unwrap();
 
     let begun = Instant::now();
     let mut contenders = JoinSet::new();
@@ -144,13 +144,13 @@ async fn a_counter_under_one_write_lock_of_three_languages_stays_exact_and_reade
         spawn_peer(&mut contenders, Peer::curator(&lab).await, &write, "incremented");
         spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &write, "incremented");
         let lock = RwLock::new(&kazoo_session(&lab).await, READ_WRITE).unwrap();
-        contenders.spawn(increment(lock.write().into(), Counter::open(path)));
+        contenders.spawn(increment(lock.write_lock().into(), Counter::open(path)));
     }
     for _ in 0..READERS {
         spawn_peer(&mut contenders, Peer::curator(&lab).await, &read, "observed");
         spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &read, "observed");
         let lock = RwLock::new(&kazoo_session(&lab).await, READ_WRITE).unwrap();
-        contenders.spawn(observe(lock.read().into(), Counter::open(path)));
+        contenders.spawn(observe(lock.read_lock().into(), Counter::open(path)));
     }
     finish("write lock", begun, contenders, path, 3 * CONTENDERS * ROUNDS).await;
 }

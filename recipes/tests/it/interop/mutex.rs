@@ -41,7 +41,7 @@ async fn our_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
-    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    let options = LockOptions::default().with_kazoo();
     let ours = Mutex::with_options(&session, PATH, options).unwrap();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }
@@ -69,7 +69,7 @@ async fn our_handoff_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_ea
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
-    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    let options = LockOptions::default().with_kazoo();
     let ours = HandoffMutex::with_options(&session, PATH, options).unwrap();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }

@@ -32,7 +32,7 @@ async fn curator_lists_a_mixed_queue_of_a_mutex_as_we_do() {
     assert_eq!(lister.ask(&format!("participants mutex {PATH}"), "participants").await, paths(&ours).join(" "));
     assert_eq!(ours, participants(&session, PATH).await.unwrap());
     let ours_alone: Vec<_> = ours.iter().skip(1).step_by(2).map(|participant| participant.path.as_str()).collect();
-    assert_eq!(ours_alone, waiters.iter().map(|waiter| waiter.path()).collect::<Vec<_>>());
+    assert_eq!(ours_alone, waiters.iter().map(|waiter| waiter.node_path()).collect::<Vec<_>>());
     assert_eq!(
         ours.iter().map(|participant| participant.is_holder).collect::<Vec<_>>(),
         [true, false, false, false, false, false]
@@ -54,8 +54,8 @@ async fn curator_lists_the_readers_and_the_writers_of_a_mixed_queue_as_we_do() {
             peer.queue(recipe, PATH).await;
             lab.until_children(PATH, 4 * round + index + 1).await;
         }
-        waiters.push(lock.read().enqueue().await.unwrap());
-        waiters.push(lock.write().enqueue().await.unwrap());
+        waiters.push(lock.read_lock().enqueue().await.unwrap());
+        waiters.push(lock.write_lock().enqueue().await.unwrap());
         peers.push(pair);
     }
     for peer in &mut peers[0] {
@@ -63,8 +63,8 @@ async fn curator_lists_the_readers_and_the_writers_of_a_mixed_queue_as_we_do() {
     }
     let reading = lister.ask(&format!("participants read {PATH}"), "participants").await;
     let writing = lister.ask(&format!("participants write {PATH}"), "participants").await;
-    assert_eq!(reading, paths(&lock.read().participants().await.unwrap()).join(" "));
-    assert_eq!(writing, paths(&lock.write().participants().await.unwrap()).join(" "));
+    assert_eq!(reading, paths(&lock.read_lock().participants().await.unwrap()).join(" "));
+    assert_eq!(writing, paths(&lock.write_lock().participants().await.unwrap()).join(" "));
     let ours = lock.participants().await.unwrap();
     assert_eq!(
         ours.iter().filter(|participant| participant.is_holder).count(),

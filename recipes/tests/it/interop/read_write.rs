@@ -13,9 +13,9 @@ const PATH: &str = "/locks/rw";
 
 /// The pairs of which one writes.
 async fn writers_exclude(lab: &Lab, peer: &mut Peer, lock: &RwLock, their_write: &str, their_read: &str) {
-    Pair::new(lock.write(), their_write, PATH).assert_exclusion(lab, peer).await;
-    Pair::new(lock.write(), their_read, PATH).assert_exclusion(lab, peer).await;
-    Pair::new(lock.read(), their_write, PATH).assert_exclusion(lab, peer).await;
+    Pair::new(lock.write_lock(), their_write, PATH).assert_exclusion(lab, peer).await;
+    Pair::new(lock.write_lock(), their_read, PATH).assert_exclusion(lab, peer).await;
+    Pair::new(lock.read_lock(), their_write, PATH).assert_exclusion(lab, peer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +37,7 @@ async fn writers_of_kazoo_with_curator_s_names_and_ours_exclude_each_other_and_r
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_kazoo_s_own_and_ours_with_the_kazoo_option_exclude_each_other_and_readers() {
     let lab = Lab::open().await;
-    let options = LockOptions { kazoo: true, ..LockOptions::default() };
+    let options = LockOptions::default().with_kazoo();
     let lock = RwLock::with_options(&kazoo_session(&lab).await, PATH, options).unwrap();
     let mut kazoo = Peer::kazoo(&lab).await;
     writers_exclude(&lab, &mut kazoo, &lock, "kazoo-write", "kazoo-read").await;
@@ -49,19 +49,19 @@ async fn readers_of_all_sides_share() {
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     let mut curator = Peer::curator(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
-    let first = lock.read().acquire().await.unwrap();
+    let first = lock.read_lock().acquire().await.unwrap();
     curator.acquire("read", PATH).await;
     kazoo.acquire("read", PATH).await;
-    let last = lock.read().try_acquire().await.unwrap().expect("readers share");
+    let last = lock.read_lock().try_acquire().await.unwrap().expect("readers share");
     assert_eq!(lab.children(PATH).await.len(), 4);
-    assert!(lock.write().try_acquire().await.unwrap().is_none(), "readers of all sides keep a writer out");
+    assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "readers of all sides keep a writer out");
     first.release().await.unwrap();
     last.release().await.unwrap();
-    assert!(lock.write().try_acquire().await.unwrap().is_none(), "readers of the peers keep a writer out");
+    assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "readers of the peers keep a writer out");
     curator.release("read", PATH).await;
-    assert!(lock.write().try_acquire().await.unwrap().is_none(), "a reader of kazoo keeps a writer out");
+    assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "a reader of kazoo keeps a writer out");
     kazoo.release("read", PATH).await;
-    assert!(lock.write().try_acquire().await.unwrap().is_some());
+    assert!(lock.write_lock().try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,11 +69,11 @@ async fn a_queued_writer_of_a_peer_bars_our_later_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     for mut peer in [Peer::curator(&lab).await, Peer::kazoo(&lab).await] {
-        let first = lock.read().acquire().await.unwrap();
+        let first = lock.read_lock().acquire().await.unwrap();
         peer.queue("write", PATH).await;
         lab.until_children(PATH, 2).await;
-        assert!(lock.read().try_acquire().await.unwrap().is_none(), "a writer is queued");
-        let later = tokio::spawn(lock.read().enqueue().await.unwrap().granted());
+        assert!(lock.read_lock().try_acquire().await.unwrap().is_none(), "a writer is queued");
+        let later = tokio::spawn(lock.read_lock().enqueue().await.unwrap().granted());
         peer.assert_silent().await;
         first.release().await.unwrap();
         peer.says("acquired").await;
@@ -90,7 +90,7 @@ async fn our_queued_writer_bars_later_readers_of_the_peers() {
     let mut first = Peer::curator(&lab).await;
     let mut later = [Peer::curator(&lab).await, Peer::kazoo(&lab).await];
     first.acquire("read", PATH).await;
-    let writer = tokio::spawn(lock.write().enqueue().await.unwrap().granted());
+    let writer = tokio::spawn(lock.write_lock().enqueue().await.unwrap().granted());
     for peer in &mut later {
         assert!(!peer.try_acquire("read", PATH).await, "a writer is queued");
         peer.queue("read", PATH).await;
@@ -114,15 +114,18 @@ async fn queued_writers_of_the_peers_stay_out_while_our_writer_goes_on_as_a_read
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     for mut peer in [Peer::curator(&lab).await, Peer::kazoo(&lab).await] {
         let owner = Owner::new();
-        let writing = lock.write().acquire_as(&owner).await.unwrap();
+        let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
         peer.queue("write", PATH).await;
         lab.until_children(PATH, 2).await;
-        let reading = lock.read().acquire_as(&owner).await.unwrap();
+        let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
         writing.release().await.unwrap();
         let [ours, theirs] = two(lock.participants().await.unwrap());
-        assert_eq!((ours.kind, ours.is_holder, ours.path.as_str()), (ParticipantKind::Shared, true, reading.path()));
+        assert_eq!(
+            (ours.kind, ours.is_holder, ours.path.as_str()),
+            (ParticipantKind::Shared, true, reading.node_path())
+        );
         assert_eq!((theirs.kind, theirs.is_holder), (ParticipantKind::Exclusive, false));
-        assert!(lock.read().try_acquire().await.unwrap().is_none(), "other readers come after the writer");
+        assert!(lock.read_lock().try_acquire().await.unwrap().is_none(), "other readers come after the writer");
         peer.assert_silent().await;
         reading.release().await.unwrap();
         peer.says("acquired").await;

@@ -16,12 +16,12 @@ async fn curator_s_revoker_asks_our_holder_and_our_waiter() {
     let waiter = lock.enqueue().await.unwrap();
 
     let asked = waiter.revocation();
-    curator.request(&format!("revoke {}", waiter.path()), "asked").await;
+    curator.request(&format!("revoke {}", waiter.node_path()), "asked").await;
     soon("the waiter being asked", asked.requested()).await.unwrap();
     let granted = tokio::spawn(waiter.granted());
 
     let asked = held.revocation();
-    curator.request(&format!("revoke {}", held.path()), "asked").await;
+    curator.request(&format!("revoke {}", held.node_path()), "asked").await;
     soon("the holder being asked", asked.requested()).await.unwrap();
     held.release().await.unwrap();
     let held = soon("the grant to a waiter that was asked, and stayed", granted).await.unwrap().unwrap();

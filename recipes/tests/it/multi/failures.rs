@@ -20,7 +20,7 @@ async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_eve
     let lock = mutexes(&session, PATHS);
 
     let held = lock.acquire().await.unwrap();
-    let gone = held.guards()[1].path().to_owned();
+    let gone = held.guards()[1].node_path().to_owned();
     lab.raw.delete(&gone, None).await.unwrap();
     let released = held.release().await;
     assert!(
@@ -30,15 +30,15 @@ async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_eve
     assert_no_nodes_but(&lab, None).await;
 
     let held = lock.acquire().await.unwrap();
-    let gone: Vec<_> = held.guards().iter().map(|guard| guard.path().to_owned()).collect();
+    let gone: Vec<_> = held.guards().iter().map(|guard| guard.node_path().to_owned()).collect();
     for path in [&gone[0], &gone[2]] {
         lab.raw.delete(path, None).await.unwrap();
     }
     let error = held.release().await.unwrap_err();
-    let Error::Several { cause, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(&**cause, Error::HoldLost { path, .. } if *path == gone[2]), "{cause:?}");
+    let Error::Several { first, others } = &error else { panic!("{error:?}") };
+    assert!(matches!(&**first, Error::HoldLost { path, .. } if *path == gone[2]), "{first:?}");
     assert!(matches!(&others[..], [Error::HoldLost { path, .. }] if *path == gone[0]), "{others:?}");
-    assert_eq!(error.to_string(), format!("{cause}; also: {}", others[0]));
+    assert_eq!(error.to_string(), format!("{first}; also: {}", others[0]));
     assert!(error.source().is_none(), "its text tells all");
     assert_no_nodes_but(&lab, None).await;
 }
@@ -72,8 +72,8 @@ async fn the_cause_is_reported_first_and_then_what_went_wrong_with_the_others() 
     lab.raw.delete(&node, None).await.unwrap();
     closed.close().await.unwrap();
     let error = soon("the end of the wait", acquired).await.unwrap().unwrap_err();
-    let Error::Several { cause, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(**cause, Error::SessionEnded { reason: LostReason::Closed }), "{cause:?}");
+    let Error::Several { first, others } = &error else { panic!("{error:?}") };
+    assert!(matches!(**first, Error::SessionEnded { reason: LostReason::Closed }), "{first:?}");
     assert!(
         matches!(&others[..], [Error::HoldLost { path, reason: LostReason::NodeDeleted }] if *path == node),
         "{others:?}"
@@ -93,7 +93,7 @@ async fn a_lock_that_would_wait_for_itself_and_a_lock_of_nothing_are_refused() {
         "{twice}"
     );
     // A writer that came between the two reads would make the second wait for it, and it waits for the first.
-    let shared = RwLock::new(&session, B).unwrap().read();
+    let shared = RwLock::new(&session, B).unwrap().read_lock();
     let clone = shared.clone();
     let twice = MultiLock::new([shared, clone]).unwrap_err();
     assert!(matches!(&twice, Error::DuplicateLock { path, .. } if path == B), "{twice:?}");
@@ -113,7 +113,7 @@ async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
     let held = MultiLock::new([mutex(&one, A), mutex(&other, B)]).unwrap().acquire().await.unwrap();
-    let node = held.guards()[1].path().to_owned();
+    let node = held.guards()[1].node_path().to_owned();
     let (started, running) = tokio::sync::oneshot::channel();
     let section = held.run(async {
         started.send(()).unwrap();
@@ -158,7 +158,7 @@ async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
 async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // The holder's session outlasts the freeze.
-    let for_long = SessionConfig { timeout: Duration::from_secs(60), ..SessionConfig::default() };
+    let for_long = SessionConfig::default().with_timeout(Duration::from_secs(60));
     let holder = Session::connect(&server.connect_string(), for_long).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let held = mutex(&holder, C).acquire().await.unwrap();
@@ -173,8 +173,8 @@ async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() 
     server.resume().unwrap();
     // The rest is for a busy machine.
     assert!(took >= wait && took < wait + session.timeout() / 2 + Duration::from_secs(2), "{took:?}");
-    let Err(Error::Several { cause, others }) = &answer else { panic!("{answer:?}") };
-    assert!(matches!(&**cause, Error::Unconfirmed { path, .. } if path.starts_with(C)), "{cause:?}");
+    let Err(Error::Several { first, others }) = &answer else { panic!("{answer:?}") };
+    assert!(matches!(&**first, Error::Unconfirmed { path, .. } if path.starts_with(C)), "{first:?}");
     let unconfirmed = |error: &Error, lock| matches!(error, Error::Unconfirmed { path, .. } if path.starts_with(lock));
     assert!(others.len() == 2 && unconfirmed(&others[0], B) && unconfirmed(&others[1], A), "{others:?}");
     held.release().await.unwrap();
@@ -193,8 +193,8 @@ async fn the_loss_of_another_hold_with_the_same_path_is_told_too() {
     there.raw.delete(A, None).await.unwrap();
     one.close().await.unwrap();
     let error = soon("the end of the wait", acquired).await.unwrap().unwrap_err();
-    let Error::Several { cause, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(&**cause, Error::HoldLost { path, reason: LostReason::Closed } if path == A), "{cause:?}");
+    let Error::Several { first, others } = &error else { panic!("{error:?}") };
+    assert!(matches!(&**first, Error::HoldLost { path, reason: LostReason::Closed } if path == A), "{first:?}");
     let [Error::HoldLost { path, reason: LostReason::NodeDeleted }] = &others[..] else { panic!("{others:?}") };
     assert_eq!(path, A);
     blocked.release().await.unwrap();

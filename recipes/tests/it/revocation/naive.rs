@@ -24,7 +24,7 @@ impl Line {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
         let raw = Client::connect(&server.connect_string()).await.unwrap();
-        let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+        let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
         let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
         let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
         // From now on the parent is there, and an acquire is one request.
@@ -110,7 +110,7 @@ async fn the_revocation_of_a_hold_hears_nothing_of_the_next_hold_at_the_same_pat
     assert_eq!(path, PATH);
     let told = ended.unwrap_err().to_string();
     assert_eq!(told, format!("the node {PATH} has been deleted"), "it was its own release");
-    revoke(&session, next.path()).await.unwrap();
+    revoke(&session, next.node_path()).await.unwrap();
     assert!(matches!(revocation.requested().await, Err(Error::NodeDeleted { .. })));
     soon("the request", next.revocation().requested()).await.unwrap();
 }

@@ -12,7 +12,7 @@ use crate::support::{Lab, soon, until};
 
 /// A session that outlives what happens here.
 fn lasting() -> SessionConfig {
-    SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() }
+    SessionConfig::default().with_timeout(Duration::from_secs(20))
 }
 
 async fn children(raw: &Client, path: &str) -> usize {
@@ -27,7 +27,7 @@ async fn a_lease_that_is_deleted_by_hand_while_it_waits_is_made_anew() {
     let waiting = acquiring(&semaphore(&session, 1));
     let others = async || {
         let mut leases = lab.children(LEASES).await;
-        leases.retain(|name| !held.path().ends_with(name.as_str()));
+        leases.retain(|name| !held.node_path().ends_with(name.as_str()));
         leases
     };
     for _ in 0..3 {
@@ -192,7 +192,7 @@ async fn connections_that_break_at_any_moment_of_an_acquire_leave_no_lease_and_n
         proxy.cut();
         let held = soon("the permits", acquiring).await.unwrap().unwrap();
         assert_eq!(children(&raw, LEASES).await, 2, "cut after {requests} requests");
-        soon("the connection", session.check(Duration::from_secs(30))).await.unwrap();
+        soon("the connection", session.ping(Duration::from_secs(30))).await.unwrap();
         assert_eq!(held.state(), HoldState::Held);
         held.release().await.unwrap();
         until("the leases are gone", async || children(&raw, LEASES).await == 0).await;

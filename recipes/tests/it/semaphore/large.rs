@@ -87,7 +87,7 @@ async fn many_permits_whose_replies_are_lost_are_found_again_and_had_in_the_orde
     const PERMITS: u32 = 300;
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
     let semaphore = semaphore(&session, PERMITS);
@@ -110,7 +110,7 @@ async fn many_permits_whose_replies_are_lost_are_found_again_and_had_in_the_orde
         // At most those under way were sent again, or looked at.
         let requests = session.traffic().requests - before;
         assert!(requests < 2 * u64::from(PERMITS), "{requests}");
-        soon("the connection", session.check(Duration::from_secs(30))).await.unwrap();
+        soon("the connection", session.ping(Duration::from_secs(30))).await.unwrap();
         held.release().await.unwrap();
         until("the leases are gone", async || leases().await == 0).await;
     }

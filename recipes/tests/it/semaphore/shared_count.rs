@@ -143,7 +143,7 @@ async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_ke
 async fn a_try_to_set_whose_reply_is_lost_never_says_yes_or_no_when_it_cannot_know() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
-    let config = SessionConfig { timeout: Duration::from_secs(20), ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
     let count = SharedCount::new(&session, COUNT, 1).unwrap();

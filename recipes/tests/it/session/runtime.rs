@@ -22,7 +22,7 @@ async fn server() -> ZooKeeper {
 
 /// A session that lives in `home`.
 fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session {
-    let config = SessionConfig { timeout, ..SessionConfig::default() };
+    let config = SessionConfig::default().with_timeout(timeout);
     home.block_on(Session::connect(&server.connect_string(), config)).unwrap()
 }
 

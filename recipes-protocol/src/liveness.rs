@@ -52,7 +52,8 @@ use answers::{Answered, Answers};
 
 pub use margins::Margins;
 
-/// What a session knows of its connection.
+/// What a session knows of its connection. `zk-recipes` shows it to its users, and so it changes only when that crate's version says
+/// so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Requests are answered.
@@ -64,7 +65,7 @@ pub enum ConnectionState {
     Lost(LostReason),
 }
 
-/// Why a hold is no longer ours to rely on.
+/// Why a hold is no longer ours to rely on. `zk-recipes` shows it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {

@@ -8,6 +8,7 @@ use crate::locks::cohort::CohortMutex;
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::mutex::Mutex;
 use crate::locks::naive::NaiveLock;
+use crate::locks::participants::Participant;
 use crate::locks::read_write::{ReadLock, WriteLock};
 use crate::locks::semaphore::Semaphore;
 use crate::locks::semaphore_mutex::SemaphoreMutex;
@@ -91,6 +92,17 @@ impl AnyLock {
     /// As the recipe's `acquire_within`.
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         each!(self, lock => lock.acquire_within(wait).await)
+    }
+
+    /// Who holds the lock and who waits for it.
+    ///
+    /// # Errors
+    /// As the recipe's `participants`.
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        each!(self, lock => lock.participants().await)
     }
 
     /// The path of the lock.

@@ -13,6 +13,7 @@ use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::node_claim::{NodeClaim, OwnNode};
 use crate::hold::shared_node::{SharedNode, Sign};
 use crate::hold::token::FencingToken;
+use crate::locks::participants::{Participant, participants};
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
@@ -126,6 +127,17 @@ impl NaiveLock {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.acquire_until(Deadline::after(wait)).await
+    }
+
+    /// Who holds the lock. Who waits has no node.
+    ///
+    /// # Errors
+    /// As [`participants`](crate::participants()).
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        participants(self.session(), self.path()).await
     }
 
     /// The path of the lock's node.

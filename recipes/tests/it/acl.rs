@@ -98,7 +98,7 @@ async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_a
     assert!(matches!(refused, Err(Error::CredentialsRefused { .. })), "{refused:?}");
     let session = connect(&lab, SessionConfig::default().with_acl(Acl::creator())).await;
     let refused = Mutex::new(&session, "/locks/mutex").unwrap().acquire().await;
-    assert!(matches!(refused, Err(Error::NotAuthorized { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,8 @@
 //! Who holds and who waits, as the nodes tell.
 
-use zk_recipes::{Error, LockOptions, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants};
+use zk_recipes::{
+    AnyLock, Error, LockOptions, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants,
+};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::{Lab, soon};
@@ -49,6 +51,8 @@ async fn the_holder_of_a_naive_lock_is_listed_and_its_parent_is_none() {
     let session = lab.session().await;
     let held = NaiveLock::new(&session, "/locks/naive").unwrap().acquire().await.unwrap();
     let listed = participants(&session, "/locks/naive").await.unwrap();
+    let any = AnyLock::from(NaiveLock::new(&session, "/locks/naive").unwrap());
+    assert_eq!(any.participants().await.unwrap(), listed);
     let [holder] = &listed[..] else { panic!("{listed:?}") };
     assert_eq!(
         (holder.path.as_str(), holder.kind, holder.is_holder),

@@ -22,7 +22,10 @@ async fn a_create_that_the_server_refuses_leaves_nothing_to_be_looked_for() {
         let session = lab.session().await;
         for path in ["/closed/lock", "/closed/lock/below"] {
             let refused = recipe.lock(&session, path).acquire().await;
-            assert!(matches!(refused, Err(Error::NotAuthorized { operation: "create", .. })), "{recipe:?}: {refused:?}");
+            assert!(
+                matches!(refused, Err(Error::NotAuthorized { operation: "create", .. })),
+                "{recipe:?}: {refused:?}"
+            );
         }
         let before = session.traffic().requests;
         for _ in 0..5 {

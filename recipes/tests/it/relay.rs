@@ -324,7 +324,7 @@ async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold
         let Poll::Ready(passed) = poll_once(next.as_mut()) else { panic!("nothing was passed on") };
         drop(next);
         let refusals = [soon("the refusal", releasing).await, soon("the other", passed.unwrap().release()).await];
-        assert!(refusals.iter().all(|refused| matches!(refused, Err(Error::Refused { .. }))), "{refusals:?}");
+        assert!(refusals.iter().all(|refused| matches!(refused, Err(Error::NotAuthorized { .. }))), "{refusals:?}");
         assert_eq!(lab.children(PATH).await.len(), 2);
         drop((first, second, session));
         lab.until_children(PATH, 0).await;

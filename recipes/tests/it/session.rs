@@ -232,3 +232,16 @@ async fn a_session_that_only_reads_asks_for_signs_of_life_all_the_same() {
     .await;
     held.release().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_the_end_of_a_session_is_told_its_reason() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let waiting = tokio::spawn({
+        let session = session.clone();
+        async move { session.ended().await }
+    });
+    session.clone().close().await.unwrap();
+    assert_eq!(soon("the end", waiting).await.unwrap(), LostReason::Closed);
+    assert_eq!(session.ended().await, LostReason::Closed, "it is final");
+}

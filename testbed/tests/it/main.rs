@@ -11,6 +11,7 @@ mod guard;
 mod links;
 mod namespaces;
 mod proxies;
+mod public_api;
 mod restarts;
 mod servers;
 mod support;

@@ -25,20 +25,6 @@ pub struct Queue<'a> {
     foreign: Option<&'a str>,
 }
 
-/// The answer to "do I hold?".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    /// Our own node is in the listing and nobody bars its way.
-    Granted,
-    /// Somebody does; the nearest of them is the one to watch.
-    Behind {
-        /// The name of its node.
-        predecessor: &'a str,
-    },
-    /// Our own node is not in the listing. Never a grant: whoever deleted it may have let another in.
-    Missing,
-}
-
 impl Contender<'_> {
     /// Whether `other`, ahead of this one, keeps it from holding.
     fn is_barred_by(&self, other: &Self) -> bool {
@@ -76,18 +62,6 @@ impl<'a> Queue<'a> {
             Mode::Exclusive => self.contenders.is_empty(),
             Mode::Shared => self.contenders.iter().all(|other| other.mode == Mode::Shared),
         }
-    }
-
-    /// Decides for the contender named `own`. One pass: the queue need not be sorted to find a predecessor.
-    pub fn verdict(&self, own: &str) -> Verdict<'a> {
-        let Some(own) = self.contenders.iter().find(|contender| contender.name == own) else {
-            return Verdict::Missing;
-        };
-        self.contenders
-            .iter()
-            .filter(|other| own.is_barred_by(other))
-            .max_by(|a, b| a.sequence.queue_cmp(b.sequence))
-            .map_or(Verdict::Granted, |nearest| Verdict::Behind { predecessor: nearest.name })
     }
 
     /// Those who bar the way of the contender named `own`; `None` when its node is missing. Once nobody is left of them,

@@ -9,8 +9,6 @@ pub struct Stat {
     pub pzxid: i64,
     /// How often the data were written.
     pub version: i32,
-    /// The session that the node ends with; 0 of a node that stays.
-    pub ephemeral_owner: i64,
     /// The number of children.
     pub num_children: i32,
 }

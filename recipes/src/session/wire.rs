@@ -88,7 +88,6 @@ pub(crate) fn seen(stat: &Stat) -> zk_recipes_protocol::stat::Stat {
         czxid: stat.czxid,
         pzxid: stat.pzxid,
         version: stat.version,
-        ephemeral_owner: stat.ephemeral_owner,
         num_children: stat.num_children,
     }
 }

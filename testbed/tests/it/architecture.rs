@@ -65,6 +65,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "zk-recipes",
             "zk-lock",
             "demo-service",
+            "program",
             "stats",
             "simulation",
             "loadgen",
@@ -77,13 +78,14 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
         |package: &str| -> Vec<String> { dependencies(package).into_iter().filter(is_member).collect() };
     assert_eq!(dependencies("zk-recipes-protocol"), Vec::<String>::new());
     assert_eq!(of_the_workspace("zk-recipes"), ["zk-recipes-protocol"]);
-    assert_eq!(of_the_workspace("testbed"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("program"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("testbed"), ["program"]);
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
-    assert_eq!(of_the_workspace("demo-service"), ["zk-recipes"]);
-    assert_eq!(of_the_workspace("loadgen"), ["simulation", "stats", "testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("demo-service"), ["program", "zk-recipes"]);
+    assert_eq!(of_the_workspace("loadgen"), ["program", "simulation", "stats", "testbed", "zk-recipes"]);
     assert_eq!(of_the_workspace("stats"), Vec::<String>::new());
     assert_eq!(of_the_workspace("simulation"), ["stats", "zk-recipes-protocol"]);
-    assert_eq!(of_the_workspace("bench"), ["stats", "testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("bench"), ["program", "stats", "testbed", "zk-recipes"]);
 
     let for_tests = |package: &str| -> Vec<String> {
         dependencies_that(package, |kind| kind == "dev").into_iter().filter(is_member).collect()
@@ -91,7 +93,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");
     }
-    for package in ["zk-recipes-protocol", "stats", "simulation", "loadgen"] {
+    for package in ["zk-recipes-protocol", "program", "stats", "simulation", "loadgen"] {
         assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
     }
     assert_eq!(for_tests("bench"), ["demo-service", "loadgen", "zk-recipes-protocol"]);
@@ -142,7 +144,7 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "bench/peers/results.rs",
         "bench/peers/ratios.rs",
     ];
-    let crates = ["recipes-protocol/src", "stats/src", "simulation/src"].into_iter().flat_map(sources);
+    let crates = ["recipes-protocol/src", "program/src", "stats/src", "simulation/src"].into_iter().flat_map(sources);
     let deciding = deciding.into_iter().map(|file| (root().join(file), fs::read_to_string(root().join(file)).unwrap()));
     for (file, text) in crates.chain(deciding) {
         let code = code(&text);

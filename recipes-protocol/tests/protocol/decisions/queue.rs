@@ -2,7 +2,24 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use zk_recipes_protocol::names::{Mode, Names};
-use zk_recipes_protocol::queue::{Queue, Verdict};
+use zk_recipes_protocol::queue::Queue;
+
+/// What a listing says to one contender.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Granted,
+    /// The node to watch.
+    Behind(String),
+    Missing,
+}
+
+fn verdict(queue: &Queue<'_>, own: &str) -> Verdict {
+    match queue.ahead_of(own) {
+        None => Verdict::Missing,
+        Some(ahead) if ahead.is_nobody() => Verdict::Granted,
+        Some(ahead) => Verdict::Behind(ahead.predecessor().unwrap().1.to_owned()),
+    }
+}
 
 fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
     numbers.into_iter().map(|number| format!("_c_x{number}-lock-{number:010}")).collect()
@@ -12,16 +29,16 @@ fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
 fn the_lowest_sequence_holds_whatever_the_order_of_the_listing() {
     let children = names([7, 3, 5]);
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(queue.verdict(&children[1]), Verdict::Granted);
-    assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
-    assert_eq!(queue.verdict(&children[0]), Verdict::Behind { predecessor: &children[2] });
+    assert_eq!(verdict(&queue, &children[1]), Verdict::Granted);
+    assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
+    assert_eq!(verdict(&queue, &children[0]), Verdict::Behind(children[2].to_string()));
 }
 
 #[test]
 fn a_missing_own_node_is_never_a_grant() {
     let children = names([1, 2]);
-    assert_eq!(Queue::from_children(&children, Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
-    assert_eq!(Queue::from_children::<&str>(&[], Names::MUTEX).verdict("_c_x9-lock-0000000000"), Verdict::Missing);
+    assert_eq!(verdict(&Queue::from_children(&children, Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
+    assert_eq!(verdict(&Queue::from_children::<&str>(&[], Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
 }
 
 #[test]
@@ -29,7 +46,7 @@ fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
     let mut children = names([4]);
     children.push("0".to_owned());
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
+    assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
     assert_eq!(queue.foreign(), Some("0"));
 }
 
@@ -37,9 +54,9 @@ fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
 fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
     let children = names([i32::MAX, i32::MIN, i32::MIN + 1]);
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(queue.verdict(&children[0]), Verdict::Granted);
-    assert_eq!(queue.verdict(&children[1]), Verdict::Behind { predecessor: &children[0] });
-    assert_eq!(queue.verdict(&children[2]), Verdict::Behind { predecessor: &children[1] });
+    assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
+    assert_eq!(verdict(&queue, &children[1]), Verdict::Behind(children[0].to_string()));
+    assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
 }
 
 /// A queue of readers (`r`) and writers (`w`), and a name for each.
@@ -52,8 +69,8 @@ fn readers_and_writers(kinds: &str) -> Vec<String> {
 fn readers_share_until_a_writer_and_wait_for_the_nearest_writer_ahead() {
     let children = readers_and_writers("rrwrwr");
     let queue = Queue::from_children(&children, Names::READ_WRITE);
-    let verdicts: Vec<Verdict<'_>> = children.iter().map(|own| queue.verdict(own)).collect();
-    let behind = |i: usize| Verdict::Behind { predecessor: &children[i] };
+    let verdicts: Vec<Verdict> = children.iter().map(|own| verdict(&queue, own)).collect();
+    let behind = |i: usize| Verdict::Behind(children[i].clone());
     assert_eq!(verdicts, [Verdict::Granted, Verdict::Granted, behind(1), behind(2), behind(3), behind(4)]);
     assert!(!queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
     let held: Vec<bool> = queue.into_order().into_iter().map(|(_, holds)| holds).collect();
@@ -73,12 +90,12 @@ fn a_newcomer_may_share_with_readers_and_wants_an_empty_queue_otherwise() {
 fn a_downgraded_reader_stands_where_its_writer_stands() {
     let children = ["_c_a-__WRIT__0000000003", "_c_b-__READ__0000000003", "_c_c-__WRIT__0000000004"];
     let queue = Queue::from_children(&children, Names::READ_WRITE);
-    assert_eq!(queue.verdict(children[0]), Verdict::Granted);
-    assert_eq!(queue.verdict(children[1]), Verdict::Granted);
-    assert!(matches!(queue.verdict(children[2]), Verdict::Behind { .. }));
+    assert_eq!(verdict(&queue, children[0]), Verdict::Granted);
+    assert_eq!(verdict(&queue, children[1]), Verdict::Granted);
+    assert!(matches!(verdict(&queue, children[2]), Verdict::Behind(_)));
     assert!(queue.has(children[0]));
     let queue = Queue::from_children(&children[1..], Names::READ_WRITE);
-    assert_eq!(queue.verdict(children[2]), Verdict::Behind { predecessor: children[1] });
+    assert_eq!(verdict(&queue, children[2]), Verdict::Behind(children[1].to_string()));
     assert!(!queue.has(children[0]), "nobody shares the place of a hold that is not there");
 }
 
@@ -87,8 +104,8 @@ proptest! {
     fn the_order_says_of_everybody_what_its_own_verdict_says(kinds in "[rw]{0,8}") {
         let children = readers_and_writers(&kinds);
         for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
-            let verdict = Queue::from_children(&children, Names::READ_WRITE).verdict(contender.name);
-            prop_assert_eq!(holds, verdict == Verdict::Granted);
+            let alone = verdict(&Queue::from_children(&children, Names::READ_WRITE), contender.name);
+            prop_assert_eq!(holds, alone == Verdict::Granted);
         }
     }
 
@@ -97,7 +114,7 @@ proptest! {
         let before = readers_and_writers(&kinds);
         let after = readers_and_writers(&format!("{kinds}{newcomer}"));
         let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };
-        let granted = Queue::from_children(&after, Names::READ_WRITE).verdict(&after[kinds.len()]);
+        let granted = verdict(&Queue::from_children(&after, Names::READ_WRITE), &after[kinds.len()]);
         prop_assert_eq!(Queue::from_children(&before, Names::READ_WRITE).admits(mode), granted == Verdict::Granted);
     }
 }
@@ -112,9 +129,9 @@ fn in_every_order_of_departure_the_first_in_the_queue_is_awake() {
             let mut present: BTreeSet<usize> = (0..children.len()).collect();
             let decide = |present: &BTreeSet<usize>, own: usize| {
                 let listing: Vec<&String> = present.iter().map(|&i| &children[i]).collect();
-                match Queue::from_children(&listing, Names::MUTEX).verdict(&children[own]) {
+                match verdict(&Queue::from_children(&listing, Names::MUTEX), &children[own]) {
                     Verdict::Granted => None,
-                    Verdict::Behind { predecessor } => children.iter().position(|name| name == predecessor),
+                    Verdict::Behind(predecessor) => children.iter().position(|name| *name == predecessor),
                     Verdict::Missing => panic!("a present contender was not found"),
                 }
             };

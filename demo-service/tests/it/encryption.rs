@@ -138,7 +138,7 @@ async fn files_and_names_that_tls_cannot_work_with_are_named() {
     let with_other_key = [&flags[..5], &[other_key.to_str().unwrap()]].concat();
     for (flags, part) in [
         (&["--zookeeper-ca", "/nowhere.pem"][..], "/nowhere.pem of --zookeeper-ca (ZOOKEEPER_CA): No such file"),
-        (&key_for_a_certificate, "cannot use the authority for TLS: there is no certificate in it"),
+        (&key_for_a_certificate, "cannot use the authority for TLS (give it as PEM): there is no certificate in it"),
         (&with_other_key, "cannot use the key for TLS"),
         (&flags, "a host is neither a name nor an address"),
     ] {

@@ -117,7 +117,7 @@
 //! [`CohortMutex`]: alone, handed over within the process without a request. Both parts of the token are stored.
 //!
 //! ```no_run
-//! # async fn write(fence: i64, fence_handover: u64) {}
+//! # async fn write(fence: i64, fence_handover: i64) {}
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let held = zk_recipes::CohortMutex::new(&session, "/locks/goods-1")?.acquire().await?;
 //! held.run(write(held.token().czxid(), held.token().handover())).await?;
@@ -131,8 +131,8 @@
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let (prices, owner) = (zk_recipes::RwLock::new(&session, "/locks/prices")?, zk_recipes::Owner::new());
-//! let writing = prices.write().acquire_as(&owner).await?;
-//! let reading = prices.read().acquire_as(&owner).await?;
+//! let writing = prices.write_lock().acquire_as(&owner).await?;
+//! let reading = prices.read_lock().acquire_as(&owner).await?;
 //! writing.release().await?;
 //! reading.release().await?;
 //! # Ok(())

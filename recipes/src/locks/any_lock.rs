@@ -20,7 +20,7 @@ use crate::session::Session;
 /// use zk_recipes::{AnyLock, Error, Mutex, RwLock, Session};
 ///
 /// fn lock(session: &Session, path: &str, is_read_only: bool) -> Result<AnyLock, Error> {
-///     Ok(if is_read_only { RwLock::new(session, path)?.read().into() } else { Mutex::new(session, path)?.into() })
+///     Ok(if is_read_only { RwLock::new(session, path)?.read_lock().into() } else { Mutex::new(session, path)?.into() })
 /// }
 /// ```
 #[derive(Clone, Debug)]

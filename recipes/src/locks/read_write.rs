@@ -32,8 +32,8 @@ use crate::session::Session;
 ///
 /// # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 /// let (lock, owner) = (RwLock::new(&session, "/locks/prices")?, Owner::new());
-/// let writing = lock.write().acquire_as(&owner).await?;
-/// let reading = lock.read().acquire_as(&owner).await?;
+/// let writing = lock.write_lock().acquire_as(&owner).await?;
+/// let reading = lock.read_lock().acquire_as(&owner).await?;
 /// writing.release().await?; // other readers may come in now
 /// reading.release().await
 /// # }

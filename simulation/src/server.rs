@@ -1,7 +1,7 @@
 //! The server of the simulation: it takes requests in turns from its connections, makes the writes among them durable
 //! together, and answers one after the other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use zk_recipes_protocol::release_note::{Note, ParentState, note};
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
@@ -88,15 +88,27 @@ pub(crate) struct Served {
     pub(crate) notified: Vec<(u64, usize)>,
 }
 
+/// A request that has come to the server.
+#[derive(Debug)]
+struct Arrival {
+    /// How many came of its connection before.
+    round: u32,
+    /// The place of its connection among those of which something has come.
+    connection: u32,
+    contender: usize,
+    request: Request,
+}
+
 /// The server, and the nodes of one lock.
 #[derive(Debug)]
 pub(crate) struct Server {
     costs: Costs,
     times: Times,
     pub(crate) tally: Tally,
-    /// What has come of each connection, and the connections of which something has, in turns.
-    lines: HashMap<usize, VecDeque<(usize, Request)>>,
-    ready: VecDeque<usize>,
+    /// What has come and was not served yet.
+    arrivals: Vec<Arrival>,
+    /// The connections of which something has come: in which order they came first, and how much has come of each.
+    connections: HashMap<usize, (u32, u32)>,
     /// Numbers from the first to before the last are there; whoever went before the drain had number 0.
     there: Listing,
     /// The transaction that created each, from number 0 on.
@@ -118,8 +130,8 @@ impl Server {
             costs: Costs::of(recipe),
             times: Times::of(model),
             tally: Tally::default(),
-            lines: HashMap::new(),
-            ready: VecDeque::new(),
+            arrivals: Vec::new(),
+            connections: HashMap::new(),
             there: Listing { first: 1, end: 1 },
             czxids: vec![0],
             watchers: HashMap::new(),
@@ -132,15 +144,14 @@ impl Server {
 
     /// Takes in a request.
     pub(crate) fn arrive(&mut self, connection: usize, contender: usize, request: Request) {
-        let line = self.lines.entry(connection).or_default();
-        if line.is_empty() {
-            self.ready.push_back(connection);
-        }
-        line.push_back((contender, request));
+        let order = u32::try_from(self.connections.len()).expect("BUG: more connections than waiters");
+        let (connection, round) = self.connections.entry(connection).or_insert((order, 0));
+        self.arrivals.push(Arrival { round: *round, connection: *connection, contender, request });
+        *round += 1;
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        !self.ready.is_empty()
+        !self.arrivals.is_empty()
     }
 
     /// Serves all that has come: one packet of each connection in turn, reads that no write is before at once, all else
@@ -148,14 +159,11 @@ impl Server {
     pub(crate) fn serve(&mut self, now_ns: u64) -> Served {
         let mut served = Served { until_ns: now_ns, ..Served::default() };
         let mut is_flushed = false;
-        while let Some(connection) = self.ready.pop_front() {
-            let Some(line) = self.lines.get_mut(&connection) else { continue };
-            let Some((contender, request)) = line.pop_front() else { continue };
-            if line.is_empty() {
-                self.lines.remove(&connection);
-            } else {
-                self.ready.push_back(connection);
-            }
+        // Emptied by a new map: the time to clear one is that of the most connections that it ever had.
+        self.connections = HashMap::new();
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.sort_unstable_by_key(|arrival| (arrival.round, arrival.connection));
+        for Arrival { contender, request, .. } in arrivals {
             let is_write = matches!(request, Request::Create | Request::Delete(..));
             if is_write && !std::mem::replace(&mut is_flushed, true) {
                 served.until_ns += self.times.commit_ns;

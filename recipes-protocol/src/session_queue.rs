@@ -54,7 +54,7 @@ pub struct SessionQueue {
     contenders: SmallMap<ContenderId, Box<Contender>>,
     next_id: u64,
     /// What those know together who queue under the same names.
-    local: SmallMap<Names, Box<Local>>,
+    local: SmallMap<Names, Local>,
     /// Which nodes that are named by a number alone belong to whom.
     owners: NodeOwners,
     /// The holds that were passed on within the session, each by the contender that it began with.

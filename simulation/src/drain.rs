@@ -13,7 +13,7 @@ use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, Session
 use crate::agenda::Agenda;
 use crate::contender::{Contender, Deed, wish};
 use crate::latency::Times;
-use crate::server::{Answer, Request, Served, Server};
+use crate::server::{Answer, Packet, Request, Server};
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// Something that happens at a moment.
@@ -172,15 +172,15 @@ impl Drain {
             self.is_serving = false;
             return;
         }
-        let Served { until_ns, answers, notified } = self.server.serve(self.now_ns);
-        let way_ns = self.times.way_ns;
-        for (left_ns, contender) in notified {
-            self.at(left_ns - self.now_ns + way_ns, Happening::Notified { contender });
-        }
-        for (left_ns, contender, answer) in answers {
-            self.at(left_ns - self.now_ns + way_ns, Happening::Answered { contender, answer });
-        }
-        self.at(until_ns - self.now_ns, Happening::Serves);
+        let Drain { server, agenda, times, now_ns, .. } = self;
+        let until_ns = server.serve(*now_ns, |left_ns, contender, packet| {
+            let happening = match packet {
+                Packet::Answer(answer) => Happening::Answered { contender, answer },
+                Packet::Notification => Happening::Notified { contender },
+            };
+            agenda.enter(left_ns + times.way_ns, happening);
+        });
+        agenda.enter(until_ns, Happening::Serves);
     }
 
     fn at(&mut self, in_ns: u64, happening: Happening) {

@@ -77,15 +77,12 @@ pub(crate) struct Listing {
     pub(crate) end: u32,
 }
 
-/// What came of the requests that the server served together.
-#[derive(Debug, Default)]
-pub(crate) struct Served {
-    /// When it is free again.
-    pub(crate) until_ns: u64,
-    /// Answers by the contender that asked, and when they leave.
-    pub(crate) answers: Vec<(u64, usize, Answer)>,
-    /// Contenders that are notified that the node they watched has gone, and when.
-    pub(crate) notified: Vec<(u64, usize)>,
+/// What the server sends to a contender.
+#[derive(Debug)]
+pub(crate) enum Packet {
+    Answer(Answer),
+    /// The node that the contender watched has gone.
+    Notification,
 }
 
 /// A request that has come to the server.
@@ -97,6 +94,12 @@ struct Arrival {
     connection: u32,
     contender: usize,
     request: Request,
+}
+
+/// How far the server is with what it serves together.
+struct Serving<'a> {
+    until_ns: u64,
+    send: &'a mut dyn FnMut(u64, usize, Packet),
 }
 
 /// The server, and the nodes of one lock.
@@ -155,9 +158,10 @@ impl Server {
     }
 
     /// Serves all that has come: one packet of each connection in turn, reads that no write is before at once, all else
-    /// once the writes are durable.
-    pub(crate) fn serve(&mut self, now_ns: u64) -> Served {
-        let mut served = Served { until_ns: now_ns, ..Served::default() };
+    /// once the writes are durable. `send` gets what leaves in its order: when, to which contender, and what. Returns when
+    /// the server is free again.
+    pub(crate) fn serve(&mut self, now_ns: u64, mut send: impl FnMut(u64, usize, Packet)) -> u64 {
+        let mut serving = Serving { until_ns: now_ns, send: &mut send };
         let mut is_flushed = false;
         // Emptied by a new map: the time to clear one is that of the most connections that it ever had.
         self.connections = HashMap::new();
@@ -166,14 +170,14 @@ impl Server {
         for Arrival { contender, request, .. } in arrivals {
             let is_write = matches!(request, Request::Create | Request::Delete(..));
             if is_write && !std::mem::replace(&mut is_flushed, true) {
-                served.until_ns += self.times.commit_ns;
+                serving.until_ns += self.times.commit_ns;
             }
-            self.apply(contender, request, &mut served);
+            self.apply(contender, request, &mut serving);
         }
-        served
+        serving.until_ns
     }
 
-    fn apply(&mut self, contender: usize, request: Request, served: &mut Served) {
+    fn apply(&mut self, contender: usize, request: Request, serving: &mut Serving<'_>) {
         let (mut messages, mut children) = (1, 0);
         let (exchange, answer) = match request {
             Request::Create => {
@@ -211,13 +215,13 @@ impl Server {
                 (self.costs.stat_parent, Answer::Others { children: self.there.len(), is_own_there })
             }
             Request::Delete(number, leave) => {
-                let (exchange, is_done) = self.delete(number, leave, served);
+                let (exchange, is_done) = self.delete(number, leave, serving);
                 (exchange, Answer::Deleted(is_done))
             }
         };
         self.tally.add(1, exchange);
-        served.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
-        served.answers.push((served.until_ns, contender, answer));
+        serving.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
+        serving.send(contender, Packet::Answer(answer));
     }
 
     /// Counts a look whether a node is there.
@@ -227,7 +231,7 @@ impl Server {
         is_there
     }
 
-    fn delete(&mut self, number: u32, leave: Leave, served: &mut Served) -> (Exchange, bool) {
+    fn delete(&mut self, number: u32, leave: Leave, serving: &mut Serving<'_>) -> (Exchange, bool) {
         let exchange = match leave {
             Leave::Nothing => self.costs.delete,
             Leave::Beside(other) if self.there.has(other) => self.costs.delete_beside,
@@ -247,8 +251,8 @@ impl Server {
         self.change();
         if let Some(watcher) = self.watchers.remove(&number) {
             self.tally.notify(1, 1, self.costs.notification);
-            served.until_ns += self.times.message_ns;
-            served.notified.push((served.until_ns, watcher));
+            serving.until_ns += self.times.message_ns;
+            serving.send(watcher, Packet::Notification);
         }
         (exchange, true)
     }
@@ -269,6 +273,12 @@ impl Server {
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
         Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children, ..Stat::default() }
+    }
+}
+
+impl Serving<'_> {
+    fn send(&mut self, contender: usize, packet: Packet) {
+        (self.send)(self.until_ns, contender, packet);
     }
 }
 

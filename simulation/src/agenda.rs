@@ -29,7 +29,12 @@ impl<T> Agenda<T> {
 
     /// Takes out what happens next, and says when.
     pub(crate) fn next(&mut self) -> Option<(u64, T)> {
-        self.entries.pop().map(|entry| (entry.at_ns, entry.what))
+        let next = self.entries.pop()?;
+        // All ask at one instant, and never again so many.
+        if self.entries.len() < self.entries.capacity() / 4 {
+            self.entries.shrink_to(self.entries.capacity() / 2);
+        }
+        Some((next.at_ns, next.what))
     }
 }
 

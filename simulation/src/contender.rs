@@ -80,7 +80,7 @@ impl Contender {
             Ask::Delete(_, condition) => {
                 let leave = match condition {
                     Condition::None => Leave::Nothing,
-                    Condition::Noted(note) => Leave::Note(note),
+                    Condition::Noted(note) => Leave::Note(Box::new(note)),
                     Condition::Beside(other) => Leave::Beside(number(&other)),
                 };
                 vec![Request::Delete(self.number(), leave)]

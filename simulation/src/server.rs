@@ -26,17 +26,17 @@ pub(crate) enum Request {
     WatchParent,
     Watch(u32),
     /// Whether these and then this one are there, in one flight.
-    Probe(Vec<u32>, u32),
+    Probe(Box<[u32]>, u32),
     /// How many children the lock's node has and whether this one is there, in one flight.
     Others(u32),
     Delete(u32, Leave),
 }
 
 /// What a release leaves, or on what condition it deletes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Leave {
     Nothing,
-    Note(Note),
+    Note(Box<Note>),
     /// Another node of the session, to whom the lock was passed on.
     Beside(u32),
 }

@@ -5,18 +5,14 @@ use std::ops::Index;
 
 /// A map that keeps a single entry without a tree: the smallest node of a [`BTreeMap`] has room for eleven, and most sessions
 /// have one contender for a lock. Equal maps are kept alike.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum SmallMap<K, V> {
+    #[default]
     Empty,
     One(K, V),
-    /// At least two entries.
-    Many(BTreeMap<K, V>),
-}
-
-impl<K, V> Default for SmallMap<K, V> {
-    fn default() -> Self {
-        Self::Empty
-    }
+    /// At least two entries. Boxed, so that one entry takes no more room than it needs.
+    #[expect(clippy::box_collection, reason = "three words would be more than most entries need")]
+    Many(Box<BTreeMap<K, V>>),
 }
 
 impl<K: Ord, V> SmallMap<K, V> {
@@ -44,7 +40,7 @@ impl<K: Ord, V> SmallMap<K, V> {
             _ => {}
         }
         *self = match std::mem::take(self) {
-            Self::One(other, of_other) => Self::Many(BTreeMap::from([(other, of_other), (key, value)])),
+            Self::One(other, of_other) => Self::Many(Box::new(BTreeMap::from([(other, of_other), (key, value)]))),
             _ => Self::One(key, value),
         };
         None

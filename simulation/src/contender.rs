@@ -164,14 +164,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_nearest_of_a_listing_decide_as_all_of_it_does(first in 1_u32..50, ahead in 0_u32..200, behind in 0_u32..200) {
-            let own = first + ahead;
-            let listing = Listing { first, end: own + 1 + behind };
-            let names: Vec<String> = (listing.first..listing.end).map(|number| name(Recipe::Mutex, number)).collect();
-            let parent = Stat { czxid: PARENT.0, pzxid: 7, ..Stat::default() };
-            let own_name = Some(name(Recipe::Mutex, own));
+        fn the_nearest_of_a_listing_decide_as_all_of_it_does(
+            recipe in prop::sample::select(&[Recipe::Mutex, Recipe::Handoff][..]), first in 1_u32..50, len in 0_u32..300,
+            own in 1_u32..350, changed in any::<i64>(),
+        ) {
+            let listing = Listing { first, end: first + len };
+            let names: Vec<String> = (listing.first..listing.end).map(|number| name(recipe, number)).collect();
+            let parent = Stat { czxid: PARENT.0, pzxid: changed, ..Stat::default() };
+            let own_name = Some(name(recipe, own));
             let viewpoint = Viewpoint { names: Names::MUTEX, mode: Mode::Exclusive, own: own_name, beside: None };
-            prop_assert_eq!(listed(Recipe::Mutex, listing, 7, own), viewpoint.see(&names, &parent));
+            prop_assert_eq!(listed(recipe, listing, changed, own), viewpoint.see(&names, &parent));
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use stats::as_ms;
 
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub(crate) struct SimulateArgs {
         value_name = "NAME",
         value_delimiter = ',',
         default_values = Recipe::ALL.map(Recipe::name),
-        value_parser = PossibleValuesParser::new(Recipe::ALL.map(Recipe::name)).try_map(|name| recipe(&name))
+        value_parser = PossibleValuesParser::new(Recipe::ALL.map(value)).try_map(|name| recipe(&name))
     )]
     recipes: Vec<Recipe>,
     /// ZooKeeper sessions that the waiters share, in turns [default: one a waiter; of a cohort 3]
@@ -205,6 +205,16 @@ fn each_once(recipes: Vec<Recipe>) -> Vec<Recipe> {
         }
     }
     once
+}
+
+/// The name of a recipe as a value on the command line, and what the help says of it.
+fn value(recipe: Recipe) -> PossibleValue {
+    PossibleValue::new(recipe.name()).help(match recipe {
+        Recipe::Naive => "One fixed node that everybody watches: the herd",
+        Recipe::Mutex => "A queue of nodes, each waiter watching the one before it",
+        Recipe::Handoff => "The same, in which a release tells the next that nobody is ahead",
+        Recipe::Cohort => "A queue of processes, each of which hands the lock over within itself",
+    })
 }
 
 /// The recipe of a name.

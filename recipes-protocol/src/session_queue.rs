@@ -25,6 +25,7 @@ mod joining;
 mod leaving;
 mod local;
 mod node_owners;
+mod small_map;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ use self::contender::{Claim, Contender, Phase};
 use self::leaving::Chain;
 use self::local::Local;
 use self::node_owners::NodeOwners;
+use self::small_map::SmallMap;
 use crate::names::Names;
 
 /// One contender of the session.
@@ -48,11 +50,11 @@ pub struct ContenderId(u64);
 /// The contenders of one session for the lock at one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
-    /// Boxed, as the smallest of these maps has room for eleven, and most sessions have one contender for a lock.
-    contenders: BTreeMap<ContenderId, Box<Contender>>,
+    /// Boxed, as the tree of many has room for more than there are.
+    contenders: SmallMap<ContenderId, Box<Contender>>,
     next_id: u64,
     /// What those know together who queue under the same names.
-    local: BTreeMap<Names, Box<Local>>,
+    local: SmallMap<Names, Local>,
     /// Which nodes that are named by a number alone belong to whom.
     owners: NodeOwners,
     /// The holds that were passed on within the session, each by the contender that it began with.
@@ -70,7 +72,7 @@ impl SessionQueue {
     pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
         let id = ContenderId(self.next_id);
         self.next_id += 1;
-        self.local.entry(wish.names).or_default();
+        self.local.or_default(wish.names);
         self.contenders.insert(id, Box::new(Contender::new(wish)));
         Step { queue: self, out }.begin(id);
         id
@@ -189,7 +191,7 @@ impl Step<'_> {
     }
 
     fn local_of(&mut self, names: Names) -> &mut Local {
-        self.queue.local.entry(names).or_default()
+        self.queue.local.or_default(names)
     }
 
     fn ask(&mut self, ask: Ask) {

@@ -1,10 +1,11 @@
-//! What one contender sends, and what it is told. All of it is decided by the protocol's [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue); here its asks become
-//! requests, and answers become its events.
+//! What one contender sends, and what it is told. All of it is decided by the protocol's
+//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue). Here its asks become requests, and answers become its
+//! events.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Seen, Wish, WishKind,
+    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Seen, Wish, WishKind,
 };
 
 use crate::Recipe;
@@ -25,8 +26,8 @@ pub(crate) struct Contender {
     number: Option<u32>,
     /// The look that was sent behind its `create`, whose answer has yet to come.
     look: FirstLook,
-    /// The node that was created, until the look is answered.
-    made: Option<Made>,
+    /// The transaction that created its node, until the look is answered.
+    czxid: Option<i64>,
 }
 
 /// What an ask comes to.
@@ -35,7 +36,10 @@ pub(crate) enum Deed {
     Send(Vec<Request>),
     /// It is answered without a request.
     Answer(Event),
-    Nothing,
+    /// The contender is told when others may have joined the queue with it.
+    Join,
+    /// The state of the contender has changed.
+    Notice,
 }
 
 /// What a contender of a recipe wants.
@@ -46,7 +50,7 @@ pub(crate) fn wish(recipe: Recipe) -> Wish {
 
 impl Contender {
     pub(crate) fn new(session: usize, id: ContenderId) -> Contender {
-        Contender { session, id, number: None, look: FirstLook::None, made: None }
+        Contender { session, id, number: None, look: FirstLook::None, czxid: None }
     }
 
     /// The number that the server has given to its node.
@@ -76,17 +80,22 @@ impl Contender {
             Ask::Delete(_, condition) => {
                 let leave = match condition {
                     Condition::None => Leave::Nothing,
-                    Condition::Noted(note) => Leave::Note(note),
+                    Condition::Noted(note) => Leave::Note(Box::new(note)),
                     Condition::Beside(other) => Leave::Beside(number(&other)),
                 };
                 vec![Request::Delete(self.number(), leave)]
             }
             // A session that was answered just now has proved that it lives.
             Ask::Prove(id) => return Deed::Answer(Event::Proved(id, Ok(()))),
-            Ask::Warn(_) | Ask::Tell(_) | Ask::Pause(..) => return Deed::Nothing,
-            Ask::Create(..) | Ask::CreateParents(_) | Ask::Find(_) | Ask::Identify(..) | Ask::Lose(_) => {
-                unreachable!("BUG: {ask:?} in a queue in which nothing fails")
-            }
+            Ask::Tell(_) => return Deed::Notice,
+            Ask::Pause(_, Pause::Join) => return Deed::Join,
+            Ask::Create(..)
+            | Ask::CreateParents(_)
+            | Ask::Find(_)
+            | Ask::Identify(..)
+            | Ask::Pause(..)
+            | Ask::Lose(_)
+            | Ask::Warn(_) => unreachable!("BUG: {ask:?} in a queue in which nothing fails"),
         };
         Deed::Send(requests)
     }
@@ -96,23 +105,24 @@ impl Contender {
         let id = self.id;
         Some(match answer {
             Answer::Created { number, czxid } => {
-                let made = Made { name: name(recipe, number), czxid, is_ours: true };
                 self.number = Some(number);
                 if self.look != FirstLook::None {
-                    self.made = Some(made);
+                    self.czxid = Some(czxid);
                     return None;
                 }
-                Event::Created(id, Ok((made, Seen::Nothing)))
+                Event::Created(id, Ok((made(recipe, number, czxid), Seen::Nothing)))
             }
             Answer::Listed { listing, changed } => {
                 let listed = listed(recipe, listing, changed, self.number());
-                match self.made.take() {
-                    Some(made) => Event::Created(id, Ok((made, Seen::Listed(listed)))),
+                match self.czxid.take() {
+                    Some(czxid) => Event::Created(id, Ok((made(recipe, self.number(), czxid), Seen::Listed(listed)))),
                     None => Event::Listed(id, Ok(Some(listed))),
                 }
             }
-            Answer::Noted(state) => match (self.made.take(), state) {
-                (Some(made), Some(state)) => Event::Created(id, Ok((made, Seen::Note(state)))),
+            Answer::Noted(state) => match (self.czxid.take(), state) {
+                (Some(czxid), Some(state)) => {
+                    Event::Created(id, Ok((made(recipe, self.number(), czxid), Seen::Note(state))))
+                }
                 (_, state) => Event::NoteRead(id, Ok(state)),
             },
             Answer::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
@@ -122,6 +132,11 @@ impl Contender {
             Answer::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
         })
     }
+}
+
+/// The node of this number, as its contender knows it.
+fn made(recipe: Recipe, number: u32, czxid: i64) -> Made {
+    Made { name: name(recipe, number), czxid, is_ours: true }
 }
 
 /// A listing as the contender `own` sees it.
@@ -149,14 +164,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_nearest_of_a_listing_decide_as_all_of_it_does(first in 1_u32..50, ahead in 0_u32..200, behind in 0_u32..200) {
-            let own = first + ahead;
-            let listing = Listing { first, end: own + 1 + behind };
-            let names: Vec<String> = (listing.first..listing.end).map(|number| name(Recipe::Mutex, number)).collect();
-            let parent = Stat { czxid: PARENT.0, pzxid: 7, ..Stat::default() };
-            let own_name = Some(name(Recipe::Mutex, own));
+        fn the_nearest_of_a_listing_decide_as_all_of_it_does(
+            recipe in prop::sample::select(&[Recipe::Mutex, Recipe::Handoff][..]), first in 1_u32..50, len in 0_u32..300,
+            own in 1_u32..350, changed in any::<i64>(),
+        ) {
+            let listing = Listing { first, end: first + len };
+            let names: Vec<String> = (listing.first..listing.end).map(|number| name(recipe, number)).collect();
+            let parent = Stat { czxid: PARENT.0, pzxid: changed, ..Stat::default() };
+            let own_name = Some(name(recipe, own));
             let viewpoint = Viewpoint { names: Names::MUTEX, mode: Mode::Exclusive, own: own_name, beside: None };
-            prop_assert_eq!(listed(Recipe::Mutex, listing, 7, own), viewpoint.see(&names, &parent));
+            prop_assert_eq!(listed(recipe, listing, changed, own), viewpoint.see(&names, &parent));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The simulated drain of a queue-shaped recipe: its clock, its events, and who holds when.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -11,9 +10,10 @@ use stats::median;
 use zk_recipes_protocol::cohort::{self, Bounds, Cohort, MemberId, Others, Reliance};
 use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, SessionQueue, State};
 
+use crate::agenda::Agenda;
 use crate::contender::{Contender, Deed, wish};
 use crate::latency::Times;
-use crate::server::{Answer, Request, Served, Server};
+use crate::server::{Answer, Packet, Request, Server};
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// Something that happens at a moment.
@@ -49,13 +49,11 @@ enum Happening {
     },
 }
 
-/// A session: its contenders, and for the cohort their members, of whom one at a time contends.
+/// The members of a session that is a cohort, of whom one at a time contends.
 #[derive(Debug, Default)]
-struct Session {
-    queue: SessionQueue,
-    contenders: BTreeMap<ContenderId, usize>,
+struct Members {
     cohort: Cohort,
-    /// Who of the cohort has the turn, and the contender that is its place in the queue.
+    /// Who has the turn, and the contender that is its place in the queue.
     turn: Option<(MemberId, usize)>,
 }
 
@@ -66,12 +64,14 @@ struct Drain {
     times: Times,
     server: Server,
     is_serving: bool,
-    /// What happens when, by its number among all that has.
-    agenda: BinaryHeap<Reverse<(u64, u64)>>,
-    happenings: HashMap<u64, Happening>,
-    happened: u64,
-    sessions: Vec<Session>,
+    agenda: Agenda<Happening>,
+    /// The contenders of each session, as the protocol knows them.
+    queues: Vec<SessionQueue>,
+    /// The members of each session; empty unless the sessions are cohorts.
+    members: Vec<Members>,
     contenders: Vec<Contender>,
+    /// The place of each contender among all, by its session. There may be many sessions of one contender.
+    places: HashMap<(usize, ContenderId), usize>,
     /// Those who have yet to ask, each by its session, in the order in which they will.
     to_ask: Vec<usize>,
     /// The first holder, until everybody else waits.
@@ -86,6 +86,7 @@ struct Drain {
 /// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order those ask who ask at once.
 pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
+    let cohorts = if recipe == Recipe::Cohort { sessions } else { 0 };
     let mut order: Vec<usize> = (1..waiters as usize).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(u64::from(seed)));
     let mut drain = Drain {
@@ -94,11 +95,11 @@ pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
         times: Times::of(model),
         server: Server::new(recipe, model),
         is_serving: false,
-        agenda: BinaryHeap::new(),
-        happenings: HashMap::new(),
-        happened: 0,
-        sessions: (0..sessions).map(|_| Session::default()).collect(),
+        agenda: Agenda::new(),
+        queues: (0..sessions).map(|_| SessionQueue::default()).collect(),
+        members: (0..cohorts).map(|_| Members::default()).collect(),
         contenders: Vec::new(),
+        places: HashMap::new(),
         to_ask: order.into_iter().map(|waiter| waiter % sessions as usize).collect(),
         first: None,
         released_ns: None,
@@ -125,11 +126,9 @@ pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
 impl Drain {
     fn run(&mut self) {
         loop {
-            while let Some(Reverse((at_ns, number))) = self.agenda.pop() {
+            while let Some((at_ns, happening)) = self.agenda.next() {
                 self.now_ns = at_ns;
-                if let Some(happening) = self.happenings.remove(&number) {
-                    self.happens(happening);
-                }
+                self.happens(happening);
             }
             // Nothing is under way any more: everybody waits for the first holder.
             let Some(contender) = self.first.take() else { return };
@@ -173,21 +172,19 @@ impl Drain {
             self.is_serving = false;
             return;
         }
-        let Served { until_ns, answers, notified } = self.server.serve(self.now_ns);
-        let way_ns = self.times.way_ns;
-        for (left_ns, contender) in notified {
-            self.at(left_ns - self.now_ns + way_ns, Happening::Notified { contender });
-        }
-        for (left_ns, contender, answer) in answers {
-            self.at(left_ns - self.now_ns + way_ns, Happening::Answered { contender, answer });
-        }
-        self.at(until_ns - self.now_ns, Happening::Serves);
+        let Drain { server, agenda, times, now_ns, .. } = self;
+        let until_ns = server.serve(*now_ns, |left_ns, contender, packet| {
+            let happening = match packet {
+                Packet::Answer(answer) => Happening::Answered { contender, answer },
+                Packet::Notification => Happening::Notified { contender },
+            };
+            agenda.enter(left_ns + times.way_ns, happening);
+        });
+        agenda.enter(until_ns, Happening::Serves);
     }
 
     fn at(&mut self, in_ns: u64, happening: Happening) {
-        self.happened += 1;
-        self.agenda.push(Reverse((self.now_ns + in_ns, self.happened)));
-        self.happenings.insert(self.happened, happening);
+        self.agenda.enter(self.now_ns + in_ns, happening);
     }
 
     fn send(&mut self, contender: usize, request: Request) {
@@ -200,7 +197,7 @@ impl Drain {
             self.queues(session);
             return;
         }
-        let cohort = &mut self.sessions[session].cohort;
+        let cohort = &mut self.members[session].cohort;
         let member = cohort.enter(Bounds::DEFAULT);
         if cohort.state(member) == cohort::State::Begins {
             self.goes_on(session, member);
@@ -210,9 +207,9 @@ impl Drain {
     /// A contender more enters the queue of a session.
     fn queues(&mut self, session: usize) -> usize {
         let mut asks = Vec::new();
-        let Session { queue, contenders, .. } = &mut self.sessions[session];
-        let (id, contender) = (queue.enter(wish(self.recipe), &mut asks), self.contenders.len());
-        contenders.insert(id, contender);
+        let id = self.queues[session].enter(wish(self.recipe), &mut asks);
+        let contender = self.contenders.len();
+        self.places.insert((session, id), contender);
         self.contenders.push(Contender::new(session, id));
         self.carry_out(session, asks);
         contender
@@ -222,23 +219,27 @@ impl Drain {
     fn tell(&mut self, contender: usize, event: Event) {
         let mut asks = Vec::new();
         let session = self.contenders[contender].session;
-        self.sessions[session].queue.on(event, &mut asks);
+        self.queues[session].on(event, &mut asks);
         self.carry_out(session, asks);
     }
 
+    /// Sends all that a queue asks for before the queue is told anything else.
     fn carry_out(&mut self, session: usize, asks: Vec<Ask>) {
+        let mut then = Vec::new();
         for ask in asks {
-            let Some(id) = ask.contender() else { continue };
-            let contender = self.sessions[session].contenders[&id];
-            if let Ask::Tell(_) = ask {
-                self.notice(contender);
-            } else if let Ask::Pause(..) = ask {
-                self.at(u64::from(Pause::JOIN.subsec_nanos()), Happening::Joins { contender });
-            }
+            let Some(id) = ask.contender() else { unreachable!("BUG: {ask:?} in a queue in which nothing is odd") };
+            let contender = self.places[&(session, id)];
             match self.contenders[contender].carry_out(ask) {
                 Deed::Send(requests) => requests.into_iter().for_each(|request| self.send(contender, request)),
-                Deed::Answer(event) => self.tell(contender, event),
-                Deed::Nothing => {}
+                Deed::Join => self.at(u64::from(Pause::JOIN.subsec_nanos()), Happening::Joins { contender }),
+                Deed::Answer(event) => then.push((contender, Some(event))),
+                Deed::Notice => then.push((contender, None)),
+            }
+        }
+        for (contender, event) in then {
+            match event {
+                Some(event) => self.tell(contender, event),
+                None => self.notice(contender),
             }
         }
     }
@@ -246,13 +247,14 @@ impl Drain {
     /// Looks at how far a contender is.
     fn notice(&mut self, contender: usize) {
         let Contender { session, id, .. } = self.contenders[contender];
-        match self.sessions[session].queue.state(id) {
+        match self.queues[session].state(id) {
             State::Holding(grant) if grant.passed_by.is_some() => {
                 self.at(self.times.handover_ns, Happening::Passed { contender });
             }
             State::Holding(_) => self.is_granted(contender),
             State::Over(_) => {
-                self.sessions[session].queue.forget(id);
+                self.queues[session].forget(id);
+                self.places.remove(&(session, id));
                 self.ended_ns = self.ended_ns.max(self.now_ns);
                 self.tell_cohort(contender, cohort::Event::Released);
             }
@@ -297,17 +299,21 @@ impl Drain {
     /// Tells a cohort what has happened to the member whose turn it is, which has this place in the queue.
     fn tell_cohort(&mut self, contender: usize, event: cohort::Event) {
         let session = self.contenders[contender].session;
-        let Some((member, _)) = self.sessions[session].turn.filter(|(_, place)| *place == contender) else { return };
+        let Some((member, _)) =
+            self.members.get(session).and_then(|members| members.turn).filter(|(_, place)| *place == contender)
+        else {
+            return;
+        };
         let (mut asks, now) = (Vec::new(), Duration::from_nanos(self.now_ns));
-        self.sessions[session].cohort.on(member, event, now, &mut asks);
+        self.members[session].cohort.on(member, event, now, &mut asks);
         for ask in asks {
             match ask {
                 cohort::Ask::LookForOthers => {
                     self.send(contender, Request::Others(self.contenders[contender].number()))
                 }
                 cohort::Ask::Release => self.release(contender),
-                cohort::Ask::Wake(next) if self.sessions[session].cohort.state(next) == cohort::State::Takes => {
-                    self.sessions[session].turn = Some((next, contender));
+                cohort::Ask::Wake(next) if self.members[session].cohort.state(next) == cohort::State::Takes => {
+                    self.members[session].turn = Some((next, contender));
                     self.at(self.times.handover_ns, Happening::HandedOver { session, member: next });
                 }
                 cohort::Ask::Wake(next) => self.goes_on(session, next),
@@ -318,14 +324,14 @@ impl Drain {
 
     /// A member that has the turn goes on with what came with it.
     fn goes_on(&mut self, session: usize, member: MemberId) {
-        let taken = self.sessions[session].turn.filter(|(of, _)| *of == member);
+        let taken = self.members[session].turn.filter(|(of, _)| *of == member);
         if let Some((_, contender)) = taken {
             self.tell_cohort(contender, cohort::Event::Looked(Reliance::Sure));
             self.holds(contender);
             return;
         }
         let contender = self.queues(session);
-        self.sessions[session].turn = Some((member, contender));
+        self.members[session].turn = Some((member, contender));
         self.tell_cohort(contender, cohort::Event::Queues);
     }
 }

@@ -22,6 +22,7 @@
 //!
 //! Pure: no clock, no task, no I/O.
 
+mod agenda;
 mod contender;
 mod costs;
 mod deviation;

@@ -1,7 +1,7 @@
 //! The server of the simulation: it takes requests in turns from its connections, makes the writes among them durable
 //! together, and answers one after the other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use zk_recipes_protocol::release_note::{Note, ParentState, note};
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
@@ -26,17 +26,17 @@ pub(crate) enum Request {
     WatchParent,
     Watch(u32),
     /// Whether these and then this one are there, in one flight.
-    Probe(Vec<u32>, u32),
+    Probe(Box<[u32]>, u32),
     /// How many children the lock's node has and whether this one is there, in one flight.
     Others(u32),
     Delete(u32, Leave),
 }
 
 /// What a release leaves, or on what condition it deletes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Leave {
     Nothing,
-    Note(Note),
+    Note(Box<Note>),
     /// Another node of the session, to whom the lock was passed on.
     Beside(u32),
 }
@@ -77,15 +77,29 @@ pub(crate) struct Listing {
     pub(crate) end: u32,
 }
 
-/// What came of the requests that the server served together.
-#[derive(Debug, Default)]
-pub(crate) struct Served {
-    /// When it is free again.
-    pub(crate) until_ns: u64,
-    /// Answers by the contender that asked, and when they leave.
-    pub(crate) answers: Vec<(u64, usize, Answer)>,
-    /// Contenders that are notified that the node they watched has gone, and when.
-    pub(crate) notified: Vec<(u64, usize)>,
+/// What the server sends to a contender.
+#[derive(Debug)]
+pub(crate) enum Packet {
+    Answer(Answer),
+    /// The node that the contender watched has gone.
+    Notification,
+}
+
+/// A request that has come to the server.
+#[derive(Debug)]
+struct Arrival {
+    /// How many came of its connection before.
+    round: u32,
+    /// The place of its connection among those of which something has come.
+    connection: u32,
+    contender: usize,
+    request: Request,
+}
+
+/// How far the server is with what it serves together.
+struct Serving<'a> {
+    until_ns: u64,
+    send: &'a mut dyn FnMut(u64, usize, Packet),
 }
 
 /// The server, and the nodes of one lock.
@@ -94,9 +108,10 @@ pub(crate) struct Server {
     costs: Costs,
     times: Times,
     pub(crate) tally: Tally,
-    /// What has come of each connection, and the connections of which something has, in turns.
-    lines: HashMap<usize, VecDeque<(usize, Request)>>,
-    ready: VecDeque<usize>,
+    /// What has come and was not served yet.
+    arrivals: Vec<Arrival>,
+    /// The connections of which something has come: in which order they came first, and how much has come of each.
+    connections: HashMap<usize, (u32, u32)>,
     /// Numbers from the first to before the last are there; whoever went before the drain had number 0.
     there: Listing,
     /// The transaction that created each, from number 0 on.
@@ -118,8 +133,8 @@ impl Server {
             costs: Costs::of(recipe),
             times: Times::of(model),
             tally: Tally::default(),
-            lines: HashMap::new(),
-            ready: VecDeque::new(),
+            arrivals: Vec::new(),
+            connections: HashMap::new(),
             there: Listing { first: 1, end: 1 },
             czxids: vec![0],
             watchers: HashMap::new(),
@@ -132,40 +147,37 @@ impl Server {
 
     /// Takes in a request.
     pub(crate) fn arrive(&mut self, connection: usize, contender: usize, request: Request) {
-        let line = self.lines.entry(connection).or_default();
-        if line.is_empty() {
-            self.ready.push_back(connection);
-        }
-        line.push_back((contender, request));
+        let order = u32::try_from(self.connections.len()).expect("BUG: more connections than waiters");
+        let (connection, round) = self.connections.entry(connection).or_insert((order, 0));
+        self.arrivals.push(Arrival { round: *round, connection: *connection, contender, request });
+        *round += 1;
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        !self.ready.is_empty()
+        !self.arrivals.is_empty()
     }
 
     /// Serves all that has come: one packet of each connection in turn, reads that no write is before at once, all else
-    /// once the writes are durable.
-    pub(crate) fn serve(&mut self, now_ns: u64) -> Served {
-        let mut served = Served { until_ns: now_ns, ..Served::default() };
+    /// once the writes are durable. `send` gets what leaves in its order: when, to which contender, and what. Returns when
+    /// the server is free again.
+    pub(crate) fn serve(&mut self, now_ns: u64, mut send: impl FnMut(u64, usize, Packet)) -> u64 {
+        let mut serving = Serving { until_ns: now_ns, send: &mut send };
         let mut is_flushed = false;
-        while let Some(connection) = self.ready.pop_front() {
-            let Some(line) = self.lines.get_mut(&connection) else { continue };
-            let Some((contender, request)) = line.pop_front() else { continue };
-            if line.is_empty() {
-                self.lines.remove(&connection);
-            } else {
-                self.ready.push_back(connection);
-            }
+        // Emptied by a new map: the time to clear one is that of the most connections that it ever had.
+        self.connections = HashMap::new();
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.sort_unstable_by_key(|arrival| (arrival.round, arrival.connection));
+        for Arrival { contender, request, .. } in arrivals {
             let is_write = matches!(request, Request::Create | Request::Delete(..));
             if is_write && !std::mem::replace(&mut is_flushed, true) {
-                served.until_ns += self.times.commit_ns;
+                serving.until_ns += self.times.commit_ns;
             }
-            self.apply(contender, request, &mut served);
+            self.apply(contender, request, &mut serving);
         }
-        served
+        serving.until_ns
     }
 
-    fn apply(&mut self, contender: usize, request: Request, served: &mut Served) {
+    fn apply(&mut self, contender: usize, request: Request, serving: &mut Serving<'_>) {
         let (mut messages, mut children) = (1, 0);
         let (exchange, answer) = match request {
             Request::Create => {
@@ -203,13 +215,13 @@ impl Server {
                 (self.costs.stat_parent, Answer::Others { children: self.there.len(), is_own_there })
             }
             Request::Delete(number, leave) => {
-                let (exchange, is_done) = self.delete(number, leave, served);
+                let (exchange, is_done) = self.delete(number, leave, serving);
                 (exchange, Answer::Deleted(is_done))
             }
         };
         self.tally.add(1, exchange);
-        served.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
-        served.answers.push((served.until_ns, contender, answer));
+        serving.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
+        serving.send(contender, Packet::Answer(answer));
     }
 
     /// Counts a look whether a node is there.
@@ -219,7 +231,7 @@ impl Server {
         is_there
     }
 
-    fn delete(&mut self, number: u32, leave: Leave, served: &mut Served) -> (Exchange, bool) {
+    fn delete(&mut self, number: u32, leave: Leave, serving: &mut Serving<'_>) -> (Exchange, bool) {
         let exchange = match leave {
             Leave::Nothing => self.costs.delete,
             Leave::Beside(other) if self.there.has(other) => self.costs.delete_beside,
@@ -239,8 +251,8 @@ impl Server {
         self.change();
         if let Some(watcher) = self.watchers.remove(&number) {
             self.tally.notify(1, 1, self.costs.notification);
-            served.until_ns += self.times.message_ns;
-            served.notified.push((served.until_ns, watcher));
+            serving.until_ns += self.times.message_ns;
+            serving.send(watcher, Packet::Notification);
         }
         (exchange, true)
     }
@@ -261,6 +273,12 @@ impl Server {
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
         Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children, ..Stat::default() }
+    }
+}
+
+impl Serving<'_> {
+    fn send(&mut self, contender: usize, packet: Packet) {
+        (self.send)(self.until_ns, contender, packet);
     }
 }
 

@@ -147,8 +147,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a search takes the node of another contender",
         changes: &[change(
             "session_queue/node_owners.rs",
-            "!self.adopted.contains(&czxid) && self.owned.insert(czxid)",
-            "self.owned.insert(czxid); true",
+            "!self.adopted.contains(&czxid) && self.owned.insert(czxid, ()).is_none()",
+            "self.owned.insert(czxid, ()); true",
         )],
     },
     Mistake {
@@ -200,7 +200,7 @@ pub const MISTAKES: &[Mistake] = &[
             "session_queue/joining.rs",
             "self.ask(Ask::Identify(id, made.name.clone()));
                 if let Some(finding) = self.finding(id) {
-                    finding.adopting = Some(made);
+                    finding.adopting = Some(Box::new(made));
                 }
                 return;",
             "self.queue.owners.adopt(made.czxid);

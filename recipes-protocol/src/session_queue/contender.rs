@@ -170,7 +170,7 @@ pub(super) struct Finding {
     /// How often searches had taken a node when this one began.
     pub(super) adoptions: u32,
     /// The node that it takes and asks for once more.
-    pub(super) adopting: Option<Made>,
+    pub(super) adopting: Option<Box<Made>>,
 }
 
 /// How a contender leaves.
@@ -184,7 +184,7 @@ pub(super) struct Leaving {
     pub(super) is_reply_lost: bool,
     pub(super) is_refused: bool,
     /// To whom the hold was passed on, whose node has to be there before this one goes.
-    pub(super) successor: Option<Successor>,
+    pub(super) successor: Option<Box<Successor>>,
 }
 
 /// To whom a hold was passed on.

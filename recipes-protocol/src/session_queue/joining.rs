@@ -136,7 +136,7 @@ impl Step<'_> {
             if self.queue.owners.take_overwritten(made.czxid) {
                 self.ask(Ask::Identify(id, made.name.clone()));
                 if let Some(finding) = self.finding(id) {
-                    finding.adopting = Some(made);
+                    finding.adopting = Some(Box::new(made));
                 }
                 return;
             }
@@ -150,7 +150,7 @@ impl Step<'_> {
         match czxid {
             Ok(Some(czxid)) if czxid == made.czxid => {
                 self.queue.owners.adopt(czxid);
-                self.end_search(id, Some(made));
+                self.end_search(id, Some(*made));
             }
             Ok(_) => {
                 self.queue.owners.release(made.czxid);

@@ -67,7 +67,7 @@ impl Step<'_> {
             Phase::Finding(finding) if !is_failure => stage = LeavingStage::Finding(finding.clone()),
             _ => {}
         }
-        let successor = next.map(|next| self.link_to(id, next, &was));
+        let successor = next.map(|next| Box::new(self.link_to(id, next, &was)));
         let leaving = Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor };
         let is_under_way = leaving.stage != LeavingStage::Deleting;
         self.enter_phase(id, Phase::Leaving(leaving));
@@ -110,9 +110,10 @@ impl Step<'_> {
 
     /// Lets the successor hold.
     fn hold_next(&mut self, id: ContenderId, next: ContenderId) {
-        let Phase::Leaving(Leaving { successor: Some(Successor { chain, .. }), .. }) = self.contender(id).phase else {
+        let Phase::Leaving(Leaving { successor: Some(successor), .. }) = &self.contender(id).phase else {
             unreachable!("BUG: a hold is passed on to nobody")
         };
+        let chain = successor.chain;
         let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
         self.enter_phase(next, Phase::Holding { chain: Some(chain), passed_by: Some(id) });
         let contender = self.contender(next);
@@ -198,7 +199,8 @@ impl Step<'_> {
     /// The nodes of a holder and of its successor are both gone. If the successor still holds, the hold is lost: otherwise it has
     /// deleted its node itself.
     fn check_successor(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
-        let Some(Successor { id: next, made, chain }) = self.leaving(id).successor.clone() else { return };
+        let Some(successor) = self.leaving(id).successor.clone() else { return };
+        let Successor { id: next, made, chain } = *successor;
         let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
         if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
             // Its name may be another node's by now.

@@ -1,8 +1,7 @@
 //! What the contenders of one session know together of a queue. It spares requests: whoever finds nothing here asks the server.
 
-use std::collections::BTreeMap;
-
 use super::ContenderId;
+use super::small_map::SmallMap;
 use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};
 use crate::stat::ParentCzxid;
@@ -18,7 +17,7 @@ pub(super) struct Local {
     /// Whether the last contender that looked for the one to watch has found it there.
     pub(super) is_busy: bool,
     /// Who has a node in the queue, by number.
-    members: BTreeMap<Sequence, ContenderId>,
+    members: SmallMap<Sequence, ContenderId>,
     /// Those who wait for others to join the queue with.
     ///
     /// Each joins by a write that the server makes durable, and so do those who release. A queue that is joined by one

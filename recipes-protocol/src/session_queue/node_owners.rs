@@ -12,11 +12,13 @@
 
 use std::collections::BTreeSet;
 
+use super::small_map::SmallMap;
+
 /// The nodes that are taken, by the transactions that created them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NodeOwners {
     /// Those of contenders that still see to them.
-    owned: BTreeSet<i64>,
+    owned: SmallMap<i64, ()>,
     /// Those that a contender has adopted, for good.
     adopted: BTreeSet<i64>,
     adoptions: u32,
@@ -31,7 +33,7 @@ impl NodeOwners {
 
     /// Takes a node. `false` if another contender has taken it.
     pub(super) fn take(&mut self, czxid: i64) -> bool {
-        !self.adopted.contains(&czxid) && self.owned.insert(czxid)
+        !self.adopted.contains(&czxid) && self.owned.insert(czxid, ()).is_none()
     }
 
     /// Takes a node whose data were overwritten, in a search. `false` if another contender has taken it.

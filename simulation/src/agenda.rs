@@ -1,0 +1,75 @@
+//! What is to happen, and when.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Things that are to happen, the earliest first. Of those of one moment, the one that was entered first.
+#[derive(Debug)]
+pub(crate) struct Agenda<T> {
+    entries: BinaryHeap<Entry<T>>,
+    entered: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    at_ns: u64,
+    number: u64,
+    what: T,
+}
+
+impl<T> Agenda<T> {
+    pub(crate) fn new() -> Agenda<T> {
+        Agenda { entries: BinaryHeap::new(), entered: 0 }
+    }
+
+    pub(crate) fn enter(&mut self, at_ns: u64, what: T) {
+        self.entered += 1;
+        self.entries.push(Entry { at_ns, number: self.entered, what });
+    }
+
+    /// Takes out what happens next, and says when.
+    pub(crate) fn next(&mut self) -> Option<(u64, T)> {
+        let next = self.entries.pop()?;
+        // All ask at one instant, and never again so many.
+        if self.entries.len() < self.entries.capacity() / 4 {
+            self.entries.shrink_to(self.entries.capacity() / 2);
+        }
+        Some((next.at_ns, next.what))
+    }
+}
+
+/// The greatest entry is the next one.
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Entry<T>) -> Ordering {
+        (other.at_ns, other.number).cmp(&(self.at_ns, self.number))
+    }
+}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Entry<T>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Entry<T>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_of_one_moment_what_was_entered_first() {
+        let mut agenda = Agenda::new();
+        for (at_ns, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
+            agenda.enter(at_ns, what);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next()).collect();
+        assert_eq!(order, [(1, 'a'), (2, 'b'), (5, 'c'), (5, 'd')]);
+    }
+}

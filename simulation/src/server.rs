@@ -272,7 +272,7 @@ impl Server {
     /// The stat of the lock's node.
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
-        Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children, ..Stat::default() }
+        Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children }
     }
 }
 

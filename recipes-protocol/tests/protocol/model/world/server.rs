@@ -228,7 +228,7 @@ impl Server {
     fn stat(&self) -> Stat {
         let Parent { czxid, pzxid, version, .. } = self.parent;
         let num_children = self.children.len().try_into().expect("BUG: too many nodes");
-        Stat { czxid, pzxid, version, num_children, ..Stat::default() }
+        Stat { czxid, pzxid, version, num_children }
     }
 
     fn delete_if(&mut self, name: &str, condition: &Condition, told: &mut Notifications) -> Result<(), NotDeleted> {

@@ -10,7 +10,7 @@ const OWN: i64 = 9;
 
 /// The lock's node with these data, the last change of its children, and the number of them.
 fn noted(data: &[u8], changed: i64, children: i32) -> ParentState {
-    let stat = Stat { czxid: PARENT, pzxid: changed, version: 3, num_children: children, ..Stat::default() };
+    let stat = Stat { czxid: PARENT, pzxid: changed, version: 3, num_children: children };
     ParentState::new(data, &stat)
 }
 

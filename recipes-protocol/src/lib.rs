@@ -12,6 +12,7 @@
 //! * [`number_proof`]: when the number of a contender proves that it holds.
 //! * [`session_queue`]: the contenders of one session for one lock, as a state machine made of the decisions above.
 //! * [`leases`]: who has a permit of a semaphore; [`permits`]: an attempt to take permits, as a state machine.
+//! * [`naive`]: a contender for one node at a fixed path, as a state machine.
 //! * [`cohort`]: which contender of a process has the turn, and what comes with it, as a state machine.
 //! * [`liveness`]: how long a hold can be relied on.
 //! * [`stat`] and [`wire_size`]: what servers say of a node, and how many bytes requests and replies have.
@@ -27,6 +28,7 @@ pub mod session_queue;
 
 pub mod cohort;
 pub mod leases;
+pub mod naive;
 pub mod permits;
 
 pub mod liveness;

@@ -6,7 +6,6 @@ pub(crate) mod multi_guard;
 pub(crate) mod node_claim;
 pub(crate) mod owner;
 pub(crate) mod revoke;
-pub(crate) mod shared_node;
 pub(crate) mod token;
 pub(crate) mod turn;
 pub(crate) mod waiter;

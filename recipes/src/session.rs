@@ -347,9 +347,9 @@ impl Session {
     }
 
     /// Leaves something to the reaper.
-    pub(crate) fn abandon(&self, leftover: impl Leftover + 'static) {
+    pub(crate) fn abandon(&self, leftover: Box<dyn Leftover>) {
         // It fails only once the reaper has seen the session end, and then the server has deleted everything.
-        if self.inner.abandoned.send(Box::new(leftover)).is_err() {
+        if self.inner.abandoned.send(leftover).is_err() {
             debug!("the session has ended, the server deletes what it left");
         }
     }

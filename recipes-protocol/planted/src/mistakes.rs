@@ -256,6 +256,52 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
     },
     Mistake {
+        name: "a node of the session is taken for the contender's own",
+        changes: &[change("naive.rs", "found.may_be_own && taken.take(found.czxid)", "true")],
+    },
+    Mistake { name: "a node is taken twice", changes: &[change("naive.rs", "self.0 < czxid", "true")] },
+    Mistake {
+        name: "the doubt of a lost reply ends with the next answer",
+        changes: &[change(
+            "naive.rs",
+            "self.step = Step::Waiting",
+            "(self.is_doubtful, self.step) = (false, Step::Waiting)",
+        )],
+    },
+    Mistake {
+        name: "a node that is there is another's, also after a lost reply",
+        changes: &[change("naive.rs", "self.is_doubtful && self.recognise(found, taken)", "false")],
+    },
+    Mistake {
+        name: "whoever gives up deletes the node, whosever it is",
+        changes: &[change(
+            "naive.rs",
+            "self.claim = if is_own { Claim::Certain } else { Claim::Nothing };",
+            "self.claim = if is_own || found.is_some() { Claim::Certain } else { Claim::Nothing };",
+        )],
+    },
+    Mistake {
+        name: "a deletion without an answer is repeated without a look",
+        changes: &[change(
+            "naive.rs",
+            "self.claim = Claim::Perhaps;
+                Ask::Delete",
+            "Ask::Delete",
+        )],
+    },
+    Mistake {
+        name: "a contender that had a node looks for no other",
+        changes: &[change(
+            "naive.rs",
+            "if self.is_doubtful { Claim::Perhaps } else { Claim::Nothing }",
+            "Claim::Nothing",
+        )],
+    },
+    Mistake {
+        name: "after a refusal nothing is looked for, also after a lost reply",
+        changes: &[change("naive.rs", "is_certain && !self.is_doubtful", "is_certain")],
+    },
+    Mistake {
         name: "whoever leaves with a turn takes it along",
         changes: &[change("cohort.rs", "self.pass(stage, out)", "self.turn = None")],
     },

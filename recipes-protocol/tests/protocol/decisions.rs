@@ -3,6 +3,7 @@
 mod cohort;
 mod leases;
 mod liveness;
+mod naive;
 mod names;
 mod number_proof;
 mod queue;

@@ -4,5 +4,6 @@ mod bounded;
 mod clocks;
 mod cohort;
 mod endless;
+mod naive;
 mod permits;
 mod world;

@@ -112,7 +112,7 @@ impl Contender {
         let removal = place.leave(passes_on).await?;
         let place = self.place.take();
         if removal == Removal::Kept {
-            place.into_iter().for_each(|place| self.session.abandon(place));
+            place.into_iter().for_each(|place| self.session.abandon(Box::new(place)));
         }
         Ok(removal)
     }
@@ -149,7 +149,7 @@ impl Drop for Contender {
         if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
             self.span.in_scope(|| debug!(path = self.path, "dropped"));
             place.leave_later();
-            self.session.abandon(place);
+            self.session.abandon(Box::new(place));
         }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) struct Hold {
 
 /// What stands for a hold on the server.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all holds are of the large one")]
 enum Evidence {
     /// A place in the queue.
     Place(Contender),
@@ -124,7 +125,7 @@ impl Hold {
     fn czxid(&self) -> Option<i64> {
         match &self.evidence {
             Evidence::Place(contender) => contender.czxid(),
-            Evidence::Node(claim) => claim.czxid(),
+            Evidence::Node(_) => Some(self.token.czxid()),
         }
     }
 

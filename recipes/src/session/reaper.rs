@@ -19,7 +19,7 @@ use super::wire::REQUESTS_MAX;
 use crate::error::Error;
 
 /// What somebody has left on the server, and how it is deleted.
-pub(crate) trait Leftover: fmt::Debug + Send {
+pub(crate) trait Leftover: fmt::Debug + Send + Sync {
     /// The path to name in messages.
     fn path(&self) -> &str;
 
@@ -45,28 +45,23 @@ pub(crate) enum Removal {
     Kept,
 }
 
-/// The attempts at a removal whose replies may be lost.
-pub(crate) struct Attempts {
-    is_reply_lost: bool,
-    backoff: Backoff,
-}
-
-impl Attempts {
-    pub(crate) fn new() -> Self {
-        Self { is_reply_lost: false, backoff: Backoff::after_lost_reply() }
-    }
-
-    /// What one attempt has come to. `None`, after a pause, if its reply was lost: then it is made again.
-    pub(crate) async fn end(&mut self, answered: Result<Removal, ClientError>) -> Option<Result<Removal, ClientError>> {
-        match answered {
+/// Makes attempts at a removal until the reply to one is not lost.
+pub(crate) async fn until_answered<T>(
+    leftover: &mut T,
+    remote: &Remote,
+    mut attempt: impl for<'a> FnMut(&'a mut T, &'a Remote) -> BoxFuture<'a, Result<Removal, ClientError>>,
+) -> Result<Removal, ClientError> {
+    let mut backoff = Backoff::after_lost_reply();
+    let mut is_reply_lost = false;
+    loop {
+        match attempt(leftover, remote).await {
             Err(ClientError::ConnectionLoss) => {
-                self.is_reply_lost = true;
-                self.backoff.pause().await;
-                None
+                is_reply_lost = true;
+                backoff.pause().await;
             }
             // The request whose reply was lost may have done it.
-            Ok(Removal::NothingThere) if self.is_reply_lost => Some(Ok(Removal::Deleted)),
-            answered => Some(answered),
+            Ok(Removal::NothingThere) if is_reply_lost => return Ok(Removal::Deleted),
+            answered => return answered,
         }
     }
 }

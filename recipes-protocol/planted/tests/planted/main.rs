@@ -7,6 +7,8 @@ mod model {
     #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod cohort;
     #[allow(dead_code, reason = "other tests use more of it")]
+    pub(crate) mod naive;
+    #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod permits;
     #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
@@ -18,6 +20,8 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use model::cohort::{self, Faults as Troubles, Lab as Cohort, Program as Member};
+use model::naive::Program::Lock as Contend;
+use model::naive::{self, Faults as Mishaps, Lab as Naive};
 use model::permits::Program::Take;
 use model::permits::{self, Faults as Ills, Lab as Semaphore};
 use model::world::lab::Program::{self, Handoff, Lock, Read, Write};
@@ -252,6 +256,43 @@ fn leases_that_may_be_there_and_are_not_deleted_are_found() {
 fn a_waiter_that_sets_its_watch_after_its_look_is_found_asleep() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
     expect_to_find("a waiter waits by the look before its watch", &two, permits::SERVED);
+}
+
+/// A reply is lost.
+const REPLY: Mishaps = Mishaps { replies: 1, ..Mishaps::NONE };
+
+#[test]
+fn a_naive_contender_that_holds_by_another_s_node_is_found() {
+    let two = Naive::new(&[(Contend, 0), (Contend, 0)], REPLY);
+    expect_to_find("a node of the session is taken for the contender's own", &two, naive::EXCLUSION);
+}
+
+#[test]
+fn a_naive_contender_that_takes_a_node_again_is_found() {
+    let two = Naive::new(&[(Contend, 0), (Contend, 0)], Mishaps { overwrites: 1, ..REPLY });
+    expect_to_find("a node is taken twice", &two, naive::EXCLUSION);
+}
+
+#[test]
+fn a_naive_contender_that_waits_for_its_own_node_is_found() {
+    let two = Naive::new(&[(Contend, 0), (Contend, 1)], REPLY);
+    expect_to_find("the doubt of a lost reply ends with the next answer", &two, naive::SERVED);
+    expect_to_find("a node that is there is another's, also after a lost reply", &two, naive::SERVED);
+}
+
+#[test]
+fn a_naive_contender_that_deletes_another_s_node_is_found() {
+    let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { drops: 1, ..REPLY });
+    expect_to_find("whoever gives up deletes the node, whosever it is", &two, naive::HELD);
+    expect_to_find("a deletion without an answer is repeated without a look", &two, naive::HELD);
+}
+
+#[test]
+fn a_naive_contender_that_leaves_a_node_of_which_it_had_no_answer_is_found() {
+    let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { drops: 1, ..REPLY });
+    expect_to_find("after a refusal nothing is looked for, also after a lost reply", &two, naive::CLEAN);
+    let one_session = Naive::new(&[(Contend, 0), (Contend, 0)], Mishaps { overwrites: 1, drops: 1, ..REPLY });
+    expect_to_find("a contender that had a node looks for no other", &one_session, naive::CLEAN);
 }
 
 /// The session loses its holds, and ends.

@@ -2,6 +2,7 @@
 
 use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
 use super::endless::find_endless_run;
+use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
 use super::permits::Program::{Take, Try};
 use super::permits::{Faults as Ills, Lab as Semaphore};
 use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHandoff, TryLock, Write};
@@ -96,6 +97,8 @@ fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
         let lab = Lab::new(&users, faults);
         assert_eq!(find_endless_run(&lab, |state, actions| state.progress(actions)), None, "{users:?}");
     }
+    let lab = Naive::new(&[(Contender::Lock, 0), (Contender::Lock, 0)], Mishaps { expiries: 0, ..Mishaps::ALL });
+    assert_eq!(find_endless_run(&lab, |state, actions| state.progress(actions)), None, "{lab:?}");
 }
 
 #[test]
@@ -133,4 +136,13 @@ fn a_cohort_hands_over_what_it_has_whatever_becomes_of_its_members() {
 #[test]
 fn a_cohort_that_always_asks_first_passes_over_nobody_who_waits() {
     Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);
+}
+
+#[test]
+fn contenders_for_one_node_hold_one_at_a_time_and_leave_nothing_behind() {
+    let [lock, take] = [Contender::Lock, Contender::Try];
+    Naive::new(&[(lock, 0), (lock, 0)], Mishaps::ALL).check(20_091);
+    Naive::new(&[(lock, 0), (lock, 1)], Mishaps { replies: 2, ..Mishaps::ALL }).check(78_104);
+    Naive::new(&[(lock, 0), (lock, 0), (lock, 1)], Mishaps { expiries: 0, ..Mishaps::ALL }).check(392_487);
+    Naive::new(&[(lock, 0), (lock, 0), (take, 1)], Mishaps { expiries: 0, ..Mishaps::ALL }).check(377_808);
 }

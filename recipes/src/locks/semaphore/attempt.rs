@@ -17,7 +17,7 @@ use crate::deadline::Deadline;
 use crate::engine::{Contender, find_unnamed, made};
 use crate::error::{Error, chain};
 use crate::hold::guard::{Hold, LockGuard};
-use crate::hold::node_claim::{NodeClaim, OwnNode};
+use crate::hold::node_claim::{NamedNode, NodeClaim};
 use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::backoff::Backoff;
@@ -206,7 +206,7 @@ impl<'a> Attempt<'a> {
         let session = self.semaphore.session();
         let guard = |Made { name, czxid, .. }: Made| {
             let path = node::child(&inner.leases, &name);
-            let claim = NodeClaim::armed(session, OwnNode::Named { path });
+            let claim = NodeClaim::new(session, NamedNode { path });
             LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
         };
         leases.into_iter().map(guard).collect()
@@ -215,7 +215,7 @@ impl<'a> Attempt<'a> {
     /// Gives up: our nodes are gone when this returns `Ok`.
     async fn withdraw(mut self) -> Result<(), Error> {
         let Some(leases) = self.give_up() else { return Ok(()) };
-        NodeClaim::armed(self.semaphore.session(), leases).withdraw().await
+        NodeClaim::new(self.semaphore.session(), leases).withdraw().await
     }
 
     /// What there is, or may be, for whoever sees to its deletion from now on.
@@ -235,7 +235,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if let Some(leases) = self.give_up() {
-            self.semaphore.session().abandon(leases);
+            self.semaphore.session().abandon(Box::new(leases));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::{Place, find_unnamed, made};
 use crate::error::Error;
 use crate::node;
 use crate::session::backoff::Backoff;
-use crate::session::reaper::{Attempts, Leftover, Removal};
+use crate::session::reaper::{Leftover, Removal, until_answered};
 use crate::session::remote::Remote;
 
 /// The leases of an attempt that was given up, and the turn in which they were made.
@@ -67,12 +67,7 @@ impl Leftover for Leases {
 
     fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
         Box::pin(async {
-            let mut attempts = Attempts::new();
-            let removed = loop {
-                if let Some(removed) = attempts.end(self.remove_leases(remote).await).await {
-                    break removed;
-                }
-            };
+            let removed = until_answered(self, remote, |leases, remote| Box::pin(leases.remove_leases(remote))).await;
             let removed = removed.map_err(|error| remote.explain("delete", &self.parent, error))?;
             match &mut self.turn {
                 Some(turn) => turn.leave(false).await,

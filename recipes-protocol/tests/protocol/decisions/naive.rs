@@ -1,0 +1,107 @@
+use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Outcome, Taken};
+use zk_recipes_protocol::session_queue::Failure;
+
+const LOST: Event = Event::Created(Err(NotCreated::Failed(Failure::ReplyLost)));
+const EXISTS: Event = Event::Created(Err(NotCreated::Exists));
+
+fn found(czxid: i64, may_be_own: bool) -> Found {
+    Found { czxid, is_ours: true, may_be_own }
+}
+
+/// Tells a contender of each event, and returns what it asks for at last.
+fn tell(contender: &mut Naive, taken: &mut Taken, events: &[Event]) -> Ask {
+    for event in events {
+        contender.ask();
+        contender.on(*event, taken);
+    }
+    contender.ask()
+}
+
+/// A contender whose `create` was not answered.
+fn doubtful(taken: &mut Taken) -> Naive {
+    let mut contender = Naive::new(false);
+    assert_eq!(tell(&mut contender, taken, &[LOST, Event::Paused]), Ask::Create);
+    contender
+}
+
+#[test]
+fn whoever_only_tries_reads_before_it_writes_and_leaves_if_somebody_is_there() {
+    let mut taken = Taken::default();
+    let others = Found { is_ours: false, ..found(7, false) };
+    let mut late = Naive::new(true);
+    assert_eq!(late.ask(), Ask::Read);
+    assert_eq!(tell(&mut late, &mut taken, &[Event::Read(Some(others))]), Ask::End(Outcome::InTheWay));
+    let mut overtaken = Naive::new(true);
+    assert_eq!(tell(&mut overtaken, &mut taken, &[Event::Read(None)]), Ask::Create);
+    assert_eq!(tell(&mut overtaken, &mut taken, &[EXISTS]), Ask::End(Outcome::InTheWay));
+}
+
+#[test]
+fn a_holder_deletes_its_node_by_one_request() {
+    let mut taken = Taken::default();
+    let mut holder = Naive::new(false);
+    let granted = [Event::Created(Ok(found(7, true))), Event::Proved];
+    assert_eq!(tell(&mut holder, &mut taken, &granted), Ask::Hold);
+    assert_eq!(holder.czxid(), Some(7));
+    holder.leave();
+    assert_eq!(tell(&mut holder, &mut taken, &[]), Ask::Delete);
+    holder.on(Event::Deleted, &mut taken);
+    assert_eq!(holder.ask(), Ask::End(Outcome::Left));
+}
+
+#[test]
+fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() {
+    for (there, next) in [(Some(7), Ask::Delete), (Some(8), Ask::End(Outcome::Left)), (None, Ask::End(Outcome::Left))] {
+        let mut taken = Taken::default();
+        let mut holder = Naive::new(false);
+        tell(&mut holder, &mut taken, &[Event::Created(Ok(found(7, true))), Event::Proved]);
+        holder.leave();
+        assert_eq!(holder.ask(), Ask::Delete);
+        let there = there.map(|czxid| found(czxid, true));
+        assert_eq!(tell(&mut holder, &mut taken, &[]), Ask::ReadLatest);
+        holder.on(Event::Read(there), &mut taken);
+        assert_eq!(holder.ask(), next);
+    }
+}
+
+#[test]
+fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply_was_lost() {
+    let refused = Event::Created(Err(NotCreated::Failed(Failure::Refused { is_certain: true })));
+    let mut taken = Taken::default();
+    assert_eq!(tell(&mut Naive::new(false), &mut taken, &[refused]), Ask::End(Outcome::Refused));
+    let no_parents = [Event::Created(Err(NotCreated::NoParent)), Event::ParentsCreated(false)];
+    assert_eq!(tell(&mut Naive::new(false), &mut taken, &no_parents), Ask::End(Outcome::Refused));
+    let mut doubtful = doubtful(&mut taken);
+    doubtful.on(refused, &mut taken);
+    assert_eq!(doubtful.ask(), Ask::ReadLatest);
+}
+
+#[test]
+fn missing_parents_are_created() {
+    let mut taken = Taken::default();
+    let mut first = Naive::new(false);
+    assert_eq!(tell(&mut first, &mut taken, &[Event::Created(Err(NotCreated::NoParent))]), Ask::CreateParents);
+    assert_eq!(tell(&mut first, &mut taken, &[Event::ParentsCreated(true)]), Ask::Create);
+}
+
+#[test]
+fn a_node_with_its_first_data_is_of_the_contender_that_wrote_them() {
+    let mut taken = Taken::default();
+    let (mut one, mut other) = (doubtful(&mut taken), doubtful(&mut taken));
+    assert_eq!(tell(&mut other, &mut taken, &[EXISTS, Event::Watching(Some(found(7, false)))]), Ask::Wait);
+    assert_eq!(tell(&mut one, &mut taken, &[EXISTS, Event::Watching(Some(found(7, true)))]), Ask::Prove);
+}
+
+#[test]
+fn a_node_whose_data_were_overwritten_is_of_the_first_contender_that_may_have_made_it_and_of_no_other() {
+    let mut taken = Taken::default();
+    let (mut one, mut other) = (Naive::new(false), doubtful(&mut taken));
+    let overwritten = Event::Watching(Some(found(7, true)));
+    assert_eq!(tell(&mut other, &mut taken, &[EXISTS, overwritten]), Ask::Prove);
+    let late = Event::Created(Ok(found(7, true)));
+    assert_eq!(tell(&mut one, &mut taken, &[late]), Ask::Watch, "the reply came after all, and the node is taken");
+    let next = [overwritten, Event::Fired, Event::Created(Ok(found(9, true)))];
+    assert_eq!(tell(&mut one, &mut taken, &next), Ask::Prove);
+    let mut third = doubtful(&mut taken);
+    assert_eq!(tell(&mut third, &mut taken, &[EXISTS, overwritten]), Ask::Wait, "it is long gone");
+}

@@ -1,0 +1,382 @@
+//! The naive lock as the library runs it: contenders ([`Naive`]) of several sessions against one server, in every order of requests,
+//! answers, faults and users.
+//!
+//! # Faults
+//!
+//! Each happens at any moment, as often as [`Faults`] says: the reply to a write is lost, which was applied or was not, or, if it creates
+//! the node, arrives later; a session expires, which its client knows before; a user gives up; somebody overwrites the data of the node;
+//! somebody deletes a node of whose creation no answer is on its way. The server works off what has come late before it answers another
+//! `sync` of the session, or creates a node for it.
+
+use stateright::{Checker, Model, Property};
+use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
+use zk_recipes_protocol::session_queue::Failure;
+
+pub(crate) const EXCLUSION: &str = "at most one holds";
+pub(crate) const HELD: &str = "whoever holds has its node";
+pub(crate) const SERVED: &str = "everybody is served";
+pub(crate) const CLEAN: &str = "whoever is finished has left nothing behind";
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Program {
+    /// It waits for the lock.
+    Lock,
+    /// It takes the lock if nobody is in the way.
+    Try,
+}
+
+/// How often which fault may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    pub(crate) replies: u8,
+    pub(crate) expiries: u8,
+    pub(crate) drops: u8,
+    pub(crate) overwrites: u8,
+    pub(crate) deletions: u8,
+}
+
+/// Users with their sessions, and what may go wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Lab {
+    pub(crate) users: Vec<(Program, usize)>,
+    pub(crate) faults: Faults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Outside,
+    Inside,
+    /// It has been told that it holds.
+    Holding,
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct User {
+    session: usize,
+    phase: Phase,
+    contender: Naive,
+    answer: Option<Event>,
+    /// Whether it has a watch that has not fired.
+    is_watching: bool,
+    /// Whether a `create` of it may yet arrive.
+    is_late: bool,
+}
+
+/// The node at the lock's path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    maker: usize,
+    czxid: i64,
+    is_overwritten: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    users: Vec<User>,
+    node: Option<Node>,
+    created: i64,
+    /// What the contenders of each session share.
+    taken: Vec<Taken>,
+    left: Faults,
+}
+
+/// What becomes of a request whose reply is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Applied,
+    NotApplied,
+    Late,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Come(usize),
+    /// The server does what was asked for.
+    Apply(usize),
+    Lose(usize, Fate),
+    /// A `create` arrives whose reply was lost long ago.
+    ArriveLate(usize),
+    Deliver(usize),
+    Release(usize),
+    Drop(usize),
+    Expire(usize),
+    Overwrite,
+    Delete,
+}
+
+impl World {
+    fn ask(&self, i: usize) -> Ask {
+        self.users[i].contender.clone().ask()
+    }
+
+    /// Whether the server can do something for a user.
+    fn can_apply(&self, i: usize) -> bool {
+        let user = &self.users[i];
+        if user.answer.is_some() || !matches!(user.phase, Phase::Inside) {
+            return false;
+        }
+        match self.ask(i) {
+            Ask::Wait => !user.is_watching,
+            // What came before it is worked off first.
+            Ask::ReadLatest => !user.is_late,
+            Ask::Create => !(user.is_late && self.node.is_none()),
+            Ask::Hold | Ask::End(_) => false,
+            _ => true,
+        }
+    }
+
+    fn apply(&mut self, i: usize) {
+        self.users[i].answer = Some(match self.users[i].contender.ask() {
+            Ask::Read | Ask::ReadLatest => Event::Read(self.found(i)),
+            Ask::Create => Event::Created(self.create(i)),
+            Ask::CreateParents => Event::ParentsCreated(true),
+            Ask::Pause => Event::Paused,
+            Ask::Watch => {
+                self.users[i].is_watching = self.node.is_some();
+                Event::Watching(self.found(i))
+            }
+            Ask::Wait => Event::Fired,
+            Ask::Prove => Event::Proved,
+            Ask::Delete => {
+                self.delete();
+                Event::Deleted
+            }
+            Ask::Hold | Ask::End(_) => unreachable!("BUG: nothing is asked for"),
+        });
+    }
+
+    fn create(&mut self, i: usize) -> Result<Found, NotCreated> {
+        if self.node.is_some() {
+            return Err(NotCreated::Exists);
+        }
+        self.created += 1;
+        self.node = Some(Node { maker: i, czxid: self.created, is_overwritten: false });
+        Ok(Found { czxid: self.created, is_ours: true, may_be_own: true })
+    }
+
+    fn found(&self, i: usize) -> Option<Found> {
+        let node = self.node.as_ref()?;
+        Some(Found {
+            czxid: node.czxid,
+            is_ours: self.users[node.maker].session == self.users[i].session,
+            may_be_own: node.is_overwritten || node.maker == i,
+        })
+    }
+
+    fn delete(&mut self) {
+        if self.node.take().is_some() {
+            self.changed();
+        }
+    }
+
+    fn changed(&mut self) {
+        self.users.iter_mut().for_each(|user| user.is_watching = false);
+    }
+
+    fn lose(&mut self, i: usize, fate: Fate) {
+        let ask = self.ask(i);
+        if fate == Fate::Applied {
+            self.apply(i);
+        }
+        let user = &mut self.users[i];
+        user.contender.ask();
+        user.is_late |= fate == Fate::Late;
+        // A deletion is asked for anew.
+        user.answer = (ask == Ask::Create).then_some(Event::Created(Err(NotCreated::Failed(Failure::ReplyLost))));
+    }
+
+    fn deliver(&mut self, i: usize, answer: Event) {
+        let user = &mut self.users[i];
+        user.contender.on(answer, &mut self.taken[user.session]);
+    }
+
+    /// Whether somebody may delete the node: nobody holds by it, or is about to be told of it.
+    fn is_unknown(&self) -> bool {
+        let Some(node) = &self.node else { return false };
+        self.users.iter().all(|user| {
+            let knows = user.contender.czxid() == Some(node.czxid);
+            let is_told = match user.answer {
+                Some(Event::Created(Ok(found)) | Event::Read(Some(found)) | Event::Watching(Some(found))) => {
+                    found.czxid == node.czxid
+                }
+                _ => false,
+            };
+            !knows && !is_told
+        })
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &User> {
+        self.users.iter().filter(|user| user.phase == Phase::Holding)
+    }
+
+    pub(crate) fn progress(&self, actions: &mut Vec<Action>) {
+        for (i, user) in self.users.iter().enumerate() {
+            match user.phase {
+                Phase::Outside => actions.push(Action::Come(i)),
+                Phase::Holding => actions.push(Action::Release(i)),
+                _ if user.answer.is_some() => actions.push(Action::Deliver(i)),
+                _ if self.can_apply(i) => actions.push(Action::Apply(i)),
+                _ => {}
+            }
+            if user.is_late {
+                actions.push(Action::ArriveLate(i));
+            }
+        }
+    }
+
+    fn faults(&self, actions: &mut Vec<Action>) {
+        let left = &self.left;
+        for (i, user) in self.users.iter().enumerate() {
+            let is_inside = user.phase == Phase::Inside;
+            if left.replies > 0 && self.can_apply(i) {
+                let fates: &[Fate] = match self.ask(i) {
+                    Ask::Create => &[Fate::Applied, Fate::NotApplied, Fate::Late],
+                    Ask::Delete => &[Fate::Applied, Fate::NotApplied],
+                    _ => &[],
+                };
+                actions.extend(fates.iter().map(|fate| Action::Lose(i, *fate)));
+            }
+            if left.drops > 0 && is_inside && user.contender.outcome().is_none() {
+                actions.push(Action::Drop(i));
+            }
+            if left.expiries > 0 && matches!(user.phase, Phase::Inside | Phase::Holding) {
+                actions.push(Action::Expire(user.session));
+            }
+        }
+        if left.overwrites > 0 && self.node.as_ref().is_some_and(|node| !node.is_overwritten) {
+            actions.push(Action::Overwrite);
+        }
+        if left.deletions > 0 && self.is_unknown() {
+            actions.push(Action::Delete);
+        }
+    }
+
+    /// The session is over, and all that its users want.
+    fn expire(&mut self, session: usize) {
+        for user in self.users.iter_mut().filter(|user| user.session == session && user.phase != Phase::Outside) {
+            *user = User { phase: Phase::Done, answer: None, is_watching: false, is_late: false, ..user.clone() };
+        }
+        if self.node.as_ref().is_some_and(|node| self.users[node.maker].session == session) {
+            self.delete();
+        }
+    }
+}
+
+impl Model for Lab {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let user = |&(program, session): &(Program, usize)| User {
+            session,
+            phase: Phase::Outside,
+            contender: Naive::new(program == Program::Try),
+            answer: None,
+            is_watching: false,
+            is_late: false,
+        };
+        let users: Vec<User> = self.users.iter().map(user).collect();
+        let taken = vec![Taken::default(); users.len()];
+        vec![World { users, node: None, created: 0, taken, left: self.faults }]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        state.progress(actions);
+        state.faults(actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut next = last.clone();
+        match action {
+            Action::Come(i) => next.users[i].phase = Phase::Inside,
+            Action::Apply(i) => next.apply(i),
+            Action::Lose(i, fate) => {
+                next.left.replies -= 1;
+                next.lose(i, fate);
+            }
+            Action::ArriveLate(i) => {
+                next.users[i].is_late = false;
+                // Nobody waits for the answer.
+                let _ = next.create(i);
+            }
+            Action::Deliver(i) => {
+                let answer = next.users[i].answer.take()?;
+                next.deliver(i, answer);
+            }
+            Action::Release(i) => {
+                next.users[i].phase = Phase::Inside;
+                next.users[i].contender.leave();
+            }
+            Action::Drop(i) => {
+                next.left.drops -= 1;
+                let user = &mut next.users[i];
+                user.contender.leave();
+                (user.answer, user.is_watching) = (None, false);
+            }
+            Action::Expire(session) => {
+                next.left.expiries -= 1;
+                next.expire(session);
+            }
+            Action::Overwrite => {
+                next.left.overwrites -= 1;
+                next.node.as_mut()?.is_overwritten = true;
+                next.changed();
+            }
+            Action::Delete => {
+                next.left.deletions -= 1;
+                next.delete();
+            }
+        }
+        for user in &mut next.users {
+            match user.contender.clone().ask() {
+                Ask::Hold if user.phase == Phase::Inside => user.phase = Phase::Holding,
+                Ask::End(_) => (user.phase, user.answer) = (Phase::Done, None),
+                _ => {}
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(EXCLUSION, |_, state: &World| state.holders().count() <= 1),
+            Property::always(HELD, |_, state: &World| {
+                let node = state.node.as_ref().map(|node| node.czxid);
+                state.holders().all(|holder| holder.contender.czxid() == node)
+            }),
+            Property::always(SERVED, |_, state: &World| {
+                let mut actions = Vec::new();
+                state.progress(&mut actions);
+                !actions.is_empty() || state.users.iter().all(|user| user.phase == Phase::Done)
+            }),
+            Property::always(CLEAN, |_, state: &World| {
+                let is_done = state.users.iter().all(|user| user.phase == Phase::Done && !user.is_late);
+                !is_done || state.node.is_none()
+            }),
+            Property::sometimes("somebody waits while another holds", |_, state: &World| {
+                state.holders().next().is_some() && state.users.iter().any(|user| user.is_watching)
+            }),
+        ]
+    }
+}
+
+impl Faults {
+    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, overwrites: 0, deletions: 0 };
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, overwrites: 1, deletions: 1 };
+}
+
+impl Lab {
+    pub(crate) fn new(users: &[(Program, usize)], faults: Faults) -> Self {
+        Self { users: users.to_vec(), faults }
+    }
+
+    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    #[track_caller]
+    pub(crate) fn check(&self, states: usize) {
+        let checker = self.clone().checker().threads(2).spawn_bfs().join();
+        checker.assert_properties();
+        assert_eq!(checker.unique_state_count(), states, "{self:?}");
+    }
+}

@@ -1,0 +1,256 @@
+//! One attempt to take the naive lock: it does what its state machine asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tracing::{Instrument, Span, debug_span};
+use uuid::Uuid;
+use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
+use zk_recipes_protocol::session_queue::Failure;
+use zookeeper_client::{CreateMode, Error as ClientError, Stat};
+
+use super::NaiveLock;
+use crate::deadline::Deadline;
+use crate::engine::is_ours;
+use crate::error::Error;
+use crate::hold::guard::{Hold, LockGuard};
+use crate::hold::node_claim::NodeClaim;
+use crate::hold::token::FencingToken;
+use crate::node;
+use crate::session::Session;
+use crate::session::backoff::Backoff;
+use crate::session::liveness_cell::Proof;
+use crate::session::reaper::{Leftover, Removal, until_answered};
+use crate::session::remote::Remote;
+use crate::session::weak_map::WeakMap;
+use crate::session::wire::{Watch, is_refusal, retry_lost_reply};
+
+/// What an acquire has on the server so far. Dropped, it goes to the reaper.
+pub(super) struct Attempt {
+    session: Session,
+    /// `None` once somebody else sees to it.
+    node: Option<OwnNode>,
+    /// How long an attempt waits for answers that does not wait for others.
+    try_within: Option<Duration>,
+    watch: Option<Watch>,
+    proof: Option<Proof>,
+    backoff: Backoff,
+}
+
+/// The node of a contender, as far as it has one, and how to recognise it.
+#[derive(Debug)]
+struct OwnNode {
+    path: String,
+    /// The data that only this contender writes.
+    mark: Vec<u8>,
+    contender: Naive,
+    /// What the contenders of the session share.
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Attempt {
+    pub(super) fn new(lock: &NaiveLock, try_within: Option<Duration>) -> Self {
+        let node = OwnNode {
+            path: lock.path().to_owned(),
+            mark: Uuid::new_v4().to_string().into_bytes(),
+            contender: Naive::new(try_within.is_some()),
+            taken: lock
+                .session()
+                .extension::<WeakMap<String, Mutex<Taken>>>()
+                .at(lock.path().to_owned(), Mutex::default),
+        };
+        Self {
+            session: lock.session().clone(),
+            node: Some(node),
+            try_within,
+            watch: None,
+            proof: None,
+            backoff: Backoff::after_lost_reply(),
+        }
+    }
+
+    /// Takes the lock. `None` if somebody was in the way or the deadline came first; our node is gone then.
+    pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
+        let span = self.span();
+        match deadline.bound(self.contend().instrument(span)).await {
+            Some(Ok(true)) => Ok(Some(self.guard())),
+            Some(Ok(false)) => self.withdraw().await.map(|()| None),
+            Some(Err(error)) => Err(error),
+            None => match self.try_within {
+                Some(within) => Err(Error::NoAnswer { within }),
+                None => self.withdraw().await.map(|()| None),
+            },
+        }
+    }
+
+    fn span(&self) -> Span {
+        let session = format_args!("{:#x}", self.session.id());
+        debug_span!("acquire", lock = self.node.as_ref().map(Leftover::path), session)
+    }
+
+    /// Whether the contender holds in the end. Otherwise somebody was in the way.
+    async fn contend(&mut self) -> Result<bool, Error> {
+        loop {
+            let node = self.node();
+            if node.contender.outcome().is_some() {
+                return Ok(false);
+            }
+            match node.contender.ask() {
+                Ask::Hold => return Ok(true),
+                ask => {
+                    let event = self.carry_out(ask).await?;
+                    self.node().tell(event);
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, ask: Ask) -> Result<Event, Error> {
+        let session = self.session.clone();
+        let (wire, remote) = (session.wire(), session.remote());
+        let OwnNode { path, mark, .. } = self.node();
+        let path = path.as_str();
+        Ok(match ask {
+            Ask::Create => match wire.create(path, mark, CreateMode::Ephemeral).await {
+                Ok((_, stat)) => {
+                    Event::Created(Ok(Found { may_be_own: true, ..self.node().found(remote, &[], &stat) }))
+                }
+                Err(ClientError::NodeExists) => Event::Created(Err(NotCreated::Exists)),
+                Err(ClientError::NoNode) => Event::Created(Err(NotCreated::NoParent)),
+                Err(ClientError::ConnectionLoss) => Event::Created(Err(NotCreated::Failed(Failure::ReplyLost))),
+                Err(error) => {
+                    let failure = Failure::Refused { is_certain: is_refusal(&error) };
+                    let error = remote.explain("create", path, error);
+                    self.node().tell(Event::Created(Err(NotCreated::Failed(failure))));
+                    return Err(error);
+                }
+            },
+            Ask::CreateParents => {
+                let parent = node::parent(path).unwrap_or(path).to_owned();
+                if let Err(error) = wire.create_parents(&parent).await {
+                    self.node().tell(Event::ParentsCreated(false));
+                    return Err(remote.explain("create", &parent, error));
+                }
+                Event::ParentsCreated(true)
+            }
+            Ask::Pause => {
+                self.backoff.pause().await;
+                Event::Paused
+            }
+            Ask::Read => {
+                let read = self.node().read(remote).await;
+                Event::Read(read.map_err(|error| remote.explain("read", self.node().path(), error))?)
+            }
+            Ask::Watch => match retry_lost_reply(|| wire.watch(path)).await {
+                Ok((data, stat, watch)) => {
+                    self.watch = Some(watch);
+                    Event::Watching(Some(self.node().found(remote, &data, &stat)))
+                }
+                Err(ClientError::NoNode) => Event::Watching(None),
+                Err(error) => return Err(remote.explain("watch", path, error)),
+            },
+            Ask::Wait => {
+                if let Some(watch) = self.watch.take() {
+                    watch.fired().await;
+                }
+                Event::Fired
+            }
+            Ask::Prove => {
+                let proof = remote.prove().await;
+                self.proof = Some(proof.map_err(|error| remote.explain("write", self.node().path(), error))?);
+                Event::Proved
+            }
+            Ask::ReadLatest | Ask::Delete | Ask::Hold | Ask::End(_) => {
+                unreachable!("BUG: {ask:?} is no request of an acquire")
+            }
+        })
+    }
+
+    fn node(&mut self) -> &mut OwnNode {
+        self.node.as_mut().unwrap_or_else(|| unreachable!("BUG: an acquire goes on whose node is another's"))
+    }
+
+    fn guard(mut self) -> LockGuard {
+        let (node, proof) = (self.node.take(), self.proof.take());
+        let granted = node.zip(proof).and_then(|(node, proof)| Some((node.contender.czxid()?, node, proof)));
+        let (czxid, node, proof) = granted.unwrap_or_else(|| unreachable!("BUG: a grant without a node or a proof"));
+        LockGuard::new(Hold::of_node(NodeClaim::new(&self.session, node), FencingToken::new(czxid), proof))
+    }
+
+    /// Gives up: our node is gone when this returns `Ok`.
+    async fn withdraw(mut self) -> Result<(), Error> {
+        match self.give_up() {
+            Some(node) => NodeClaim::new(&self.session, node).withdraw().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What there may be, for whoever sees to its deletion from now on.
+    fn give_up(&mut self) -> Option<OwnNode> {
+        let mut node = self.node.take()?;
+        node.contender.leave();
+        node.contender.has_claim().then_some(node)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(node) = self.give_up() {
+            self.session.abandon(Box::new(node));
+        }
+    }
+}
+
+impl OwnNode {
+    fn tell(&mut self, event: Event) {
+        self.contender.on(event, &mut self.taken.lock());
+    }
+
+    async fn read(&self, remote: &Remote) -> Result<Option<Found>, ClientError> {
+        match retry_lost_reply(|| remote.wire().data(&self.path)).await {
+            Ok((data, stat)) => Ok(Some(self.found(remote, &data, &stat))),
+            Err(ClientError::NoNode) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn found(&self, remote: &Remote, data: &[u8], stat: &Stat) -> Found {
+        let may_be_own = stat.version != 0 || data == self.mark;
+        Found { czxid: stat.czxid, is_ours: is_ours(stat, remote.session_id()), may_be_own }
+    }
+
+    /// Lets go, until an answer does not come.
+    async fn delete(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
+        let mut removal = Removal::NothingThere;
+        loop {
+            match self.contender.ask() {
+                Ask::Delete => {
+                    removal = remote.delete(&self.path).await?;
+                    self.tell(Event::Deleted);
+                }
+                Ask::ReadLatest => {
+                    retry_lost_reply(|| remote.wire().sync(&self.path)).await?;
+                    let found = self.read(remote).await?;
+                    self.tell(Event::Read(found));
+                }
+                _ => return Ok(removal),
+            }
+        }
+    }
+}
+
+impl Leftover for OwnNode {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
+        Box::pin(async {
+            self.contender.leave();
+            let removed = until_answered(self, remote, |node, remote| Box::pin(node.delete(remote))).await;
+            removed.map_err(|error| remote.explain("delete", &self.path, error))
+        })
+    }
+}

@@ -141,6 +141,10 @@ pub struct Sent {
     heard: Duration,
 }
 
+/// The number of times at which the session has lost its holds. A hold keeps the epoch of its grant and is lost in any later one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LossEpoch(pub u64);
+
 /// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Liveness {
@@ -162,7 +166,7 @@ pub struct Liveness {
     /// The loss that no proof has made up for yet.
     lost: bool,
     ended: Option<LostReason>,
-    losses: u64,
+    loss_epoch: LossEpoch,
     last_loss: LostReason,
 }
 
@@ -181,8 +185,8 @@ impl Liveness {
             disconnected: None,
             lost: false,
             ended: None,
-            losses: 0,
-            // Read only once `losses` is positive.
+            loss_epoch: LossEpoch::default(),
+            // Read only after the first loss.
             last_loss: LostReason::Closed,
         }
     }
@@ -265,7 +269,7 @@ impl Liveness {
     }
 
     fn count_loss(&mut self, reason: LostReason) {
-        self.losses += 1;
+        self.loss_epoch.0 += 1;
         self.last_loss = reason;
     }
 
@@ -323,14 +327,14 @@ impl Liveness {
         self.ended
     }
 
-    /// How often holds were lost so far. A hold remembers the count at its grant; any later loss is its own.
-    pub fn losses(&self) -> u64 {
-        self.losses
+    /// The epoch of a hold that is granted now.
+    pub fn loss_epoch(&self) -> LossEpoch {
+        self.loss_epoch
     }
 
-    /// Why a hold that was granted at `losses` is lost, if it is. Of a session that has ended every hold is, also one that
-    /// was granted by an answer that was under way when the session was closed.
-    pub fn lost_since(&self, losses: u64) -> Option<LostReason> {
-        self.ended.or((self.losses > losses).then_some(self.last_loss))
+    /// Why a hold that was granted in this epoch is lost, if it is. When the session has ended, every hold is lost, even one
+    /// whose grant was under way when the session was closed.
+    pub fn lost_since(&self, granted: LossEpoch) -> Option<LostReason> {
+        self.ended.or((self.loss_epoch > granted).then_some(self.last_loss))
     }
 }

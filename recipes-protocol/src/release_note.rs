@@ -12,7 +12,7 @@
 //! and whoever does that may copy its data.
 
 use crate::names::Sequence;
-use crate::stat::Stat;
+use crate::stat::{ParentCzxid, Stat};
 
 /// What a note begins with. The number follows as the server writes it.
 const RELEASED: &str = "released-";
@@ -26,8 +26,8 @@ const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
 enum NoteState {
     /// No note, or one of an older version. It proves nothing, and a note may replace it.
     Nobody,
-    /// The contender of this number has held and released, in the lock's node of this `czxid`.
-    Through { number: Sequence, of_node: i64 },
+    /// The contender of this number has held and released, in this lock's node.
+    Through { number: Sequence, of_node: ParentCzxid },
     /// Something else, which is not ours to overwrite.
     Foreign,
 }
@@ -36,8 +36,8 @@ enum NoteState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParentState {
     released: NoteState,
-    /// The transaction that created the lock's node. It tells that node from earlier and later ones at the path.
-    pub incarnation: i64,
+    /// Which lock's node was read.
+    pub parent: ParentCzxid,
     /// The version of its data.
     version: i32,
     /// The last transaction that created or deleted a child.
@@ -49,8 +49,8 @@ pub struct ParentState {
 /// The note of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// The `czxid` of that node.
-    pub incarnation: i64,
+    /// The lock's node in which the holder's node was.
+    pub parent: ParentCzxid,
     /// The holder's number.
     pub released: Sequence,
     /// The version of the data that the note replaces. Other data are not ours to overwrite.
@@ -62,7 +62,7 @@ impl NoteState {
         let Ok(text) = std::str::from_utf8(data) else { return Self::Foreign };
         let note = text.rsplit_once(OF_NODE).and_then(|(head, czxid)| {
             let number = number_after(RELEASED, head)?;
-            Some(Self::Through { number, of_node: i64::from_str_radix(czxid, 16).ok()? })
+            Some(Self::Through { number, of_node: ParentCzxid(i64::from_str_radix(czxid, 16).ok()?) })
         });
         let is_older = || OLDER_NOTES.iter().any(|kind| number_after(kind, text).is_some());
         match note {
@@ -81,13 +81,13 @@ fn number_after(kind: &str, text: &str) -> Option<Sequence> {
 impl Note {
     /// The data to write.
     pub fn data(&self) -> Vec<u8> {
-        note(self.released, self.incarnation)
+        note(self.released, self.parent)
     }
 }
 
-/// The note of the contender with the number `own`, in the lock's node of this `czxid`.
-pub fn note(own: Sequence, czxid: i64) -> Vec<u8> {
-    format!("{RELEASED}{own}{OF_NODE}{czxid:016x}").into_bytes()
+/// The note of the contender with the number `own`, in this lock's node.
+pub fn note(own: Sequence, parent: ParentCzxid) -> Vec<u8> {
+    format!("{RELEASED}{own}{OF_NODE}{:016x}", parent.0).into_bytes()
 }
 
 impl ParentState {
@@ -95,7 +95,7 @@ impl ParentState {
     pub fn new(data: &[u8], stat: &Stat) -> Self {
         Self {
             released: NoteState::parse(data),
-            incarnation: stat.czxid,
+            parent: ParentCzxid(stat.czxid),
             version: stat.version,
             changed: stat.pzxid,
             children: stat.num_children,
@@ -124,7 +124,7 @@ impl ParentState {
     pub fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         let NoteState::Through { number, of_node } = self.released else { return false };
         // The numbers of a lock's node that is younger than the contender's own are not comparable with `own`.
-        let is_of_this_node = of_node == self.incarnation && self.incarnation < czxid;
+        let is_of_this_node = of_node == self.parent && self.parent.0 < czxid;
         is_of_this_node && number.queue_cmp(predecessor).is_ge() && number.queue_cmp(own).is_lt()
     }
 }

@@ -23,7 +23,7 @@ mod ask;
 mod contender;
 mod joining;
 mod leaving;
-mod local;
+mod local_queue;
 mod node_owners;
 mod small_map;
 mod waiting;
@@ -38,7 +38,7 @@ pub use contender::{Grant, Outcome, State, Wish, WishKind};
 
 use self::contender::{Claim, Contender, Phase};
 use self::leaving::Chain;
-use self::local::Local;
+use self::local_queue::LocalQueue;
 use self::node_owners::NodeOwners;
 use self::small_map::SmallMap;
 use crate::names::Names;
@@ -54,7 +54,7 @@ pub struct SessionQueue {
     contenders: SmallMap<ContenderId, Box<Contender>>,
     next_id: u64,
     /// What those know together who queue under the same names.
-    local: SmallMap<Names, Local>,
+    local: SmallMap<Names, LocalQueue>,
     /// Which nodes that are named by a number alone belong to whom.
     owners: NodeOwners,
     /// The holds that were passed on within the session, each by the contender that it began with.
@@ -185,12 +185,12 @@ impl Step<'_> {
         self.queue.contenders.get_mut(&id).expect("BUG: a contender that was forgotten takes a step")
     }
 
-    fn local(&mut self, id: ContenderId) -> &mut Local {
+    fn local(&mut self, id: ContenderId) -> &mut LocalQueue {
         let names = self.contender(id).wish.names;
         self.local_of(names)
     }
 
-    fn local_of(&mut self, names: Names) -> &mut Local {
+    fn local_of(&mut self, names: Names) -> &mut LocalQueue {
         self.queue.local.or_default(names)
     }
 

@@ -223,14 +223,14 @@ impl Session {
 
     fn start(connector: Connector, line: Line, policy: NodePolicy) -> Self {
         let (session, timeout) = (line.client.session().clone(), line.client.session_timeout());
-        let (tether, states) = (Arc::clone(&line.tether), line.states());
+        let (task_link, states) = (Arc::clone(&line.task_link), line.states());
         let id = session.id().0;
-        let pulse = Arc::new(LivenessCell::new(connector.margins(timeout), line.connecting));
-        let wire = Arc::new(Wire::new(line, Arc::clone(&pulse), policy));
+        let liveness = Arc::new(LivenessCell::new(connector.margins(timeout), line.connecting));
+        let wire = Arc::new(Wire::new(line, Arc::clone(&liveness), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
         let ending = Arc::new(Ending::default());
-        tokio::spawn(Keeper::new(connector, session, &wire, &pulse, &ending).run(tether, states));
-        let remote = Remote::new(id, wire, pulse);
+        tokio::spawn(Keeper::new(connector, session, &wire, &liveness, &ending).run(task_link, states));
+        let remote = Remote::new(id, wire, liveness);
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
         let inner = Inner { remote, abandoned, ending, extensions: Mutex::default() };
@@ -253,14 +253,14 @@ impl Session {
     /// What is known of the connection at this moment.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
-        self.remote().pulse().state()
+        self.remote().liveness_cell().state()
     }
 
     /// Follows the state of the connection from now on.
     #[must_use]
     pub fn states(&self) -> ConnectionStates {
-        let pulse = Arc::clone(self.remote().pulse());
-        ConnectionStates { seen: self.state(), changes: pulse.subscribe(), pulse }
+        let liveness = Arc::clone(self.remote().liveness_cell());
+        ConnectionStates { seen: self.state(), changes: liveness.subscribe(), liveness }
     }
 
     /// Whether the session has expired or was closed: nothing on it will ever work again.
@@ -315,7 +315,7 @@ impl Session {
     /// The session is closing from the first poll on; dropped, only the confirmation is missed.
     pub async fn close(&self) -> Result<(), Error> {
         // Before the server can grant to another.
-        self.remote().pulse().end(LostReason::Closed);
+        self.remote().liveness_cell().end(LostReason::Closed);
         self.inner.ending.tell();
         self.wire().close();
         let within = self.timeout();
@@ -369,7 +369,7 @@ impl fmt::Debug for Session {
 pub struct ConnectionStates {
     seen: ConnectionState,
     changes: watch::Receiver<Liveness>,
-    pulse: Arc<LivenessCell>,
+    liveness: Arc<LivenessCell>,
 }
 
 impl ConnectionStates {
@@ -387,12 +387,12 @@ impl ConnectionStates {
     pub async fn changed(&mut self) -> Option<ConnectionState> {
         loop {
             self.changes.mark_unchanged();
-            let state = self.pulse.state();
+            let state = self.liveness.state();
             if state != self.seen {
                 self.seen = state;
                 return Some(state);
             }
-            if self.pulse.read().ended().is_some() {
+            if self.liveness.read().ended().is_some() {
                 return None;
             }
             self.changes.changed().await.ok()?;

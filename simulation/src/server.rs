@@ -126,7 +126,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(recipe: Recipe, model: &LatencyModel) -> Server {
         let noted = match recipe {
-            Recipe::Handoff => note(sequence(&name(recipe, 0)), PARENT.0),
+            Recipe::Handoff => note(sequence(&name(recipe, 0)), PARENT),
             Recipe::Naive | Recipe::Mutex | Recipe::Cohort => Vec::new(),
         };
         Server {

@@ -110,7 +110,7 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a number is relied on although the numbers have begun anew",
         changes: &[change(
-            "session_queue/local.rs",
+            "session_queue/local_queue.rs",
             "self.watched = None;
         self.number_proof.disturbed();",
             "",
@@ -125,7 +125,7 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[
             change("number_proof.rs", "(self.expected(), watched)", "(self.last.map(Expected), watched)"),
             change(
-                "session_queue/local.rs",
+                "session_queue/local_queue.rs",
                 "expected.proves(own, self.watched)",
                 "self.number_proof.expected() == Some(expected) && expected.proves(own, self.watched)",
             ),
@@ -157,7 +157,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a note counts in a lock's node that it does not name",
-        changes: &[change("release_note.rs", "of_node == self.incarnation && self.incarnation < czxid", "true")],
+        changes: &[change("release_note.rs", "of_node == self.parent && self.parent.0 < czxid", "true")],
     },
     Mistake {
         name: "a listing counts that is older than the node",

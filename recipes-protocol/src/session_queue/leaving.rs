@@ -103,7 +103,7 @@ impl Step<'_> {
         let links = self.queue.chains.entry(chain).or_insert(Chain { holder: next, kept: Vec::new(), note: None });
         links.holder = next;
         if self.queue.contenders[&id].wish.naming == Naming::Numbered {
-            links.note = node.note.map(|note| (ParentCzxid(note.incarnation), note.version));
+            links.note = node.note.map(|note| (note.parent, note.version));
         }
         Successor { id: next, made, chain }
     }

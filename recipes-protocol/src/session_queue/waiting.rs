@@ -128,7 +128,7 @@ impl Step<'_> {
 
     fn note_state(&mut self, id: ContenderId, state: ParentState) {
         self.contender(id).note_version = state.version_to_replace();
-        self.note_parent(id, ParentCzxid(state.incarnation));
+        self.note_parent(id, state.parent);
     }
 
     fn note_parent(&mut self, id: ContenderId, parent: ParentCzxid) {
@@ -310,7 +310,7 @@ impl Step<'_> {
             (contender.wish.naming, contender.note_version, contender.parent)
         {
             let released = contender.node().sequence;
-            contender.node().note = Some(Note { released, incarnation: parent.0, version });
+            contender.node().note = Some(Note { released, parent, version });
         }
     }
 }

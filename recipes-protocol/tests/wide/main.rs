@@ -47,3 +47,12 @@ fn four_contenders_of_one_session_pass_the_lock_on_or_rely_on_their_numbers() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(1_600_412);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(540_152);
 }
+
+#[test]
+fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
+    let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
+    let faults = Faults { cuts: 1, drops: 1, ..Faults::NONE };
+    beside(&[(Lock, 0), (Handoff, 1)], faults).check(699_592);
+    beside(&[(Handoff, 0), (Handoff, 0)], faults).check(1_000_964);
+    beside(&[(Handoff, 0), (TryHandoff, 1)], Faults::MOST).check(6_524_926);
+}

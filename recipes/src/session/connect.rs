@@ -24,7 +24,7 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) client: Client,
-    pub(crate) tether: Arc<TaskLink>,
+    pub(crate) task_link: Arc<TaskLink>,
     /// When its handshake was begun.
     pub(crate) connecting: Instant,
 }
@@ -144,13 +144,13 @@ impl Connector {
         if let Some(session) = session {
             connector = connector.with_session(session);
         }
-        let (tether, connecting) = (Arc::new(TaskLink::default()), Instant::now());
+        let (task_link, connecting) = (Arc::new(TaskLink::default()), Instant::now());
         let client = match &self.tls {
-            Some(tls) => tether.to_task_of(tls.connect(connector, servers)).await?,
-            None => tether.to_task_of(connector.connect(servers)).await?,
+            Some(tls) => task_link.to_task_of(tls.connect(connector, servers)).await?,
+            None => task_link.to_task_of(connector.connect(servers)).await?,
         };
-        tether.begin(client.state_watcher());
-        Ok(Line { client, tether, connecting })
+        task_link.begin(client.state_watcher());
+        Ok(Line { client, task_link, connecting })
     }
 
     /// The errors of an attempt to connect that no other attempt will better.

@@ -43,7 +43,7 @@ impl Server {
 
 /// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
 struct EndsWithTheRuntime {
-    pulse: Arc<LivenessCell>,
+    liveness: Arc<LivenessCell>,
     ending: Arc<Ending>,
     wire: Weak<Wire>,
 }
@@ -51,7 +51,7 @@ struct EndsWithTheRuntime {
 impl Drop for EndsWithTheRuntime {
     fn drop(&mut self) {
         // A session that ended otherwise stays ended as it was.
-        self.pulse.end(LostReason::Closed);
+        self.liveness.end(LostReason::Closed);
         self.ending.tell();
         if let Some(wire) = self.wire.upgrade() {
             wire.stop();
@@ -64,11 +64,11 @@ impl Keeper {
         connector: Connector,
         session: SessionInfo,
         wire: &Arc<Wire>,
-        pulse: &Arc<LivenessCell>,
+        liveness: &Arc<LivenessCell>,
         ending: &Arc<Ending>,
     ) -> Self {
-        let (wire, pulse, ending) = (Arc::downgrade(wire), Arc::clone(pulse), Arc::clone(ending));
-        let ends = EndsWithTheRuntime { pulse, ending, wire: wire.clone() };
+        let (wire, liveness, ending) = (Arc::downgrade(wire), Arc::clone(liveness), Arc::clone(ending));
+        let ends = EndsWithTheRuntime { liveness, ending, wire: wire.clone() };
         Self { connector, session, wire, ends }
     }
 
@@ -77,19 +77,19 @@ impl Keeper {
         self.session.id().0
     }
 
-    fn pulse(&self) -> &Arc<LivenessCell> {
-        &self.ends.pulse
+    fn liveness(&self) -> &Arc<LivenessCell> {
+        &self.ends.liveness
     }
 
     /// Runs until the session has ended, from its first connection on.
-    pub(crate) async fn run(self, mut tether: Arc<TaskLink>, mut states: zookeeper_client::StateWatcher) {
+    pub(crate) async fn run(self, mut task_link: Arc<TaskLink>, mut states: zookeeper_client::StateWatcher) {
         let mut servers: Vec<Server> = self.connector.servers().into_iter().map(Server::named).collect();
         // Not all sessions go on with the same server.
         let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
         servers.rotate_left(usize::try_from(first).unwrap_or_default());
         loop {
             // Before they are needed: names may be slow to resolve, and holds do not wait.
-            join(self.serve(&tether), self.resolve(&mut servers)).await;
+            join(self.serve(&task_link), self.resolve(&mut servers)).await;
             let state = states.state();
             info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
             let reason = match state {
@@ -100,7 +100,7 @@ impl Keeper {
             let line = match reason {
                 Some(reason) => Err(reason),
                 None => {
-                    self.pulse().event(Event::Disconnected);
+                    self.liveness().event(Event::Disconnected);
                     if let Some(wire) = self.wire.upgrade() {
                         wire.disconnect();
                     }
@@ -113,7 +113,7 @@ impl Keeper {
             match line {
                 Ok(line) => {
                     info!(session = format_args!("{:#x}", self.id()), server = servers[0].name, "connected again");
-                    (tether, states) = (Arc::clone(&line.tether), line.states());
+                    (task_link, states) = (Arc::clone(&line.task_link), line.states());
                     // Without anybody to use it, or one that is being closed, the line closes the session.
                     match self.wire.upgrade() {
                         Some(wire) => wire.connect(line),
@@ -122,7 +122,7 @@ impl Keeper {
                 }
                 Err(reason) => {
                     info!(session = format_args!("{:#x}", self.id()), ?reason, "the session has ended");
-                    self.pulse().event(Event::Ended(reason));
+                    self.liveness().event(Event::Ended(reason));
                     if let Some(wire) = self.wire.upgrade() {
                         wire.end();
                     }
@@ -134,24 +134,24 @@ impl Keeper {
 
     /// Lets the servers know that the session lives, until the connection has ended. At most one sign is under way, and they
     /// are not sent faster than the clock is looked at.
-    async fn serve(&self, tether: &TaskLink) {
+    async fn serve(&self, task_link: &TaskLink) {
         let mut sign: Option<Answer> = None;
         let mut last = Instant::now();
         loop {
             let look_after = self.look_after();
-            let pause = match self.pulse().due() {
+            let pause = match self.liveness().due() {
                 Some((_, due_in)) if sign.is_none() => due_in.max(look_after.saturating_sub(last.elapsed())),
                 _ => look_after,
             };
             tokio::select! {
-                () = tether.parted() => return,
+                () = task_link.parted() => return,
                 () = answered(&mut sign) => sign = None,
                 () = tokio::time::sleep(pause.min(look_after)) => {}
             }
-            self.pulse().look();
+            self.liveness().look();
             if sign.is_none()
                 && last.elapsed() >= look_after
-                && let Some((due, Duration::ZERO)) = self.pulse().due()
+                && let Some((due, Duration::ZERO)) = self.liveness().due()
             {
                 last = Instant::now();
                 sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as Answer);
@@ -162,19 +162,19 @@ impl Keeper {
     async fn watch_the_clock(&self) {
         loop {
             tokio::time::sleep(self.look_after()).await;
-            self.pulse().look();
+            self.liveness().look();
         }
     }
 
     fn look_after(&self) -> Duration {
-        self.pulse().read().margins().look_after()
+        self.liveness().read().margins().look_after()
     }
 
     /// Tries one server after the other until one takes the session, or it must have expired. Begins with the one behind the
     /// first, and leaves the one that took the session as the first.
     async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
         let mut backoff = Backoff::to_connect();
-        let session_timeout = self.pulse().read().margins().session_timeout();
+        let session_timeout = self.liveness().read().margins().session_timeout();
         // A server that expires the session is heard of sooner. This is for the case that none is heard of.
         let gives_up = Instant::now() + session_timeout * 7 / 5;
         // In the first round a server that does not answer must not take the time that the holds have for the others.
@@ -202,7 +202,7 @@ impl Keeper {
 
     /// Looks up the addresses of all servers. What is not answered soon stays as it was.
     async fn resolve(&self, servers: &mut [Server]) {
-        let within = self.pulse().read().margins().session_timeout() / 12;
+        let within = self.liveness().read().margins().session_timeout() / 12;
         join_all(servers.iter_mut().map(async |server| {
             if let Some(addresses) = self.connector.addresses(&server.name, within).await {
                 server.addresses = addresses;
@@ -219,34 +219,34 @@ impl Keeper {
             ClientError::SessionExpired => ClientError::ConnectionLoss,
             error => error,
         })?;
-        let (granted, tether) = (line.client.session_timeout(), Arc::clone(&line.tether));
+        let (granted, task_link) = (line.client.session_timeout(), Arc::clone(&line.task_link));
         drop(line);
-        tether.parted().await;
+        task_link.parted().await;
         Ok(granted)
     }
 
     /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
     async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
-        let timeout = self.pulse().read().margins().session_timeout();
+        let timeout = self.liveness().read().margins().session_timeout();
         let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
-        self.pulse().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
+        self.liveness().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
         let line = self.connector.attach(server, timeout, self.session.clone()).await?;
         let attached = line.client.session_timeout();
-        self.pulse().event(Event::Attached(attached));
+        self.liveness().event(Event::Attached(attached));
         if attached < timeout {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
         // The server may lag behind the one before. Whatever is asked after this is answered as of now.
         let answer =
-            if self.pulse().is_held() { wire::prove(&line, self.pulse()).await } else { line.catch_up().await };
+            if self.liveness().is_held() { wire::prove(&line, self.liveness()).await } else { line.catch_up().await };
         match answer {
             Ok(()) => {
-                self.pulse().event(Event::Connected);
+                self.liveness().event(Event::Connected);
                 Ok(line)
             }
             Err(error) => {
                 // Dropped while it is connected, the line would close the session.
-                line.tether.cut().await;
+                line.task_link.cut().await;
                 Err(error)
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
-use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LossEpoch, LostReason, Margins, Sent, Sign};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
@@ -36,14 +36,14 @@ struct Reports {
 struct Reported {
     path: String,
     token: i64,
-    losses: u64,
+    loss_epoch: LossEpoch,
     is_suspect: bool,
 }
 
 /// One hold of the session, until it is dropped.
 #[derive(Debug)]
 struct Holding {
-    pulse: Arc<LivenessCell>,
+    liveness: Arc<LivenessCell>,
     /// By which the log is to tell of it.
     report: Option<u64>,
 }
@@ -53,8 +53,8 @@ struct Holding {
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
     holding: Holding,
-    /// The count of losses at the grant. The next loss is the hold's.
-    losses: u64,
+    /// The epoch of the grant. A loss begins the next one.
+    loss_epoch: LossEpoch,
     validity: Validity,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Validity {
 }
 
 impl LivenessCell {
-    /// The pulse of a session whose handshake was begun at `connecting` and has been answered.
+    /// The liveness of a session whose handshake was begun at `connecting` and has been answered.
     pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
         let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
         Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Mutex::default() }
@@ -103,7 +103,7 @@ impl LivenessCell {
         let live = self.read();
         live.is_proved().then(|| Proof {
             holding: Holding::new(self),
-            losses: live.losses(),
+            loss_epoch: live.loss_epoch(),
             validity: Validity::default(),
         })
     }
@@ -155,7 +155,7 @@ impl LivenessCell {
             let (noted, seen) = (*live, live.at(now));
             change(live, now);
             let is_earlier = live.lost_at() < noted.lost_at();
-            let shown = |live: &Liveness| (live.state(is_held), live.losses(), live.is_proved());
+            let shown = |live: &Liveness| (live.state(is_held), live.loss_epoch(), live.is_proved());
             is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
         });
         if is_changed {
@@ -167,8 +167,8 @@ impl LivenessCell {
     fn report(&self) {
         let live = self.read();
         self.reports.lock().holds.retain(|_, hold| {
-            let Reported { path, token, losses, is_suspect } = hold;
-            if let Some(reason) = live.lost_since(*losses) {
+            let Reported { path, token, loss_epoch, is_suspect } = hold;
+            if let Some(reason) = live.lost_since(*loss_epoch) {
                 warn!(path, token, ?reason, "the hold is lost");
                 return false;
             }
@@ -185,10 +185,10 @@ impl LivenessCell {
 impl Proof {
     /// The proof of a hold that the log is to tell of when it becomes suspect or is lost.
     pub(crate) fn reported(mut self, path: &str, token: i64) -> Self {
-        let mut reports = self.holding.pulse.reports.lock();
+        let mut reports = self.holding.liveness.reports.lock();
         let number = reports.next;
         reports.next += 1;
-        let hold = Reported { path: path.to_owned(), token, losses: self.losses, is_suspect: false };
+        let hold = Reported { path: path.to_owned(), token, loss_epoch: self.loss_epoch, is_suspect: false };
         reports.holds.insert(number, hold);
         drop(reports);
         self.holding.report = Some(number);
@@ -197,11 +197,11 @@ impl Proof {
 
     /// Why the hold is lost with its session, if it is.
     pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
-        self.holding.pulse.read().lost_since(self.losses)
+        self.holding.liveness.read().lost_since(self.loss_epoch)
     }
 
     fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
-        live.lost_since(self.losses).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
+        live.lost_since(self.loss_epoch).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
     }
 
     pub(crate) fn validity(&self) -> &Validity {
@@ -210,7 +210,7 @@ impl Proof {
 
     /// Whether the hold can be relied on, and if not, why it is lost, if it is.
     pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
-        let live = self.holding.pulse.read();
+        let live = self.holding.liveness.read();
         match self.lost_by(&live) {
             None if live.is_proved() => Ok(()),
             reason => Err(reason),
@@ -220,14 +220,14 @@ impl Proof {
     /// Waits until the hold is lost. Looks at the time by itself: the runtime that the session was connected in, where the
     /// keeper does, may be another one, and blocked or at its end.
     pub(crate) async fn until_lost(&self) -> LostReason {
-        let pulse = &self.holding.pulse;
-        let (mut changes, mut voids) = (pulse.subscribe(), self.validity.is_void.subscribe());
+        let liveness = &self.holding.liveness;
+        let (mut changes, mut voids) = (liveness.subscribe(), self.validity.is_void.subscribe());
         loop {
-            let live = pulse.read();
+            let live = liveness.read();
             if let Some(reason) = self.lost_by(&live) {
                 return reason;
             }
-            let lost_at = pulse.moment(live.lost_at());
+            let lost_at = liveness.moment(live.lost_at());
             // The senders cannot go while `self` keeps them, so this ends with a change or in time.
             tokio::select! {
                 _ = changes.changed() => {}
@@ -246,24 +246,24 @@ impl Validity {
 }
 
 impl Holding {
-    fn new(pulse: &Arc<LivenessCell>) -> Self {
-        pulse.holds.fetch_add(1, Ordering::SeqCst);
-        Self { pulse: Arc::clone(pulse), report: None }
+    fn new(liveness: &Arc<LivenessCell>) -> Self {
+        liveness.holds.fetch_add(1, Ordering::SeqCst);
+        Self { liveness: Arc::clone(liveness), report: None }
     }
 }
 
 impl Clone for Holding {
     fn clone(&self) -> Self {
-        Self::new(&self.pulse)
+        Self::new(&self.liveness)
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
         if let Some(number) = self.report {
-            self.pulse.reports.lock().holds.remove(&number);
+            self.liveness.reports.lock().holds.remove(&number);
         }
-        self.pulse.holds.fetch_sub(1, Ordering::SeqCst);
+        self.liveness.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -271,44 +271,44 @@ impl Drop for Holding {
 mod tests {
     use super::*;
 
-    fn pulse(session_timeout: Duration) -> Arc<LivenessCell> {
+    fn liveness_of(session_timeout: Duration) -> Arc<LivenessCell> {
         Arc::new(LivenessCell::new(Margins::new(session_timeout, None), Instant::now()))
     }
 
     #[test]
     fn a_proof_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
-        let pulse = pulse(Duration::from_millis(200));
-        let _proof = pulse.proof().unwrap();
-        while pulse.state() == ConnectionState::Connected {
+        let liveness = liveness_of(Duration::from_millis(200));
+        let _proof = liveness.proof().unwrap();
+        while liveness.state() == ConnectionState::Connected {
             std::thread::yield_now();
         }
-        let changes = pulse.subscribe();
-        pulse.proved(pulse.sending());
-        assert_eq!(pulse.state(), ConnectionState::Connected);
+        let changes = liveness.subscribe();
+        liveness.proved(liveness.sending());
+        assert_eq!(liveness.state(), ConnectionState::Connected);
         assert!(changes.has_changed().unwrap(), "it would wait for what has happened");
     }
 
     #[test]
     fn whoever_waits_for_the_end_of_a_hold_is_woken_when_that_comes_earlier_and_not_by_every_proof() {
-        let pulse = pulse(Duration::from_secs(1_000));
-        let mut changes = pulse.subscribe();
-        pulse.proved(pulse.sending());
+        let liveness = liveness_of(Duration::from_secs(1_000));
+        let mut changes = liveness.subscribe();
+        liveness.proved(liveness.sending());
         assert!(!changes.has_changed().unwrap());
-        pulse.event(Event::Attaching(Duration::from_secs(10)));
+        liveness.event(Event::Attaching(Duration::from_secs(10)));
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        pulse.event(Event::Attached(Duration::from_secs(5)));
+        liveness.event(Event::Attached(Duration::from_secs(5)));
         assert!(changes.has_changed().unwrap());
     }
 
     #[test]
     fn a_session_is_held_until_the_last_of_its_holds_is_dropped() {
-        let pulse = pulse(Duration::from_secs(10));
-        let one = pulse.proof().unwrap();
+        let liveness = liveness_of(Duration::from_secs(10));
+        let one = liveness.proof().unwrap();
         let other = one.clone();
         drop(one);
-        assert!(pulse.is_held());
+        assert!(liveness.is_held());
         drop(other);
-        assert!(!pulse.is_held());
+        assert!(!liveness.is_held());
     }
 }

@@ -17,12 +17,12 @@ use crate::session::wire::{Wire, retry_lost_reply};
 pub(crate) struct Remote {
     session_id: i64,
     wire: Arc<Wire>,
-    pulse: Arc<LivenessCell>,
+    liveness: Arc<LivenessCell>,
 }
 
 impl Remote {
-    pub(crate) fn new(session_id: i64, wire: Arc<Wire>, pulse: Arc<LivenessCell>) -> Self {
-        Self { session_id, wire, pulse }
+    pub(crate) fn new(session_id: i64, wire: Arc<Wire>, liveness: Arc<LivenessCell>) -> Self {
+        Self { session_id, wire, liveness }
     }
 
     pub(crate) fn session_id(&self) -> i64 {
@@ -33,12 +33,12 @@ impl Remote {
         &self.wire
     }
 
-    pub(crate) fn pulse(&self) -> &Arc<LivenessCell> {
-        &self.pulse
+    pub(crate) fn liveness_cell(&self) -> &Arc<LivenessCell> {
+        &self.liveness
     }
 
     pub(crate) fn liveness(&self) -> Liveness {
-        self.pulse.read()
+        self.liveness.read()
     }
 
     /// The session timeout as the servers granted it.
@@ -48,12 +48,12 @@ impl Remote {
 
     /// Waits for a proof that the session lives, unless there was one lately.
     pub(crate) async fn prove(&self) -> Result<Proof, ClientError> {
-        if let Some(proof) = self.pulse.proof() {
+        if let Some(proof) = self.liveness.proof() {
             return Ok(proof);
         }
         loop {
             retry_lost_reply(|| self.wire.prove()).await?;
-            if let Some(proof) = self.pulse.proof() {
+            if let Some(proof) = self.liveness.proof() {
                 return Ok(proof);
             }
             // The leader may not have heard of the session for long, as after a pause of this process.

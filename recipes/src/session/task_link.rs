@@ -5,7 +5,7 @@
 //! reports that it is disconnected, which it does before it connects again.
 //!
 //! The task also ends with the Tokio runtime that the session was connected in. The library does not reckon with that: a
-//! waiter for a watch, in another runtime, then panics. So a tether parts before anything of its task is dropped, and watches
+//! waiter for a watch, in another runtime, then panics. So a link parts before anything of its task is dropped, and watches
 //! are polled only while it holds.
 
 use std::future::{Future, poll_fn};
@@ -30,9 +30,9 @@ pub(crate) struct TaskLink {
 }
 
 impl TaskLink {
-    /// Runs the work of connecting, whose task is tethered. The task waits until it is told to [`begin`](Self::begin).
+    /// Runs the work of connecting, whose task is linked to this. The task waits until it is told to [`begin`](Self::begin).
     pub(crate) async fn to_task_of<F: Future>(self: &Arc<Self>, connecting: F) -> F::Output {
-        let spawner = Spawner { tether: Arc::clone(self) };
+        let spawner = Spawner { task_link: Arc::clone(self) };
         let mut connecting = pin!(connecting);
         poll_fn(|cx| {
             let _scope = spawns_core::enter(&spawner);
@@ -90,24 +90,24 @@ impl TaskLink {
     }
 }
 
-/// Spawns tasks in the current Tokio runtime, as the client library does by itself, but tethered.
+/// Spawns tasks in the current Tokio runtime, as the client library does by itself, and links them.
 struct Spawner {
-    tether: Arc<TaskLink>,
+    task_link: Arc<TaskLink>,
 }
 
 impl Spawn for Spawner {
     fn spawn(&self, task: Task) {
         let Task { future, .. } = task;
         let (sender, begin) = oneshot::channel();
-        *self.tether.begin.lock() = Some(sender);
-        let end = End(Arc::clone(&self.tether));
-        let task = Tethered { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) };
-        *self.tether.task.lock() = Some(tokio::spawn(task).abort_handle());
+        *self.task_link.begin.lock() = Some(sender);
+        let end = End(Arc::clone(&self.task_link));
+        let task = LinkedTask { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) };
+        *self.task_link.task.lock() = Some(tokio::spawn(task).abort_handle());
     }
 }
 
-/// A task with its tether, which is dropped first.
-struct Tethered {
+/// A task with its link. The link parts first.
+struct LinkedTask {
     _end: End,
     begin: Option<oneshot::Receiver<StateWatcher>>,
     states: Option<StateWatcher>,
@@ -122,7 +122,7 @@ impl Drop for End {
     }
 }
 
-impl Future for Tethered {
+impl Future for LinkedTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -149,28 +149,28 @@ mod tests {
     }
 
     #[test]
-    fn a_tether_parts_before_its_task_is_dropped_with_the_runtime() {
-        let (tether, runtime) = (Arc::new(TaskLink::default()), runtime());
+    fn a_link_parts_before_its_task_is_dropped_with_the_runtime() {
+        let (task_link, runtime) = (Arc::new(TaskLink::default()), runtime());
         let (sender, receiver) = oneshot::channel::<()>();
-        runtime.block_on(tether.to_task_of(async {
+        runtime.block_on(task_link.to_task_of(async {
             spawns_core::spawn(async move {
                 std::future::pending::<()>().await;
                 drop(sender);
             });
         }));
-        let mut message = pin!(tether.receive(async { receiver.await.expect("polled after the task had gone") }));
+        let mut message = pin!(task_link.receive(async { receiver.await.expect("polled after the task had gone") }));
         assert_eq!(message.as_mut().now_or_never(), None, "nothing was sent, and the task lives");
         drop(runtime);
-        assert!(tether.has_parted());
+        assert!(task_link.has_parted());
         assert_eq!(message.now_or_never(), Some(None));
     }
 
     #[test]
     fn a_task_that_is_cut_goes_without_another_step() {
-        let tether = Arc::new(TaskLink::default());
+        let task_link = Arc::new(TaskLink::default());
         let (dropped, has_dropped) = oneshot::channel::<()>();
         runtime().block_on(async {
-            tether
+            task_link
                 .to_task_of(async {
                     spawns_core::spawn(async move {
                         std::future::pending::<()>().await;
@@ -178,18 +178,18 @@ mod tests {
                     });
                 })
                 .await;
-            tether.cut().await;
-            assert!(tether.has_parted());
+            task_link.cut().await;
+            assert!(task_link.has_parted());
             assert!(has_dropped.await.is_err());
         });
     }
 
     #[test]
     fn what_the_task_sends_arrives() {
-        let (tether, runtime) = (Arc::new(TaskLink::default()), runtime());
+        let (task_link, runtime) = (Arc::new(TaskLink::default()), runtime());
         let (sender, receiver) = oneshot::channel();
         let received = runtime.block_on(async {
-            tether
+            task_link
                 .to_task_of(async {
                     spawns_core::spawn(async move {
                         let _ = sender.send(7);
@@ -198,8 +198,8 @@ mod tests {
                 })
                 .await;
             // As if nobody had the client.
-            drop(tether.begin.lock().take());
-            tether.receive(receiver).await
+            drop(task_link.begin.lock().take());
+            task_link.receive(receiver).await
         });
         assert_eq!(received, Some(Ok(7)));
     }

@@ -32,7 +32,7 @@ pub(crate) struct Wire {
     stage: watch::Sender<Stage>,
     chroot_len: usize,
     counters: Arc<Counters>,
-    pulse: Arc<LivenessCell>,
+    liveness: Arc<LivenessCell>,
     policy: NodePolicy,
 }
 
@@ -76,7 +76,7 @@ impl From<ClientError> for TransactionError {
 /// A watch that was set; dropping it takes it back. It does not keep the session open.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    tether: Arc<TaskLink>,
+    task_link: Arc<TaskLink>,
     counters: Arc<Counters>,
     watcher: OneshotWatcher,
     path_len: usize,
@@ -109,8 +109,8 @@ pub(crate) enum Fired {
 impl Watch {
     /// Waits until the watched node changes or goes, or the session ends.
     pub(crate) async fn fired(self) -> Fired {
-        let Self { tether, counters, watcher, path_len } = self;
-        let event = tether.receive(watcher.changed()).await.map(|event| event.event_type);
+        let Self { task_link, counters, watcher, path_len } = self;
+        let event = task_link.receive(watcher.changed()).await.map(|event| event.event_type);
         if event.is_some_and(|event| event != EventType::Session) {
             counters.notified(path_len);
         }
@@ -119,11 +119,11 @@ impl Watch {
 }
 
 impl Wire {
-    pub(crate) fn new(line: Line, pulse: Arc<LivenessCell>, policy: NodePolicy) -> Self {
+    pub(crate) fn new(line: Line, liveness: Arc<LivenessCell>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if line.client.path() == "/" { 0 } else { line.client.path().len() };
         let (stage, _) = watch::channel(Stage::Connected(Arc::new(line)));
-        Self { stage, chroot_len, counters: Arc::default(), pulse, policy }
+        Self { stage, chroot_len, counters: Arc::default(), liveness, policy }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -319,8 +319,8 @@ impl Wire {
     }
 
     fn watch_of(&self, line: &Line, watcher: OneshotWatcher, path: &str) -> Watch {
-        let (tether, counters) = (Arc::clone(&line.tether), Arc::clone(&self.counters));
-        Watch { tether, counters, watcher, path_len: self.path_len(path) }
+        let (task_link, counters) = (Arc::clone(&line.task_link), Arc::clone(&self.counters));
+        Watch { task_link, counters, watcher, path_len: self.path_len(path) }
     }
 
     /// Sets the data of a node, if it still has that `version`.
@@ -371,28 +371,28 @@ impl Wire {
     /// library it is not counted.
     pub(crate) async fn prove(&self) -> Result<(), ClientError> {
         let line = self.line().await?;
-        prove(&line, &self.pulse).await
+        prove(&line, &self.liveness).await
     }
 
     /// Sends a read, so that the server hears of the session. Like the pings of the client library it is not counted.
     pub(crate) async fn speak(&self) -> Result<(), ClientError> {
         let (line, sent) = self.line_now().await?;
         line.answer(line.client.check_stat("/").await)?;
-        self.pulse.answered(sent);
+        self.liveness.answered(sent);
         Ok(())
     }
 
     /// The connection, over which a message is sent at once.
     async fn line_now(&self) -> Result<(Arc<Line>, Sent), ClientError> {
         let line = self.line().await?;
-        Ok((line, self.pulse.sending()))
+        Ok((line, self.liveness.sending()))
     }
 
     /// Notes the reply to a write. One that succeeded was committed by a quorum.
     fn replied<T>(&self, sent: Sent, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         self.was_answered(reply, record_len);
         if reply.is_ok() {
-            self.pulse.proved(sent);
+            self.liveness.proved(sent);
         }
     }
 
@@ -428,20 +428,20 @@ impl Line {
 
     /// Evens out how the client library reports that no reply came.
     fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
-        reply.map_err(|error| even_out(error, self.tether.has_parted()))
+        reply.map_err(|error| even_out(error, self.task_link.has_parted()))
     }
 }
 
 /// Has a quorum commit a request that changes nothing. As a transaction of one check it is committed whether that succeeds
 /// or not, but one that was refused because the session has ended proves nothing.
-pub(crate) async fn prove(line: &Line, pulse: &LivenessCell) -> Result<(), ClientError> {
-    let sent = pulse.sending();
+pub(crate) async fn prove(line: &Line, liveness: &LivenessCell) -> Result<(), ClientError> {
+    let sent = liveness.sending();
     let mut transaction = line.client.new_multi_writer();
     transaction.add_check_version("/", ANY_VERSION)?;
     match refusal(transaction.commit().await) {
         Some(source) => line.answer(Err(source)),
         None => {
-            pulse.proved(sent);
+            liveness.proved(sent);
             Ok(())
         }
     }

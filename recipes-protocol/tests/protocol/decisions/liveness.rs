@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sign};
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LossEpoch, LostReason, Margins, Sign};
 
 const TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -82,14 +82,14 @@ fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
 fn of_a_session_that_has_ended_every_hold_is_lost_also_one_that_was_granted_after_the_end() {
     let mut live = proved_at(1_000);
     live.end(LostReason::Closed);
-    assert_eq!(live.lost_since(live.losses()), Some(LostReason::Closed));
+    assert_eq!(live.lost_since(live.loss_epoch()), Some(LostReason::Closed));
 }
 
 #[test]
 fn a_session_that_is_proved_stays_connected() {
     let live = proved_at(60_000);
     assert_eq!(state(live, 60_900), ConnectionState::Connected);
-    assert_eq!(live.losses(), 0);
+    assert_eq!(live.loss_epoch(), LossEpoch(0));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_le
     assert_eq!(live.lost_at(), ms(11_000));
     assert_eq!(state(live, 10_999), ConnectionState::Suspended);
     assert_eq!(state(live, 11_000), ConnectionState::Lost(LostReason::Silence));
-    assert_eq!(live.at(ms(11_000)).lost_since(0), Some(LostReason::Silence));
+    assert_eq!(live.at(ms(11_000)).lost_since(LossEpoch(0)), Some(LostReason::Silence));
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn a_grant_waits_for_a_proof_unless_there_was_one_lately() {
     assert!(live.at(ms(4_999)).is_proved());
     assert!(!live.at(ms(5_000)).is_proved());
     assert!(!live.at(ms(60_000)).is_proved());
-    let losses = live.at(ms(60_000)).losses();
+    let epoch = live.at(ms(60_000)).loss_epoch();
     read(&mut live, 56_000);
     prove(&mut live, 60_000);
     assert!(live.is_proved());
-    assert_eq!((live.losses(), live.lost_since(losses)), (losses, None));
+    assert_eq!((live.loss_epoch(), live.lost_since(epoch)), (epoch, None));
     live.on_event(ms(60_000), Event::Disconnected);
     assert!(!live.is_proved());
 }
@@ -189,7 +189,7 @@ fn a_hold_survives_a_new_connection_that_comes_in_time() {
     assert_eq!(state(live, 2_400), ConnectionState::Suspended);
     live.on_event(ms(2_400), Event::Connected);
     assert_eq!(state(live, 2_400), ConnectionState::Connected);
-    assert_eq!((live.lost_since(0), live.lost_at()), (None, ms(13_100)));
+    assert_eq!((live.lost_since(LossEpoch(0)), live.lost_at()), (None, ms(13_100)));
 }
 
 #[test]
@@ -212,14 +212,14 @@ fn a_handshake_without_an_answer_counts_with_the_timeout_that_its_server_grants(
     live.on_event(ms(2_000), Event::Disconnected);
     live.on_event(ms(2_100), Event::Attaching(ms(1_200)));
     assert_eq!(live.lost_at(), ms(3_200));
-    assert_eq!(live.at(ms(3_200)).lost_since(0), Some(LostReason::Silence));
+    assert_eq!(live.at(ms(3_200)).lost_since(LossEpoch(0)), Some(LostReason::Silence));
     // Another server grants more, and the first may have taken the session in.
     live.on_event(ms(2_500), Event::Attaching(TIMEOUT));
     assert_eq!(live.lost_at(), ms(3_200));
     live.on_event(ms(2_600), Event::Attached(TIMEOUT));
     assert_eq!(live.margins().session_timeout(), ms(1_200));
     prove(&mut live, 2_700);
-    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(2_500 + 1_100), None));
+    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(2_500 + 1_100), None));
 }
 
 #[test]
@@ -228,9 +228,9 @@ fn a_shorter_timeout_counts_from_its_handshake_on_and_not_from_an_older_proof() 
     live.on_event(ms(2_000), Event::Disconnected);
     live.on_event(ms(7_000), Event::Attaching(ms(3_000)));
     live.on_event(ms(7_100), Event::Attached(ms(3_000)));
-    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
+    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(9_750), None));
     prove(&mut live, 7_200);
-    assert_eq!((live.lost_at(), live.lost_since(0)), (ms(9_750), None));
+    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(9_750), None));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn pauses_that_come_again_and_again_do_not_keep_proofs_from_counting() {
         (0..3_100).step_by(500).for_each(|at| prove(&mut live, 1_000 + round * 5_100 + at));
     }
     assert!(live.is_proved());
-    assert_eq!(live.losses(), 0);
+    assert_eq!(live.loss_epoch(), LossEpoch(0));
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn a_late_proof_revives_the_session_but_not_its_holds() {
     read(&mut live, 8_000);
     prove(&mut live, 12_000);
     assert_eq!(state(live, 12_000), ConnectionState::Connected);
-    assert_eq!(live.lost_since(0), Some(LostReason::Silence));
-    assert_eq!(live.lost_since(live.losses()), None, "a new hold is not lost");
+    assert_eq!(live.lost_since(LossEpoch(0)), Some(LostReason::Silence));
+    assert_eq!(live.lost_since(live.loss_epoch()), None, "a new hold is not lost");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
     // The process was paused between the request and the reading of the answer.
     live.on_proof(ms(20_000), sent);
     assert_eq!(state(live, 20_000), ConnectionState::Lost(LostReason::Silence));
-    assert_eq!(live.losses(), 1);
+    assert_eq!(live.loss_epoch(), LossEpoch(1));
     assert!(!live.is_proved());
 }
 
@@ -299,20 +299,20 @@ fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
             "proof" => prove(&mut live, 15_000),
             _ => {}
         }
-        assert_eq!(live.at(ms(15_000)).lost_since(0), Some(LostReason::Silence), "{first}");
+        assert_eq!(live.at(ms(15_000)).lost_since(LossEpoch(0)), Some(LostReason::Silence), "{first}");
     }
 }
 
 #[test]
 fn an_end_is_final_and_always_counts() {
     let mut live = proved_at(1_000).at(ms(11_000));
-    let losses = live.losses();
+    let granted = live.loss_epoch();
     live.on_event(ms(12_000), Event::Ended(LostReason::Expired));
-    assert_eq!(live.lost_since(losses), Some(LostReason::Expired));
+    assert_eq!(live.lost_since(granted), Some(LostReason::Expired));
     prove(&mut live, 12_100);
     live.on_event(ms(12_200), Event::Ended(LostReason::Closed));
     assert_eq!(state(live, 12_300), ConnectionState::Lost(LostReason::Expired));
-    assert_eq!((live.ended(), live.losses()), (Some(LostReason::Expired), losses + 1));
+    assert_eq!((live.ended(), live.loss_epoch()), (Some(LostReason::Expired), LossEpoch(granted.0 + 1)));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn signs(round_trip_ms: u64, until_ms: u64) -> Liveness {
 fn holds_survive_round_trips_of_up_to_a_seventh_of_the_timeout() {
     for round_trip_ms in (1..=12_000 / 7).step_by(13) {
         let live = signs(round_trip_ms, 600_000);
-        assert_eq!(live.losses(), 0, "{round_trip_ms} ms");
+        assert_eq!(live.loss_epoch(), LossEpoch(0), "{round_trip_ms} ms");
     }
 }
 

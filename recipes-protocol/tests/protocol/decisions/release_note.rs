@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use zk_recipes_protocol::names::Sequence;
 use zk_recipes_protocol::release_note::{ParentState, note};
-use zk_recipes_protocol::stat::Stat;
+use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
 /// The transaction that created the lock's node.
 const PARENT: i64 = 5;
@@ -16,13 +16,13 @@ fn noted(data: &[u8], changed: i64, children: i32) -> ParentState {
 
 /// Whether a note of the number `released` lets the contender `own` in whose predecessor is gone.
 fn passes(released: i32, predecessor: i32, own: i32) -> bool {
-    let noted = noted(&note(Sequence::new(released), PARENT), 12, 2);
+    let noted = noted(&note(Sequence::new(released), ParentCzxid(PARENT)), 12, 2);
     noted.passes(Sequence::new(predecessor), Sequence::new(own), OWN)
 }
 
 #[test]
 fn a_note_is_written_with_the_number_and_the_node_that_it_is_of() {
-    assert_eq!(note(Sequence::new(42), 0x1a), b"released-0000000042-of-0x000000000000001a");
+    assert_eq!(note(Sequence::new(42), ParentCzxid(0x1a)), b"released-0000000042-of-0x000000000000001a");
     assert!(noted(b"released-0000000041-of-0x5", 12, 2).passes(Sequence::new(41), Sequence::new(42), OWN));
     assert!(noted(b"released--000000001-of-0x5", 12, 2).passes(Sequence::new(-1), Sequence::new(0), OWN));
 }
@@ -65,7 +65,7 @@ fn a_release_lets_in_the_waiter_behind_that_number_or_behind_an_earlier_one() {
 
 #[test]
 fn a_note_of_another_node_of_the_path_lets_nobody_in() {
-    let of_node = |czxid| noted(&note(Sequence::new(41), czxid), 12, 2);
+    let of_node = |czxid| noted(&note(Sequence::new(41), ParentCzxid(czxid)), 12, 2);
     assert!(of_node(PARENT).passes(Sequence::new(41), Sequence::new(42), OWN));
     assert!(!of_node(PARENT - 1).passes(Sequence::new(41), Sequence::new(42), OWN), "it was copied");
     assert!(
@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn a_note_lets_in_its_successor_and_nobody_further(number in any::<i32>(), further in 1..i32::MAX / 2) {
         let own = Sequence::new(number).before();
-        let noted = noted(&note(own, PARENT), 12, 2);
+        let noted = noted(&note(own, ParentCzxid(PARENT)), 12, 2);
         let next = Sequence::new(number);
         prop_assert!(noted.passes(next.before(), next, OWN));
         let other = Sequence::new(number.wrapping_add(further));

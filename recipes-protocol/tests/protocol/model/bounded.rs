@@ -71,6 +71,15 @@ fn a_child_that_is_no_contender_and_a_note_of_another_lock_s_node_let_nobody_in(
 }
 
 #[test]
+fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
+    let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
+    beside(&[(Lock, 0), (Handoff, 1)], Faults::CUT).check(71_856);
+    beside(&[(Lock, 0), (Handoff, 1)], Faults::DROP).check(58_625);
+    let again = beside(&[(Lock, 0), (Lock, 0)], Faults { drops: 1, ..Faults::DELETED });
+    Lab { holds_before: 2, ..again }.check(424_923);
+}
+
+#[test]
 fn contenders_with_the_last_numbers_are_refused() {
     let last = Lab::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
     Lab { first_number: 2_099_999_999, ..last }.check(185_971);
@@ -144,5 +153,6 @@ fn contenders_for_one_node_hold_one_at_a_time_and_leave_nothing_behind() {
     Naive::new(&[(lock, 0), (lock, 0)], Mishaps::ALL).check(20_091);
     Naive::new(&[(lock, 0), (lock, 1)], Mishaps { replies: 2, ..Mishaps::ALL }).check(78_104);
     Naive::new(&[(lock, 0), (lock, 0), (lock, 1)], Mishaps { expiries: 0, ..Mishaps::ALL }).check(392_487);
+    Naive::new(&[(lock, 0), (lock, 1), (lock, 2)], Mishaps { replies: 1, drops: 1, ..Mishaps::NONE }).check(55_766);
     Naive::new(&[(lock, 0), (lock, 0), (take, 1)], Mishaps { expiries: 0, ..Mishaps::ALL }).check(377_808);
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use zk_recipes_protocol::liveness::{Event, Liveness, Margins, Sent};
+use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins, Sent};
 
 /// The session timeout, the shortest that is granted.
 const TIMEOUT: u32 = 48;
@@ -53,8 +53,8 @@ struct State {
     /// A handshake with a server that grants less, and whether it is answered.
     handshake: Option<bool>,
     has_connected_anew: bool,
-    /// The count of losses at the grant.
-    hold: Option<u64>,
+    /// The epoch of the grant.
+    hold: Option<LossEpoch>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,8 +125,8 @@ impl State {
         self.now - self.heard >= self.timeout
     }
 
-    fn is_lost(&self, losses: u64) -> bool {
-        self.live.at(time(self.now)).lost_since(losses).is_some()
+    fn is_lost(&self, granted: LossEpoch) -> bool {
+        self.live.at(time(self.now)).lost_since(granted).is_some()
     }
 }
 
@@ -273,8 +273,8 @@ impl Model for Clocks {
         }
         // Something is held whenever it may be: a later grant would be lost with an earlier one.
         let live = next.live.at(time(next.now));
-        if live.is_proved() && next.hold.is_none_or(|losses| next.is_lost(losses)) {
-            next.hold = Some(live.losses());
+        if live.is_proved() && next.hold.is_none_or(|granted| next.is_lost(granted)) {
+            next.hold = Some(live.loss_epoch());
         }
         Some(next)
     }
@@ -282,10 +282,10 @@ impl Model for Clocks {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(LOST, |_, state: &State| {
-                !state.is_expired() || state.hold.is_none_or(|losses| state.is_lost(losses))
+                !state.is_expired() || state.hold.is_none_or(|granted| state.is_lost(granted))
             }),
             Property::sometimes("a hold outlives a timeout", |_, state: &State| {
-                state.now > state.timeout && state.hold.is_some_and(|losses| !state.is_lost(losses))
+                state.now > state.timeout && state.hold.is_some_and(|granted| !state.is_lost(granted))
             }),
         ]
     }

@@ -11,7 +11,7 @@
 //! Each happens at any moment, as often as [`Faults`] says: a connection ends, with requests that were applied and not answered, or
 //! never applied; a session expires, which its client knows before; a user gives up, or drops what it has; somebody deletes the
 //! node of a waiter, overwrites the data of a node, or deletes the empty lock's node and creates it again with its old data or
-//! with none. A child that is no contender may be there.
+//! with none. A child that is no contender may be there, or a contender of Apache Curator.
 //!
 //! # What is not modelled
 //!
@@ -24,6 +24,7 @@
 //!   by name another node may get the name.
 
 mod arriving;
+mod curator;
 pub(crate) mod lab;
 mod server;
 
@@ -35,6 +36,7 @@ use zk_recipes_protocol::session_queue::{
 };
 
 use self::arriving::{Arrivals, Arriving};
+use self::curator::Curator;
 use self::lab::{Action, Faults, Program};
 use self::server::{Child, Notifications, Progress, Request, Server, SessionNo};
 
@@ -81,6 +83,7 @@ pub(crate) struct World {
     server: Server,
     sessions: Vec<Session>,
     users: Vec<User>,
+    curator: Option<Curator>,
     left: Faults,
     /// Whether somebody was granted whose node was not there, or while another that bars its way was.
     is_granted_wrongly: bool,
@@ -190,6 +193,12 @@ impl World {
     fn is_finished(&self, i: usize) -> bool {
         let User { program, phase, .. } = self.users[i];
         phase == Phase::Done || (phase == Phase::Outside && program == Program::Downgrade)
+    }
+
+    /// Whether everybody has had what it wants.
+    fn is_over(&self) -> bool {
+        let is_curator_done = self.curator.as_ref().is_none_or(|curator| *curator == Curator::Done);
+        is_curator_done && (0..self.users.len()).all(|i| self.is_finished(i))
     }
 
     /// Whether a user has a place, and nobody waits for its grant yet.
@@ -353,6 +362,9 @@ impl World {
                 Phase::Lost(_) => actions.push(Action::Release(i)),
                 _ => {}
             }
+        }
+        if self.curator.as_ref().is_some_and(|curator| curator.can_go(&self.server)) {
+            actions.push(Action::Curator);
         }
         for (session, of) in self.sessions.iter().enumerate() {
             if of.is_away {

@@ -4,6 +4,7 @@ use stateright::{Checker, Model, Property};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{ContenderId, Event, Pause, Wish, WishKind};
 
+use super::curator::Curator;
 use super::server::{Server, SessionNo};
 use super::{Phase, Session, User, World};
 
@@ -50,6 +51,8 @@ pub(crate) struct Faults {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Come(usize),
+    /// The contender of Apache Curator takes its next step.
+    Curator,
     Wait(usize),
     Release(usize),
     Apply(SessionNo),
@@ -87,6 +90,8 @@ pub(crate) struct Lab {
     /// The number and the lock's node that a note names which is there at the start.
     pub(crate) note: Option<(i32, i64)>,
     pub(crate) has_foreign: bool,
+    /// Whether a contender of Apache Curator queues up as well.
+    pub(crate) has_curator: bool,
 }
 
 impl Faults {
@@ -142,12 +147,14 @@ impl Model for Lab {
         };
         let sessions = (0..sessions).map(|_| Session::new()).collect();
         let (users, left) = (Vec::new(), Faults::NONE);
-        let mut world = World { server, sessions, users, left, is_granted_wrongly: false, is_told_deleted: false };
+        let mut world =
+            World { server, sessions, users, curator: None, left, is_granted_wrongly: false, is_told_deleted: false };
         for _ in 0..self.holds_before {
             world.users = vec![user(&(Program::Lock, 0))];
             world = self.run_to_the_end(world);
         }
-        vec![World { users: self.users.iter().map(user).collect(), left: self.faults, ..world }]
+        let curator = self.has_curator.then_some(Curator::Outside);
+        vec![World { users: self.users.iter().map(user).collect(), left: self.faults, curator, ..world }]
     }
 
     fn actions(&self, state: &World, actions: &mut Vec<Action>) {
@@ -160,6 +167,10 @@ impl Model for Lab {
         let mut told = Vec::new();
         match action {
             Action::Come(i) => next.come(i),
+            Action::Curator => {
+                let curator = next.curator.take()?;
+                next.curator = Some(curator.go(&mut next.server, &mut told));
+            }
             Action::Wait(i) => {
                 let User { session, phase: Phase::Inside(id), .. } = next.users[i] else { return None };
                 next.tell(session, Event::Waits(id));
@@ -224,7 +235,8 @@ impl Model for Lab {
                     holders.partition(|i| state.users[*i].program.mode() == Mode::Exclusive);
                 // An owner may write and read.
                 shared.retain(|i| state.users[*i].program != Program::Downgrade || state.writer(*i).is_none());
-                alone.len() + usize::from(!shared.is_empty()) <= 1
+                let of_curator = usize::from(matches!(state.curator, Some(Curator::Holding(_))));
+                alone.len() + usize::from(!shared.is_empty()) + of_curator <= 1
             }),
             Property::always(GRANTED_IN_TURN, |_, state: &World| !state.is_granted_wrongly),
             Property::always(CAUSED, |lab: &Self, state: &World| {
@@ -238,7 +250,7 @@ impl Model for Lab {
                 let mut actions = Vec::new();
                 state.is_busy() || {
                     state.progress(&mut actions);
-                    !actions.is_empty() || (0..state.users.len()).all(|i| state.is_finished(i))
+                    !actions.is_empty() || state.is_over()
                 }
             }),
             Property::always(CLEAN, |_, state: &World| {
@@ -272,6 +284,7 @@ impl Lab {
             first_number_anew: 0,
             note: None,
             has_foreign: false,
+            has_curator: false,
         }
     }
 

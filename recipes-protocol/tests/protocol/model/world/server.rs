@@ -16,7 +16,7 @@ pub(super) type SessionNo = usize;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Child {
     pub(super) czxid: i64,
-    /// The session that owns it; none of a node that stays.
+    /// The session that owns it, if it is one of ours.
     pub(super) owner: Option<SessionNo>,
     /// The contender that wrote its data, unless they were overwritten.
     pub(super) mark: Option<ContenderId>,
@@ -314,7 +314,16 @@ impl Server {
 
     /// The holder's note that an older version of the library, or an earlier lock's node, has left.
     pub(super) fn leave_note(&mut self, released: i32, of_node: i64) {
-        self.parent.data = note(Sequence::new(released), of_node);
+        self.parent.data = note(Sequence::new(released), ParentCzxid(of_node));
+    }
+
+    /// Creates the node of a contender of Apache Curator. Returns its name.
+    pub(super) fn add_curators(&mut self) -> String {
+        let name = format!("_c_curator-lock-{}", self.next_number());
+        self.zxid += 1;
+        self.parent.pzxid = self.zxid;
+        self.children.insert(name.clone(), Child { czxid: self.zxid, owner: None, mark: None });
+        name
     }
 
     /// Adds a child that stays and is no contender.

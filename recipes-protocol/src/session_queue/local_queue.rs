@@ -11,7 +11,7 @@ const GROUP_SHARE: usize = 16;
 
 /// What the contenders of one session know that queue under the same names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Local {
+pub(super) struct LocalQueue {
     /// All contenders before this number have gone.
     floor: Option<(ParentCzxid, Sequence)>,
     /// Whether the last contender that looked for the one to watch has found it there.
@@ -32,7 +32,7 @@ pub(super) struct Local {
     watched: Option<ParentCzxid>,
 }
 
-impl Local {
+impl LocalQueue {
     /// Notes a contender that wants to join. Returns all that join now.
     pub(super) fn join(&mut self, id: ContenderId) -> Vec<ContenderId> {
         self.grouping.push(id);
@@ -113,8 +113,8 @@ impl Local {
 mod tests {
     use super::*;
 
-    fn local(waiting: usize) -> Local {
-        Local { waiting, ..Local::default() }
+    fn local(waiting: usize) -> LocalQueue {
+        LocalQueue { waiting, ..LocalQueue::default() }
     }
 
     #[test]

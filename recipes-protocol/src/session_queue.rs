@@ -21,6 +21,7 @@
 
 mod ask;
 mod contender;
+mod join_batching;
 mod joining;
 mod leaving;
 mod local_queue;
@@ -35,6 +36,8 @@ pub use ask::{
     Viewpoint, Warning,
 };
 pub use contender::{Grant, Outcome, State, Wish, WishKind};
+
+pub use self::join_batching::Batching;
 
 use self::contender::{Claim, Contender, Phase};
 use self::leaving::Chain;
@@ -53,6 +56,7 @@ pub struct SessionQueue {
     /// Boxed, as the tree of many has room for more than there are.
     contenders: SmallMap<ContenderId, Box<Contender>>,
     next_id: u64,
+    batching: Batching,
     /// What those know together who queue under the same names.
     local: SmallMap<Names, LocalQueue>,
     /// Which nodes that are named by a number alone belong to whom.
@@ -68,6 +72,11 @@ struct Step<'a> {
 }
 
 impl SessionQueue {
+    /// A queue without contenders that joins in batches of this size.
+    pub fn new(batching: Batching) -> Self {
+        Self { batching, ..Self::default() }
+    }
+
     /// Adds a contender.
     pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
         let id = ContenderId(self.next_id);
@@ -156,7 +165,7 @@ impl SessionQueue {
     pub fn discard(&mut self, id: ContenderId) {
         let Some(contender) = self.contenders.remove(&id) else { return };
         if let Some(local) = self.local.get_mut(&contender.wish.names) {
-            local.leave_grouping(id);
+            local.batch.remove(id);
             local.waiting -= usize::from(contender.is_waiting());
             if let Claim::Node(node) = &contender.claim {
                 local.remove_member(node.sequence, id);

@@ -115,7 +115,7 @@ pub(super) enum Phase {
     /// A `try` lists the queue before it writes.
     Trying,
     /// It waits for others to join the queue with.
-    Grouping,
+    Batching,
     /// Its `create` is under way, and perhaps a look behind it.
     Creating(Creating),
     /// The reply to its `create` was lost. It pauses, looks for its node, or asks once more for the one that it takes.

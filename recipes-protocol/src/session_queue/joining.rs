@@ -14,8 +14,10 @@ impl Step<'_> {
             WishKind::Try => self.ask(Ask::List(id)),
             WishKind::Place | WishKind::Beside(_) => self.create(id, FirstLook::None, Creating::default()),
             WishKind::Wait => {
-                self.enter_phase(id, Phase::Grouping);
-                match self.local(id).join(id) {
+                self.enter_phase(id, Phase::Batching);
+                let batching = self.queue.batching;
+                let local = self.local(id);
+                match local.batch.add(id, local.waiting, batching) {
                     joining if joining.is_empty() => self.ask(Ask::Pause(id, Pause::Join)),
                     joining => joining.into_iter().for_each(|id| self.join(id)),
                 }

@@ -56,7 +56,7 @@ impl Step<'_> {
         let was = self.contender(id).phase.clone();
         let mut stage = LeavingStage::Deleting;
         match &was {
-            Phase::Grouping => self.local(id).leave_grouping(id),
+            Phase::Batching => self.local(id).batch.remove(id),
             Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
             Phase::Holding { passed_by: None, .. } => {
                 let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
@@ -301,8 +301,8 @@ impl Step<'_> {
 
     pub(super) fn on_woke(&mut self, id: ContenderId, pause: Pause) {
         match (&mut self.contender(id).phase, pause) {
-            (Phase::Grouping, Pause::Join) => {
-                let joining = self.local(id).end_grouping();
+            (Phase::Batching, Pause::Join) => {
+                let joining = self.local(id).batch.take();
                 joining.into_iter().for_each(|id| self.join(id));
             }
             (Phase::Finding(_), Pause::ReplyLost) => self.find(id),

@@ -10,6 +10,7 @@ mod model {
 
 use model::world::lab::Program::{Handoff, Lock, TryHandoff};
 use model::world::lab::{Faults, Lab, Program};
+use zk_recipes_protocol::session_queue::Batching;
 
 /// As many as rely on their numbers, once the session has held the lock twice.
 fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
@@ -55,4 +56,13 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
     beside(&[(Lock, 0), (Handoff, 1)], faults).check(699_592);
     beside(&[(Handoff, 0), (Handoff, 0)], faults).check(1_000_964);
     beside(&[(Handoff, 0), (TryHandoff, 1)], Faults::MOST).check(6_524_926);
+}
+
+#[test]
+fn contenders_that_join_in_batches_lose_nobody() {
+    let batching = Batching { waiters_per_contender: 1 };
+    let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
+    batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(4_764_290);
+    batched(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(1_968_010);
+    batched(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::DROP).check(9_088_031);
 }

@@ -1,5 +1,7 @@
 //! What every test run checks: a few contenders and faults.
 
+use zk_recipes_protocol::session_queue::Batching;
+
 use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
 use super::endless::find_endless_run;
 use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
@@ -77,6 +79,15 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
     beside(&[(Lock, 0), (Handoff, 1)], Faults::DROP).check(58_625);
     let again = beside(&[(Lock, 0), (Lock, 0)], Faults { drops: 1, ..Faults::DELETED });
     Lab { holds_before: 2, ..again }.check(424_923);
+}
+
+#[test]
+fn contenders_that_join_in_batches_lose_nobody() {
+    let batching = Batching { waiters_per_contender: 1 };
+    let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
+    batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DROP).check(121_149);
+    batched(&[(Handoff, 0), (Lock, 0), (Handoff, 0)], Faults::DROP).check(241_125);
+    batched(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(701_729);
 }
 
 #[test]

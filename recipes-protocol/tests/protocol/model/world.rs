@@ -31,7 +31,7 @@ mod server;
 use std::collections::{BTreeSet, VecDeque};
 
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
+    Ask, Batching, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
     State as Standing, WishKind,
 };
 
@@ -92,9 +92,9 @@ pub(crate) struct World {
 }
 
 impl Session {
-    fn new() -> Self {
+    fn new(batching: Batching) -> Self {
         Self {
-            queue: SessionQueue::default(),
+            queue: SessionQueue::new(batching),
             requests: VecDeque::new(),
             delayed: Vec::new(),
             is_away: false,
@@ -337,7 +337,7 @@ impl World {
 
     fn expire(&mut self, session: SessionNo) {
         let told = self.server.expire(session);
-        self.sessions[session] = Session { is_over: true, ..Session::new() };
+        self.sessions[session] = Session { is_over: true, ..Session::new(Batching::default()) };
         let of_session = self.users.iter_mut().filter(|user| user.session == session);
         of_session.for_each(|user| user.phase = Phase::Done);
         self.notify(told.into_iter().filter(|(other, _)| *other != session).collect());

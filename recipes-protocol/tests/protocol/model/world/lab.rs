@@ -2,7 +2,7 @@
 
 use stateright::{Checker, Model, Property};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
-use zk_recipes_protocol::session_queue::{ContenderId, Event, Pause, Wish, WishKind};
+use zk_recipes_protocol::session_queue::{Batching, ContenderId, Event, Pause, Wish, WishKind};
 
 use super::curator::Curator;
 use super::server::{Server, SessionNo};
@@ -92,6 +92,7 @@ pub(crate) struct Lab {
     pub(crate) has_foreign: bool,
     /// Whether a contender of Apache Curator queues up as well.
     pub(crate) has_curator: bool,
+    pub(crate) batching: Batching,
 }
 
 impl Faults {
@@ -145,7 +146,7 @@ impl Model for Lab {
             session: *session,
             phase: Phase::Outside,
         };
-        let sessions = (0..sessions).map(|_| Session::new()).collect();
+        let sessions = (0..sessions).map(|_| Session::new(self.batching)).collect();
         let (users, left) = (Vec::new(), Faults::NONE);
         let mut world =
             World { server, sessions, users, curator: None, left, is_granted_wrongly: false, is_told_deleted: false };
@@ -285,6 +286,7 @@ impl Lab {
             note: None,
             has_foreign: false,
             has_curator: false,
+            batching: Batching::default(),
         }
     }
 

@@ -1,23 +1,27 @@
 //! The protocol of the queue locks: the contenders of one session for the lock at one path.
 //!
-//! [`SessionQueue`] is told what happens ([`Event`]) and says what to do ([`Ask`]). It never waits and does no I/O. The engine of
-//! `zk-recipes` sends its requests to real servers, and the model checks run it against every server that there can be. A
-//! contender goes through the files of this module in this order:
+//! [`SessionQueue`] is told what happens ([`Event`]) and says what to do ([`Ask`]). It never waits and does no I/O. A *shell* does
+//! what it asks for. There are three: the engine of `zk-recipes` with real servers, the model checks with a modelled server, and
+//! the simulation.
 //!
-//! * `joining`: it creates its node, alone or with others, and finds the node if the reply was lost.
-//! * `waiting`: it looks at the queue and waits for whoever is ahead, until a proof says that nobody is.
-//! * `leaving`: it lets go. The lock goes to the next contender of the session at once, if that one is directly behind.
+//! A contender goes through the files of this module in this order:
+//!
+//! * `joining`: it creates its node, alone or in a batch, and finds the node if the reply was lost.
+//! * `waiting`: it looks at the queue and waits for its predecessor, until a proof shows that no contender is ahead.
+//! * `leaving`: it gives up or releases. If the next contender in the queue belongs to the same session, that one gets the lock at
+//!   once.
 //!
 //! # What a shell must do
 //!
 //! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Two kinds of requests may be
-//!    sent later and in any order: those that wait for a connection, and those that follow from [`Event::Leaves`] with `false`,
-//!    which only delete.
-//! 2. Reads may be repeated over another connection, but those of one ask together. A write whose connection has ended is answered
-//!    with [`Failure::ReplyLost`].
-//! 3. A notification is delivered before the answers that the server has sent after it.
-//! 4. Every ask with an answer is answered, also when nobody waits for the contender any more.
-//! 5. When the session ends, the shell drops the whole queue: the servers delete its nodes.
+//!    sent later and in any order: requests that wait for a connection, and requests that follow from [`Event::Leaves`] with
+//!    `false`. The latter only delete.
+//! 2. It may repeat a read over another connection. It then repeats all reads of that ask. Only [`Ask::Find`] and
+//!    [`Ask::Identify`] may repeat a single read. If the connection of a write ends, the shell answers the write with
+//!    [`Failure::ReplyLost`].
+//! 3. It delivers a notification before the answers that the server sent after it.
+//! 4. It answers every ask that has an answer, even if no user waits for the contender any more.
+//! 5. When the session ends, it drops the queue, or discards each contender. The servers delete the session's nodes.
 
 mod ask;
 mod contender;
@@ -26,7 +30,6 @@ mod joining;
 mod leaving;
 mod local_queue;
 mod node_owners;
-mod small_map;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -43,29 +46,28 @@ use self::contender::{Claim, Contender, Phase};
 use self::leaving::Chain;
 use self::local_queue::LocalQueue;
 use self::node_owners::NodeOwners;
-use self::small_map::SmallMap;
 use crate::names::Names;
 
-/// One contender of the session.
+/// The identity of one contender in a [`SessionQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContenderId(u64);
 
 /// The contenders of one session for the lock at one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
-    /// Boxed, as the tree of many has room for more than there are.
-    contenders: SmallMap<ContenderId, Box<Contender>>,
+    /// Boxed: a node of the tree has room for eleven values, and most of them stay unused.
+    contenders: BTreeMap<ContenderId, Box<Contender>>,
     next_id: u64,
     batching: Batching,
-    /// What those know together who queue under the same names.
-    local: SmallMap<Names, LocalQueue>,
-    /// Which nodes that are named by a number alone belong to whom.
+    /// What the contenders under the same names know together.
+    local: BTreeMap<Names, Box<LocalQueue>>,
+    /// Which nodes are taken, for nodes that are named by a number alone.
     owners: NodeOwners,
-    /// The holds that were passed on within the session, each by the contender that it began with.
+    /// The chains of local hand-overs, each under the contender that started it.
     chains: BTreeMap<ContenderId, Chain>,
 }
 
-/// One step of a queue: what it works on, and what it asks for.
+/// One step of a queue: the queue, and the asks so far.
 struct Step<'a> {
     queue: &'a mut SessionQueue,
     out: &'a mut Vec<Ask>,
@@ -77,17 +79,17 @@ impl SessionQueue {
         Self { batching, ..Self::default() }
     }
 
-    /// Adds a contender.
+    /// Adds a contender, which starts at once.
     pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
         let id = ContenderId(self.next_id);
         self.next_id += 1;
-        self.local.or_default(wish.names);
+        self.local.entry(wish.names).or_default();
         self.contenders.insert(id, Box::new(Contender::new(wish)));
         Step { queue: self, out }.begin(id);
         id
     }
 
-    /// Takes in what has happened. Events of contenders that are over are ignored.
+    /// Handles an event. Ignores events of contenders that were forgotten.
     pub fn on(&mut self, event: Event, out: &mut Vec<Ask>) {
         let mut step = Step { queue: self, out };
         match event {
@@ -112,7 +114,7 @@ impl SessionQueue {
         }
     }
 
-    /// What whoever waits for the contender needs to know.
+    /// Returns the state of the contender, for the user that waits for it.
     ///
     /// # Panics
     /// If the contender was forgotten.
@@ -120,7 +122,7 @@ impl SessionQueue {
         self.contenders[&id].state()
     }
 
-    /// What the contender wants.
+    /// Returns what the contender wants.
     ///
     /// # Panics
     /// If the contender was forgotten.
@@ -128,7 +130,7 @@ impl SessionQueue {
         &self.contenders[&id].wish
     }
 
-    /// From where the contender sees a listing.
+    /// Returns the position from which the contender reads a listing.
     ///
     /// # Panics
     /// If the contender was forgotten.
@@ -142,7 +144,7 @@ impl SessionQueue {
         Viewpoint { names: wish.names, mode: wish.mode, own: name_of(id), beside }
     }
 
-    /// The node of the contender, as far as it is known.
+    /// Returns the contender's node, once its name is known.
     ///
     /// # Panics
     /// If the contender was forgotten.
@@ -153,7 +155,7 @@ impl SessionQueue {
         }
     }
 
-    /// Forgets a contender of which nothing is left to do. Others stay.
+    /// Forgets the contender if it is over. Otherwise does nothing.
     pub fn forget(&mut self, id: ContenderId) {
         let phase = self.contenders.get(&id).map(|contender| &contender.phase);
         if matches!(phase, Some(Phase::Over(_))) {
@@ -161,7 +163,7 @@ impl SessionQueue {
         }
     }
 
-    /// Forgets a contender whose session has ended, whatever is there of it: the servers delete its node.
+    /// Forgets the contender in any phase, because its session has ended. The servers delete its node.
     pub fn discard(&mut self, id: ContenderId) {
         let Some(contender) = self.contenders.remove(&id) else { return };
         if let Some(local) = self.local.get_mut(&contender.wish.names) {
@@ -174,12 +176,12 @@ impl SessionQueue {
         self.chains.values_mut().for_each(|chain| chain.discard(id));
     }
 
-    /// Whether the contender was not forgotten.
+    /// Tells whether the queue still knows the contender.
     pub fn has(&self, id: ContenderId) -> bool {
         self.contenders.contains_key(&id)
     }
 
-    /// Whether nobody contends.
+    /// Tells whether the queue has no contenders.
     pub fn is_empty(&self) -> bool {
         self.contenders.is_empty()
     }
@@ -200,14 +202,14 @@ impl Step<'_> {
     }
 
     fn local_of(&mut self, names: Names) -> &mut LocalQueue {
-        self.queue.local.or_default(names)
+        self.queue.local.entry(names).or_default()
     }
 
     fn ask(&mut self, ask: Ask) {
         self.out.push(ask);
     }
 
-    /// Lets the contender go on to the next phase.
+    /// Moves the contender to a phase, and keeps the count of waiting contenders.
     fn enter_phase(&mut self, id: ContenderId, phase: Phase) {
         let contender = self.contender(id);
         let waited = contender.is_waiting();

@@ -1,8 +1,9 @@
 //! What the contenders of one session know together of a queue. It spares requests: whoever finds nothing here asks the server.
 
+use std::collections::BTreeMap;
+
 use super::ContenderId;
 use super::join_batching::Batch;
-use super::small_map::SmallMap;
 use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};
 use crate::stat::ParentCzxid;
@@ -15,7 +16,7 @@ pub(super) struct LocalQueue {
     /// Whether the last contender that looked for the one to watch has found it there.
     pub(super) is_busy: bool,
     /// Who has a node in the queue, by number.
-    members: SmallMap<Sequence, ContenderId>,
+    members: BTreeMap<Sequence, ContenderId>,
     /// The contenders that are about to join together.
     pub(super) batch: Batch,
     /// How many wait for the grant.

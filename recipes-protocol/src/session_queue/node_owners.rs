@@ -1,54 +1,52 @@
-//! Which nodes belong to which contenders, where the name of a node does not tell.
+//! The nodes that are taken by a contender, for nodes whose names do not show their creator.
 //!
-//! A `HandoffMutex` finds its node after a lost reply by the mark in the node's data. Anybody may overwrite data. Then only the
-//! session and the name are left, which several contenders of one session share. So every contender takes its node, by the
-//! transaction that created it. A node whose mark is gone goes to the first contender that looks for one. That contender
-//! *adopts* it: the node stays taken for as long as the session lives, because the contender that made it may hear of that late.
-//! When it finds its node taken, it looks for one as well, and creates another if there is none. So there are as many nodes
-//! as contenders.
+//! After a lost reply, a `HandoffMutex` finds its node by the mark in the node's data. Anybody may overwrite the data. Then only
+//! the session and the name are left, which all contenders of the session share. So every contender takes its node, identified
+//! by the transaction that created it. A node whose mark was overwritten goes to the first contender that searches for one. That
+//! contender *adopts* it: the node stays taken as long as the session lives, because the reply to its creator may still arrive.
+//! If a contender finds its own node taken, it searches as well, and creates another node if it finds none. So there are as many
+//! nodes as contenders.
 //!
-//! Every contender of the session at the path takes its node here, whatever options its lock has: a node that was never
-//! taken is one that some contender has lost.
+//! All contenders of the session at this path that rely on marks in data take their nodes here, whatever options their locks
+//! have. So a node that was never taken is one that some contender has lost.
 
 use std::collections::BTreeSet;
-
-use super::small_map::SmallMap;
 
 /// The nodes that are taken, by the transactions that created them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NodeOwners {
-    /// Those of contenders that still see to them.
-    owned: SmallMap<i64, ()>,
-    /// Those that a contender has adopted, for good.
+    /// Nodes whose contenders will still delete them.
+    owned: BTreeSet<i64>,
+    /// Nodes that were adopted. They stay taken.
     adopted: BTreeSet<i64>,
     adoptions: u32,
 }
 
 impl NodeOwners {
-    /// How often a search has taken a node so far. A search that finds nothing looks again if this has changed: the other
-    /// search may have taken its node, and may have left one that was not listed yet.
+    /// Returns how many nodes searches have taken so far. If the number changed during a search that found nothing, the search
+    /// starts again: the other search may have taken this contender's node, and may have left one that was not listed yet.
     pub(super) fn adoptions(&self) -> u32 {
         self.adoptions
     }
 
-    /// Takes a node. `false` if another contender has taken it.
+    /// Takes a node. Returns `false` if it was taken before.
     pub(super) fn take(&mut self, czxid: i64) -> bool {
-        !self.adopted.contains(&czxid) && self.owned.insert(czxid, ()).is_none()
+        !self.adopted.contains(&czxid) && self.owned.insert(czxid)
     }
 
-    /// Takes a node whose data were overwritten, in a search. `false` if another contender has taken it.
+    /// Takes a node with overwritten data, in a search. Returns `false` if it was taken before.
     pub(super) fn take_overwritten(&mut self, czxid: i64) -> bool {
         let is_taken = self.take(czxid);
         self.adoptions += u32::from(is_taken);
         is_taken
     }
 
-    /// Notes that a node that a search has taken is there: no other contender ever takes it.
+    /// Notes that a node taken by a search exists. No other contender ever takes it.
     pub(super) fn adopt(&mut self, czxid: i64) {
         self.adopted.insert(czxid);
     }
 
-    /// Lets a node go that nobody sees to any more.
+    /// Frees a node that no contender will delete any more. An adopted node stays taken.
     pub(super) fn release(&mut self, czxid: i64) {
         self.owned.remove(&czxid);
     }

@@ -1,4 +1,4 @@
-//! Copies the sources of the protocol, and writes the mistakes beside what is right.
+//! Copies the sources of the protocol, and adds the mistakes beside the right code.
 
 #[path = "src/mistakes.rs"]
 #[allow(unreachable_pub, dead_code, reason = "the library shows it")]
@@ -11,7 +11,7 @@ use std::{env, fs, io};
 
 use mistakes::{Change, MISTAKES};
 
-/// Stands in a mistake for what is right.
+/// The placeholder for the right code in a mistake.
 const RIGHT: &str = "$right";
 
 fn main() -> io::Result<()> {
@@ -41,7 +41,7 @@ fn copy(sources: &Path, folder: &Path, out: &Path) -> io::Result<()> {
         }
         let text = plant(&file, fs::read_to_string(sources.join(&file))?);
         if file == Path::new("lib.rs") {
-            // It becomes a part of another file, where such comments cannot stand.
+            // This file is included into another one, where `//!` comments are not allowed.
             let parts = text.lines().filter(|line| !line.starts_with("//!"));
             fs::write(out.join("protocol.rs"), parts.collect::<Vec<_>>().join("\n"))?;
         } else {
@@ -51,7 +51,7 @@ fn copy(sources: &Path, folder: &Path, out: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes all mistakes beside what is right in a file.
+/// Adds all mistakes of a file beside the right code.
 fn plant(file: &Path, mut text: String) -> String {
     let changes =
         || MISTAKES.iter().flat_map(|mistake| mistake.changes).filter(|change| Path::new(change.file) == file);

@@ -1,25 +1,26 @@
-//! The contenders of one session for one lock, of whom one at a time deals with the server: a state machine.
+//! A cohort, as a state machine: the contenders of one session for one lock. One of them at a time deals with the server.
 //!
-//! The others wait in memory. Whoever has the *turn* queues for the lock, holds it, and passes the turn on: with the hold, without a
-//! request, or without it, for the next to queue anew. How often the hold may go on is bounded ([`Bounds`]), as other processes wait.
+//! The others wait in memory. The member with the *turn* queues for the lock, holds it, and passes the turn on. It may pass the
+//! hold on with the turn, which needs no request. Otherwise the next member queues anew. Consecutive hand-overs are bounded
+//! ([`Bounds`]), because other processes wait, too.
 //!
-//! The shell keeps what comes with the turn, a place in the queue or a hold. It carries out the asks of one event in their order, and
-//! answers them by further events of the same member. With [`Ask::Wake`] what the member has goes to the one that is woken, unless
-//! the same event asks to release it or to give it up.
+//! The shell keeps what comes with the turn: a place in the queue or a hold. It carries out the asks of one event in their order,
+//! and reports their results as further events of the same member. With [`Ask::Wake`], the place or hold passes to the woken
+//! member, unless the same event asks to release it or to give it up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One contender of a cohort.
+/// The identity of one contender of a cohort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(u64);
 
-/// For how long the processes that wait for the lock can be passed over.
+/// How long a cohort may hand the lock over before it looks for other processes that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
-    /// How many hand-overs may follow one another.
+    /// Upper bound of consecutive hand-overs.
     pub max_handovers: u32,
-    /// For how long they may go on.
+    /// Upper bound of their duration.
     pub max_tenure: Duration,
 }
 
@@ -27,13 +28,13 @@ pub struct Bounds {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cohort {
     next_id: u64,
-    /// Who waits for the turn, each with its bounds: first come, first served.
+    /// The members that wait for the turn, each with its bounds. First come, first served.
     waiting: BTreeMap<MemberId, Bounds>,
     turn: Option<Turn>,
     is_closed: bool,
 }
 
-/// Who has the turn, and how far it is.
+/// The member that has the turn, and its stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     of: MemberId,
@@ -43,47 +44,47 @@ struct Turn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// It has nothing.
+    /// It has nothing but the turn.
     Begins,
     /// It has a place in the lock's queue.
     Queues,
-    /// The hold of another was handed over to it, on which it does not rely yet.
+    /// Another member's hold was handed over to it. It does not rely on the hold yet.
     Takes(Tenure),
     Holds(Tenure),
-    /// It has let go, and asks whether somebody else waits for the lock.
+    /// It releases, and asks whether other contenders wait for the lock.
     Looks(Tenure),
     /// Its node is being deleted.
     Releases,
 }
 
-/// A hold that one member has after the other.
+/// A hold that is handed over from member to member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Tenure {
-    /// How often it was handed over.
+    /// Hand-overs since the grant.
     handovers: u64,
-    /// How often since nobody else was known to wait.
+    /// Hand-overs since the grant, or since the last look that found no other contender.
     handovers_unasked: u32,
-    /// When that was.
+    /// The time of that grant or look.
     unasked_since: Duration,
 }
 
-/// How far a member is.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// It waits for the turn.
     Waits,
-    /// It has the turn and nothing with it. It is to queue for the lock.
+    /// It has nothing but the turn. It has to queue for the lock.
     Begins,
     /// It has the turn, and waits in the lock's queue.
     Queues,
-    /// It has the turn, and the hold of another. It is to wait until it is known whether the hold can be relied on.
+    /// It has the turn, and another member's hold. It has to wait until the shell knows whether the hold can be relied on.
     Takes,
     /// It holds.
     Holds {
-        /// How often the hold was handed over before.
+        /// Earlier hand-overs of this hold.
         handovers: u64,
     },
-    /// It lets go.
+    /// It releases.
     LetsGo,
     /// It will never have the turn: the session has ended.
     Closed,
@@ -100,57 +101,57 @@ pub enum Reliance {
     Lost,
 }
 
-/// What has happened to the member that has the turn, or, of [`Event::Leaves`], to any.
+/// An event of the member that has the turn. Only [`Event::Leaves`] may come from any member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// It queues for the lock.
     Queues,
     /// It was granted the lock.
     Granted,
-    /// So far the hold that was handed over to it can be relied on.
+    /// The shell has looked at the hold that was handed over to it. The hold can be relied on to this degree.
     Looked(Reliance),
-    /// It lets go of its hold, which so far can be relied on.
+    /// It releases its hold, which can be relied on to this degree.
     LetsGo(Reliance),
     /// The answer to [`Ask::LookForOthers`], and how far its hold can be relied on by now.
     SawOthers(Others, Reliance),
-    /// Its node is gone, or somebody else sees to that.
+    /// Its node is deleted, or the shell deletes it later.
     Released,
-    /// What it has is of no use: its place in the queue, or its attempt to get one, has failed.
+    /// Its place in the queue has failed, or its attempt to get one.
     Fails,
-    /// It gives up, wherever it stands, or was dropped. What it has, and so far can be relied on if it is a hold, goes to the
-    /// next.
+    /// It gives up, in any state, or was dropped. If it has a hold, the hold can be relied on to this degree. The next member gets
+    /// its place, or its hold if the bounds allow that.
     Leaves(Reliance),
 }
 
-/// Who else is there, beside a holder.
+/// The other contenders for the lock, as a holder sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Others {
-    /// How many children the lock's node has. The node of the holder is one of them.
+    /// The number of children of the lock's node. The holder's node is one of them.
     Children(u32),
-    /// The node of the holder is gone: somebody else has deleted it.
+    /// The holder's node is missing: somebody else deleted it.
     OwnNodeGone,
-    /// The server has not answered.
+    /// The server did not answer.
     Unknown,
 }
 
 /// What the shell has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// This member has the turn now, or will never have it.
+    /// Wakes this member: it has the turn now, or will never have it.
     Wake(MemberId),
-    /// Ask how many children the lock's node has and whether the holder's node is one of them. The answer is
+    /// Asks how many children the lock's node has, and whether the holder's node is one of them. The answer is
     /// [`Event::SawOthers`].
     LookForOthers,
-    /// The hold is lost: somebody else has deleted its node.
+    /// Marks the hold as lost: somebody else deleted its node.
     Lose,
-    /// Delete the node of the hold. The answer is [`Event::Released`].
+    /// Deletes the node of the hold. The answer is [`Event::Released`].
     Release,
-    /// Nobody takes what came with the turn. It is to be given up.
+    /// Gives up what came with the turn. No member takes it.
     GiveUp,
 }
 
 impl Bounds {
-    /// Those of a cohort that was told nothing else.
+    /// The default bounds.
     pub const DEFAULT: Self = Self { max_handovers: 1_000, max_tenure: Duration::from_millis(100) };
 
     fn allow(&self, tenure: &Tenure, now: Duration) -> bool {
@@ -159,24 +160,24 @@ impl Bounds {
 }
 
 impl Cohort {
-    /// Adds a member. It has the turn, if nobody else has.
+    /// Adds a member. It gets the turn, if no other member has it.
     pub fn enter(&mut self, bounds: Bounds) -> MemberId {
         let id = self.new_id();
         match self.turn {
             _ if self.is_closed => {}
             None => self.turn = Some(Turn { of: id, bounds, stage: Stage::Begins }),
-            // Whoever passes the turn on passes it to those who wait, so that nobody can take it from under their noses.
+            // The turn is passed directly to a waiting member, so a newcomer cannot overtake it.
             Some(_) => drop(self.waiting.insert(id, bounds)),
         }
         id
     }
 
-    /// Adds a member that is not to wait. `None` if somebody has the turn.
+    /// Adds a member that does not wait. Returns `None` if another member has the turn, unless the cohort is closed.
     pub fn enter_at_once(&mut self, bounds: Bounds) -> Option<MemberId> {
         if self.turn.is_none() || self.is_closed { Some(self.enter(bounds)) } else { None }
     }
 
-    /// How far a member is that has not left.
+    /// Returns the state of a member that has not left.
     pub fn state(&self, id: MemberId) -> State {
         match &self.turn {
             Some(turn) if turn.of == id => match turn.stage {
@@ -191,7 +192,7 @@ impl Cohort {
         }
     }
 
-    /// Takes in what has happened to a member. `now` is the time since any moment that stays the same.
+    /// Handles an event of a member. `now` is the time since a fixed moment.
     pub fn on(&mut self, id: MemberId, event: Event, now: Duration, out: &mut Vec<Ask>) {
         if self.waiting.remove(&id).is_some() {
             debug_assert!(matches!(event, Event::Leaves(_)), "BUG: {event:?} of a member that waits");
@@ -221,7 +222,7 @@ impl Cohort {
         }
     }
 
-    /// Ends all waiting, for ever: the session has ended. Whoever waits is to be told.
+    /// Ends all waiting for ever, because the session has ended. Wakes every waiting member.
     pub fn close(&mut self, out: &mut Vec<Ask>) {
         self.is_closed = true;
         out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));
@@ -236,7 +237,7 @@ impl Cohort {
         self.turn = self.turn.map(|turn| Turn { stage, ..turn });
     }
 
-    /// Looks at a hold before relying on it. It may be lost since it was handed over.
+    /// Decides whether the member relies on a hold that was handed over. The hold may have been lost since.
     fn look_at(&mut self, tenure: Tenure, reliance: Reliance, out: &mut Vec<Ask>) {
         match reliance {
             Reliance::Sure => self.go_on(Stage::Holds(Tenure {
@@ -263,7 +264,7 @@ impl Cohort {
                 self.let_go(Tenure { handovers_unasked: 0, unasked_since: now, ..tenure }, reliance, out);
             }
             _ if reliance == Reliance::Lost => self.let_go(tenure, reliance, out),
-            // Who cannot tell is not alone.
+            // Without an answer the holder does not count as alone.
             Others::Children(_) | Others::Unknown => self.release(out),
         }
     }
@@ -272,7 +273,7 @@ impl Cohort {
     fn let_go(&mut self, tenure: Tenure, reliance: Reliance, out: &mut Vec<Ask>) {
         if reliance == Reliance::Lost {
             out.push(Ask::Release);
-            // Nobody need wait for what is left of it.
+            // The next member need not wait until the node of a lost hold is deleted.
             self.pass(Stage::Begins, out);
         } else if self.waiting.is_empty() {
             self.release(out);
@@ -286,11 +287,11 @@ impl Cohort {
         out.push(Ask::Release);
     }
 
-    /// Leaves at any stage. Nobody can be asked.
+    /// Lets a member leave at any stage. Does not look for others, because a dropped member cannot wait for an answer.
     fn leave(&mut self, bounds: Bounds, stage: Stage, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
         let is_of_use = match stage {
             Stage::Begins | Stage::Queues => true,
-            // It was handed over already.
+            // The bounds were checked at the hand-over.
             Stage::Takes(_) => reliance != Reliance::Lost,
             Stage::Holds(tenure) => reliance != Reliance::Lost && bounds.allow(&tenure, now),
             Stage::Looks(_) | Stage::Releases => false,
@@ -302,13 +303,13 @@ impl Cohort {
         }
     }
 
-    /// Gives up what came with the turn. The next begins anew.
+    /// Gives up what came with the turn. The next member begins anew.
     fn give_up(&mut self, out: &mut Vec<Ask>) {
         out.push(Ask::GiveUp);
         self.pass(Stage::Begins, out);
     }
 
-    /// Gives the turn to who has waited longest, with what comes with it.
+    /// Passes the turn, and what comes with it, to the member that has waited longest.
     fn pass(&mut self, stage: Stage, out: &mut Vec<Ask>) {
         match self.waiting.pop_first() {
             Some((of, bounds)) => {

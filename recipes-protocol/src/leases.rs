@@ -1,12 +1,13 @@
-//! Which leases of a semaphore hold a permit: the decision, from one listing. Pure.
+//! Which leases of a semaphore hold a permit: a pure decision from one listing.
 //!
-//! The rule is Curator's, made a little stronger. Curator's clients hold when there are no more leases than permits; ours
-//! when their own leases are among the oldest, as many as there are permits. While only who has the turn adds a lease,
-//! the newest lease is that of who decides, and the two rules are one. When somebody's turn was deleted by hand, two
-//! may wait with leases: Curator's would then wait for each other for ever, of ours with a lease each the elder goes
-//! first. (With several leases each, created alternately, neither's may all be among the oldest, and ours wait, too.)
-//! Neither rule grants more than the permits, whoever else is there, as every lease that was there at a grant was
-//! counted.
+//! The rule is Curator's, made a little stronger. Curator's clients hold when there are no more leases than permits. Ours
+//! hold when their own leases are among the oldest, counted up to the number of permits. As long as only the contender
+//! with the turn adds leases, its own lease is the newest, and both rules are the same.
+//!
+//! They differ if somebody deletes a turn by hand, because two contenders may wait with leases then. Curator's clients
+//! would wait for each other for ever. Of ours, with one lease each, the elder goes first. (With several leases each,
+//! created alternately, neither may have all of its leases among the oldest. Then ours wait for each other, too.) Neither
+//! rule grants more permits than there are, because every lease that existed at a grant was counted.
 
 use std::collections::HashSet;
 
@@ -23,7 +24,7 @@ pub const LEASES: &str = "leases";
 pub struct Leases<'a> {
     /// The oldest first.
     names: Vec<&'a str>,
-    /// A child that is no lease, if there is one. We ignore it, Curator would count it.
+    /// A child that is no lease, if there is one. We ignore it. Curator would count it.
     foreign: Option<&'a str>,
 }
 
@@ -32,31 +33,31 @@ pub struct Leases<'a> {
 pub enum Verdict {
     /// Yes.
     Granted,
-    /// Not while so many others hold.
+    /// Free permits are fewer than requested.
     Full,
-    /// One of ours is not in the listing. Never a grant: whoever deleted it may have let another in.
+    /// One of our leases is missing. Never a grant: its deletion may have let in another contender.
     Missing,
 }
 
 impl<'a> Leases<'a> {
-    /// Reads a listing, in whatever order the server gave it.
+    /// Reads a listing. The order of the children does not matter.
     pub fn from_children<S: AsRef<str>>(children: &'a [S]) -> Self {
         let queue = Queue::from_children(children, Names::LEASES);
         let foreign = queue.foreign();
         Self { names: queue.into_order().into_iter().map(|(lease, _)| lease.name).collect(), foreign }
     }
 
-    /// A child that is no lease, if there is one.
+    /// Returns a child that is no lease, if there is one.
     pub fn foreign(&self) -> Option<&'a str> {
         self.foreign
     }
 
-    /// Whether so many more would hold at once.
+    /// Tells whether `wanted` more leases would hold at once.
     pub fn have_room_for(&self, wanted: usize, permits: usize) -> bool {
         permits.checked_sub(self.names.len()).is_some_and(|free| wanted <= free)
     }
 
-    /// Decides for whoever has the leases named `own`.
+    /// Decides for the contender with the leases named `own`.
     pub fn verdict(&self, own: &HashSet<&str>, permits: usize) -> Verdict {
         if self.names.iter().filter(|name| own.contains(*name)).count() < own.len() {
             return Verdict::Missing;

@@ -1,21 +1,22 @@
-//! What the locks of `zk-recipes` decide, without I/O, clock, `async` or dependency: answers, notifications and times come in
-//! as arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
+//! The decisions of the locks in `zk-recipes`, without I/O, clock, `async` or dependencies. Answers, notifications and times
+//! are arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
 //!
-//! The interface is for those three. It changes without notice; use `zk-recipes`.
+//! The interface serves those three and changes without notice. Applications use `zk-recipes`.
 //!
 //! In reading order:
 //!
-//! * [`names`]: what the name of a node says.
-//! * [`queue`]: who holds and who waits for whom, by one listing.
-//! * [`predecessors`]: what a waiter remembers of those ahead.
+//! * [`names`]: the names of lock nodes, and their order.
+//! * [`queue`]: which contenders hold, and which node each waiter watches, from one listing.
+//! * [`predecessors`]: what a waiter remembers of the contenders ahead.
 //! * [`release_note`]: what the note of the last holder proves.
-//! * [`number_proof`]: when the number of a contender proves that it holds.
+//! * [`number_proof`]: when the number of a contender's node proves that it holds.
 //! * [`session_queue`]: the contenders of one session for one lock, as a state machine made of the decisions above.
-//! * [`leases`]: who has a permit of a semaphore; [`permits`]: an attempt to take permits, as a state machine.
+//! * [`leases`]: which leases of a semaphore hold a permit.
+//! * [`permits`]: an attempt to take permits, as a state machine.
 //! * [`naive`]: a contender for one node at a fixed path, as a state machine.
-//! * [`cohort`]: which contender of a process has the turn, and what comes with it, as a state machine.
+//! * [`cohort`]: the contenders of one session that share one place in the queue, as a state machine.
 //! * [`liveness`]: how long a hold can be relied on.
-//! * [`stat`] and [`wire_size`]: what servers say of a node, and how many bytes requests and replies have.
+//! * [`stat`] and [`wire_size`]: the stat of a node, and the sizes of requests and replies.
 
 pub mod names;
 pub mod queue;

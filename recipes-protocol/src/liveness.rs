@@ -1,46 +1,49 @@
-//! Answers and time in, the state of the session out. Pure: the caller brings the clock.
+//! The state of a session, derived from its answers and the time. Pure: the caller brings the clock.
 //!
-//! The leader expires a session that it has not heard of for the session timeout `T`, and may then grant the session's locks
-//! to another client. So holds live on proof. **A request that a quorum has committed proves that the session lived when it
-//! was sent.** A read proves nothing: a follower that is cut off answers it. `sync` proves too little: a leader that was
-//! deposed and does not know it yet answers it (ZOOKEEPER-1675). While something is held, the session commits a request that
-//! changes nothing, every [`prove_after`](Margins::prove_after).
+//! If the leader has not heard of a session for the session timeout `T`, it expires the session. Then it may grant the session's
+//! locks to another client. So holds live on proof. **A request that a quorum has committed proves that the session lived when it
+//! was sent.** A read proves nothing: a follower that is cut off answers it. `sync` proves too little: a leader that was deposed
+//! and does not know it yet answers it (ZOOKEEPER-1675). While the session holds something, it commits a request that changes
+//! nothing every [`prove_after`](Margins::prove_after).
 //!
 //! # The margin
 //!
-//! A commit shows that the session had not expired; it does not renew the session. The leader hears of a session by the next
-//! ping of its follower, which carries the sessions that the follower has heard since the ping before. Let `h` be half a
-//! tick, the interval of these pings. Consider a message that the session sent at `m` and whose answer was received at `r`,
-//! and a proof that was sent on the same connection at `p`, where `r + h + T/24 < p`. The follower had the message at `r` at the
-//! latest, so one of its pings left between `r` and `p` and the leader was told of the message then or before. The proof went
-//! the same way behind that ping. So a leader that has committed the proof has heard of the session at `m` or later, and
-//! expires it at `m + T` or later. A server closes its connections when it loses its leader, so both messages went to one
-//! leader. A new leader gives every session a whole `T` from its start, which is after the last commit of the old one. The
-//! handshake of a connection reaches the leader itself, and counts like a message whose answer is old enough.
+//! A commit shows that the session had not expired. It does not renew the session. The leader hears of a session by the pings of
+//! its follower. Each ping names the sessions that the follower has heard since the ping before. Let `h` be half a tick, which is
+//! the interval of these pings.
 //!
-//! Nothing else is assumed: neither when the client library pings, nor that this process runs, nor that answers come fast.
-//! All of that makes `m` older. Servers grant no timeout below two ticks, unless `minSessionTimeout` says otherwise, so `h`
-//! is at most `T/4`. For servers of which that is not true, the tick can be given.
+//! Consider a message that the session sent at `m` and whose answer it received at `r`. Consider also a proof that it sent on the
+//! same connection at `p`, with `r + h + T/24 < p`. The follower had the message at `r` at the latest. So one of its pings left
+//! between `r` and `p`, and this ping or an earlier one told the leader of the message. The proof took the same way behind that
+//! ping. So a leader that has committed the proof heard of the session at `m` or later, and expires it at `m + T` or later.
 //!
-//! | part of `T` | for what |
+//! A server closes its connections when it loses its leader, so one leader got both messages. A new leader gives every session a
+//! whole `T` from its start, which is after the last commit of the old one. The handshake of a connection reaches the leader
+//! itself, and counts like a message whose answer is old enough.
+//!
+//! Nothing else is assumed: neither when the client library pings, nor that this process runs, nor that answers come fast. All of
+//! that only makes `m` older. Servers grant no timeout below two ticks, unless `minSessionTimeout` says otherwise, so `h` is at
+//! most `T/4`. For other servers the tick can be given.
+//!
+//! | part of `T` | purpose |
 //! |---|---|
 //! | `h` | the pings of the follower |
 //! | `T/24` | a ping that comes late, as the leader asks for it after each half tick |
-//! | `T/12` | the interval of the session's own messages: a session that has sent nothing for so long sends a read |
+//! | `T/12` | the interval of the session's own messages: after this time without a message the session sends a read |
 //! | `T/12` | the delay of a ping on its way, clocks that run apart, and our own delay until a loss is noticed |
 //! | the rest | [`lost_after`](Margins::lost_after): how long a hold survives its last proof while answers come at once |
 //!
-//! A follower that lets its leader wait for a ping for longer than `h + T/24`, sends a proof on before that ping, and then
-//! stands still is not covered. Neither is an observer behind another one's follower (`observerMasterPort`), which needs two
-//! pings: give twice the tick there.
+//! Two cases are not covered. In the first, a follower delays a ping for longer than `h + T/24`, sends a proof on before that ping,
+//! and then stands still. The second is an observer behind a follower (`observerMasterPort`), which needs two pings: give twice the
+//! tick there.
 //!
 //! # A new connection
 //!
-//! The server that a session connects to grants the timeout anew, and it may be shorter. Until the answer is here, the
-//! session may have either. A handshake without an answer may be taken in much later, when the session holds something on
-//! another connection. So a session first asks that server what it would grant, by a session of its own (`keeper.rs`), and
-//! counts on the shorter one from the moment at which its own handshake is sent. A timeout that was once
-//! granted never grows: a new leader goes back to the one of the session's creation.
+//! The server that a session connects to grants the timeout anew, and may grant a shorter one. Until it answers, the session may
+//! have either timeout. If a handshake gets no answer, its server may still accept it much later, when the session holds something
+//! on another connection. So the client first opens a second session with that server, to learn which timeout the server grants
+//! (`session/keeper.rs` in `zk-recipes`). It counts on the shorter timeout from the moment at which it sends its own handshake. The
+//! timeout that it counts on never grows again, because a new leader goes back to the one of the session's creation.
 
 mod answers;
 mod margins;
@@ -52,16 +55,15 @@ use answers::{Answered, Answers};
 
 pub use margins::Margins;
 
-/// What a session knows of its connection. `zk-recipes` shows it to its users, and so it changes only when that crate's version says
-/// so.
+/// What a session knows of its connection. It is public in `zk-recipes`, so it changes only with the version of that crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Requests are answered.
     Connected,
-    /// The connection is gone or does not answer, the session may still live on the server. Holds are suspect.
+    /// The connection is gone or does not answer. The session may still live on the server. Holds are suspect.
     Suspended,
-    /// The session must be taken as expired: another client may hold our locks. A session that turns out to have
-    /// survived goes back to `Connected`; the holds that it had do not.
+    /// The session must be taken as expired: another client may hold our locks. If the session turns out to have survived, it goes
+    /// back to `Connected`. The holds that it had stay lost.
     Lost(LostReason),
 }
 
@@ -92,12 +94,12 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// What happens to a session's connection.
+/// An event of a session's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is gone.
     Disconnected,
-    /// A handshake for the session is about to be sent, to a server that grants this timeout to others.
+    /// A handshake is about to be sent for the session, to a server that grants this timeout.
     Attaching(Duration),
     /// The handshake was answered, with this timeout.
     Attached(Duration),
@@ -107,16 +109,16 @@ pub enum Event {
     Ended(LostReason),
 }
 
-/// What a session sends so that it is known to live.
+/// What a session sends to show that it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// A request that changes nothing and is committed.
+    /// A request that changes nothing. It proves that the session lives once a quorum has committed it.
     Proof,
     /// A read. It tells the server that the session lives.
     Read,
 }
 
-/// How long the client may wait for a silent connection before it looks for another.
+/// Returns how long the client waits for a silent connection before it looks for another.
 pub fn connection_timeout(session_timeout: Duration) -> Duration {
     session_timeout / 4
 }
@@ -124,12 +126,12 @@ pub fn connection_timeout(session_timeout: Duration) -> Duration {
 /// Handshakes since the last proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Attaching {
-    /// When the first was sent, and the last.
+    /// When the first and the last handshake were sent.
     since: Duration,
     sent: Duration,
-    /// The margins if their servers have taken them in.
+    /// The margins if a server has accepted any of the handshakes.
     margins: Margins,
-    /// When the last was answered.
+    /// When the last handshake was answered.
     attached: Option<Duration>,
 }
 
@@ -137,33 +139,33 @@ struct Attaching {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sent {
     at: Duration,
-    /// When the leader has heard of the session, if it commits the request.
+    /// If the leader commits the request, it has heard of the session at this time or later.
     heard: Duration,
 }
 
-/// The number of times at which the session has lost its holds. A hold keeps the epoch of its grant and is lost in any later one.
+/// The number of times that the session has lost its holds. A hold keeps the epoch of its grant, and is lost in any later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LossEpoch(pub u64);
 
-/// The state of one session. Times are offsets from any fixed origin on a monotonic clock.
+/// The state of one session. Times are offsets from a fixed origin on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Liveness {
-    /// Those of the last proof.
+    /// The margins at the last proof.
     margins: Margins,
-    /// The time for which all of this holds.
+    /// The time of this state.
     now: Duration,
-    /// When the last request was sent that a quorum has committed.
+    /// When the session sent the last request that a quorum has committed.
     proved: Duration,
-    /// When the leader has heard of the session, by the proofs so far. It may have heard of it later.
+    /// The leader has heard of the session at this time or later, by the proofs so far.
     heard: Duration,
     answers: Answers,
-    /// When the last message was sent that was answered, and how long that took.
+    /// When the last answered message was sent, and how long its answer took.
     spoken: Duration,
     round_trip: Duration,
     attaching: Option<Attaching>,
-    /// When the connection went that has not come back.
+    /// When the connection was lost, if it has not come back.
     disconnected: Option<Duration>,
-    /// The loss that no proof has made up for yet.
+    /// Whether holds were lost by silence, and no proof has come since.
     lost: bool,
     ended: Option<LostReason>,
     loss_epoch: LossEpoch,
@@ -171,7 +173,8 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A session whose handshake was sent at `connecting` and has been answered: a quorum has committed the new session.
+    /// Returns the state of a new session. Its handshake was sent at `connecting` and was answered, so a quorum has committed the
+    /// session.
     pub fn new(margins: Margins, connecting: Duration) -> Self {
         Self {
             margins,
@@ -191,8 +194,8 @@ impl Liveness {
         }
     }
 
-    /// The state at `now`. Everything that reads or changes the state goes through here first, so that a process that
-    /// wakes from a pause does not believe what it knew before.
+    /// Returns the state at `now`. Every read or change of the state starts here. So a process that wakes from a pause does not
+    /// believe what it knew before.
     #[must_use]
     pub fn at(mut self, now: Duration) -> Self {
         self.now = now;
@@ -203,7 +206,7 @@ impl Liveness {
         self
     }
 
-    /// Notes that a message is being sent, and what it proves if a quorum commits it.
+    /// Notes that a message is being sent. Returns what it proves if a quorum commits it.
     pub fn on_send(&mut self, now: Duration) -> Sent {
         *self = self.at(now);
         self.answers.ripen(now, self.margins());
@@ -235,13 +238,13 @@ impl Liveness {
         self.lost &= now >= self.lost_at();
     }
 
-    /// Takes in what happens to the connection.
+    /// Handles an event of the connection.
     pub fn on_event(&mut self, now: Duration, event: Event) {
         *self = self.at(now);
         match event {
             Event::Disconnected => self.disconnected = self.disconnected.or(Some(now)),
             Event::Attaching(granted) => {
-                // An earlier handshake without an answer may still have been taken in.
+                // A server may still accept an earlier handshake that has no answer.
                 let first = Attaching { since: now, sent: now, margins: self.margins, attached: None };
                 let earlier = self.attaching.unwrap_or(first);
                 let margins = earlier.margins.shortened_to(granted);
@@ -277,7 +280,7 @@ impl Liveness {
         self.now.saturating_sub(self.proved)
     }
 
-    /// When holds are lost, unless there is a proof before.
+    /// Returns when holds are lost, unless a proof comes before.
     pub fn lost_at(&self) -> Duration {
         let by_proof = self.heard + self.margins.trusted_for();
         match self.attaching {
@@ -286,10 +289,11 @@ impl Liveness {
         }
     }
 
-    /// What the session is to send next so that it is known to live, and when; `None` without a connection.
+    /// Returns what the session has to send next to show that it lives, and when. `None` without a connection.
     pub fn due(&self, is_holding: bool) -> Option<(Sign, Duration)> {
         let margins = self.margins();
-        // One is under way at a time. A proof must not wait for the answer to a read behind which it becomes due.
+        // Only one sign is under way at a time, and a proof must not wait for the answer to a read. So the proof is due one round
+        // trip early.
         let proof = self.proved + margins.prove_after().saturating_sub(self.round_trip);
         let read = self.spoken + margins.speak_after();
         let next = if is_holding && proof <= read.max(self.now) { (Sign::Proof, proof) } else { (Sign::Read, read) };
@@ -300,12 +304,13 @@ impl Liveness {
         self.ended.is_none() && self.disconnected.is_none()
     }
 
-    /// Whether a hold can be relied on, and be granted, without another proof.
+    /// Tells whether a hold can be relied on, and be granted, without another proof.
     pub fn is_proved(&self) -> bool {
         self.is_connected() && !self.lost && self.age() < self.margins().suspect_after()
     }
 
-    /// What a session shows of this, with holds or without. Without holds nobody asks for proofs: then the connection counts.
+    /// Returns the state that a session shows, with or without holds. A session without holds sends no proofs, so only its
+    /// connection counts.
     pub fn state(&self, is_holding: bool) -> ConnectionState {
         let is_away_for_long = self.disconnected.is_some_and(|since| self.now >= since + self.margins().lost_after());
         match self.ended {
@@ -317,23 +322,23 @@ impl Liveness {
         }
     }
 
-    /// The margins of the shortest timeout that was granted so far.
+    /// Returns the margins of the shortest timeout that was granted so far.
     pub fn margins(&self) -> Margins {
         self.attaching.map_or(self.margins, |attaching| attaching.margins)
     }
 
-    /// Why the session will never answer again, once it will not.
+    /// Returns why the session has ended, once it has.
     pub fn ended(&self) -> Option<LostReason> {
         self.ended
     }
 
-    /// The epoch of a hold that is granted now.
+    /// Returns the epoch of a hold that is granted now.
     pub fn loss_epoch(&self) -> LossEpoch {
         self.loss_epoch
     }
 
-    /// Why a hold that was granted in this epoch is lost, if it is. When the session has ended, every hold is lost, even one
-    /// whose grant was under way when the session was closed.
+    /// Returns why a hold that was granted in this epoch is lost, if it is. Every hold of a session that has ended is lost, even
+    /// one whose grant was under way when the session was closed.
     pub fn lost_since(&self, granted: LossEpoch) -> Option<LostReason> {
         self.ended.or((self.loss_epoch > granted).then_some(self.last_loss))
     }

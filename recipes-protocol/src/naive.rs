@@ -1,29 +1,30 @@
-//! A contender for one ephemeral node at a fixed path, as a state machine: whoever creates the node holds, and everybody else watches it.
+//! A contender for one ephemeral node at a fixed path, as a state machine. The contender that creates the node holds, and all
+//! others watch the node.
 //!
-//! All contenders use the same path, so the node there may be anybody's. After a lost reply a contender recognises its own by the mark
-//! that it wrote. But anybody may overwrite data: whoever asks for the lock does, and the session alone does not tell its contenders
-//! apart. So they take a node by the transaction that created it, each node once ([`Taken`]). Where the mark was overwritten, any
-//! contender of the session that may have made the node takes it. The one that did make it finds it taken, if its reply comes after all,
-//! and goes on waiting.
+//! All contenders use the same path, so the node there may belong to any of them. After a lost reply, a contender recognises its
+//! own node by the mark that it wrote as data. But anybody may overwrite the data, as a revocation does. Then only the session is
+//! left as evidence, and several contenders may share it. So a contender takes a node by its creating transaction, and each node is
+//! taken once ([`Taken`]). If the mark was overwritten, any contender of the session that may have created the node takes it. If
+//! the reply to the creator arrives after all, the creator finds the node taken and waits.
 //!
-//! [`Naive`] is told what happens ([`Event`]) and says what to do next ([`Naive::ask`]). It never waits and does no I/O. The answer to
-//! one ask comes before the next ask. [`Naive::leave`] may come at any time, also instead of an answer. Then its asks delete the node, if
-//! it is there and its own.
+//! [`Naive`] is told what happens ([`Event`]) and says what to do next ([`Naive::ask`]). It never waits and does no I/O. The answer
+//! to one ask comes before the next ask. [`Naive::leave`] may come at any time, even instead of an answer. From then on the asks
+//! delete the node, if it exists and is the contender's own.
 
 use crate::session_queue::Failure;
 
-/// What to do next. A read whose reply is lost is repeated by whoever carries it out.
+/// What to do next. If the reply to a read is lost, the shell repeats the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// Reads the node. The answer is [`Event::Read`].
     Read,
-    /// As [`Ask::Read`], from a server that has first caught up with all others.
+    /// As [`Ask::Read`], after a `sync`.
     ReadLatest,
     /// Creates the node, with the contender's mark as data. The answer is [`Event::Created`].
     Create,
     /// Creates the parents of the node. The answer is [`Event::ParentsCreated`].
     CreateParents,
-    /// Pauses, as the reply to a request was lost. The answer is [`Event::Paused`].
+    /// Pauses after a lost reply. The answer is [`Event::Paused`].
     Pause,
     /// Reads the node and sets a watch on it. The answer is [`Event::Watching`].
     Watch,
@@ -33,30 +34,30 @@ pub enum Ask {
     Prove,
     /// Nothing: the contender holds.
     Hold,
-    /// Deletes the node. The answer is [`Event::Deleted`]; if the reply was lost, there is none.
+    /// Deletes the node. The answer is [`Event::Deleted`]. If the reply is lost, there is no answer.
     Delete,
-    /// Nothing, ever.
+    /// Nothing any more: the contender has ended.
     End(Outcome),
 }
 
-/// What has happened.
+/// An event that the shell reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// What node there is.
+    /// The node at the path, if there is one.
     Read(Option<Found>),
-    /// What became of the request to create the node.
+    /// The result of the `create`.
     Created(Result<Found, NotCreated>),
-    /// Whether the parents are there. `false`: the server has refused to create them.
+    /// Whether the parents exist. `false`: the server refused to create them.
     ParentsCreated(bool),
     /// The pause is over.
     Paused,
-    /// What node there is. If there is one, the watch is set.
+    /// The node at the path. If there is one, the watch is set.
     Watching(Option<Found>),
-    /// The node has changed or gone.
+    /// The node was changed or deleted.
     Fired,
     /// The session lives.
     Proved,
-    /// The node is gone, or was before.
+    /// The node was deleted, or was missing already.
     Deleted,
 }
 
@@ -67,48 +68,48 @@ pub struct Found {
     pub czxid: i64,
     /// Whether the session of the contender owns it.
     pub is_ours: bool,
-    /// Whether its data are the contender's mark, or were overwritten: whether the contender may have made it.
+    /// Whether the contender may have created it: its data is the contender's mark, or was overwritten.
     pub may_be_own: bool,
 }
 
-/// Why a node was not created.
+/// The reason why a node was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotCreated {
-    /// There is one.
+    /// A node exists at the path.
     Exists,
     /// Its parent is missing.
     NoParent,
-    /// Something else.
+    /// Another failure.
     Failed(Failure),
 }
 
-/// How a contender has ended.
+/// How a contender ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It has given up, or has let go.
+    /// It gave up or released.
     Left,
-    /// Somebody was in the way.
+    /// It only tried, and another contender had the node.
     InTheWay,
-    /// A request of it was refused.
+    /// The server refused one of its requests.
     Refused,
 }
 
-/// The newest node at the path that a contender of the session has taken, by the transaction that created it. Older ones are gone or
+/// The newest node at the path that a contender of the session has taken, by its creating transaction. Older nodes are deleted or
 /// taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Taken(i64);
 
-/// What may be there of a contender.
+/// What a contender may have on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Claim {
     Nothing,
-    /// A node that is its own if it is recognised.
+    /// Perhaps a node. It is the contender's own if the contender recognises it.
     Perhaps,
-    /// The node is its own.
+    /// The node at the path, which is its own.
     Certain,
 }
 
-/// Where a contender stands.
+/// The step of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     /// A `try` looks before it writes.
@@ -116,7 +117,7 @@ enum Step {
     Creating,
     CreatingParents,
     Pausing,
-    /// There is a node, which may be the `try`'s own.
+    /// A node exists, which may be the `try`'s own.
     Recognising,
     Watching,
     Waiting,
@@ -129,16 +130,17 @@ enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Naive {
     is_try: bool,
-    /// Whether the reply to a `create` was lost. It stays so: that request may arrive later.
+    /// Whether the reply to a `create` was lost. That request may still arrive, so this stays set until the contender leaves and
+    /// reads the node.
     is_doubtful: bool,
     claim: Claim,
-    /// The transaction that created its node, once it has taken that.
+    /// The transaction that created its node, once it has taken the node.
     czxid: Option<i64>,
     step: Step,
 }
 
 impl Taken {
-    /// Takes the node, unless another contender has.
+    /// Takes the node. Returns `false` if it was taken before.
     fn take(&mut self, czxid: i64) -> bool {
         let is_free = self.0 < czxid;
         self.0 = self.0.max(czxid);
@@ -147,18 +149,18 @@ impl Taken {
 }
 
 impl Naive {
-    /// Whoever wants the lock. `is_try`: it leaves if somebody is in the way.
+    /// Returns a new contender. `is_try`: it leaves if another contender has the node.
     pub fn new(is_try: bool) -> Self {
         let step = if is_try { Step::Looking } else { Step::Creating };
         Self { is_try, is_doubtful: false, claim: Claim::Nothing, czxid: None, step }
     }
 
-    /// What to do next.
+    /// Returns what to do next.
     pub fn ask(&mut self) -> Ask {
         match (self.step, self.claim) {
             (Step::Looking | Step::Recognising, _) => Ask::Read,
             (Step::Creating, _) => {
-                // From now on there may be a node, whatever becomes of the reply.
+                // From here on the node may exist, even if the reply is lost.
                 self.claim = Claim::Perhaps;
                 Ask::Create
             }
@@ -169,7 +171,7 @@ impl Naive {
             (Step::Proving, _) => Ask::Prove,
             (Step::Holding, _) => Ask::Hold,
             (Step::Leaving(_), Claim::Certain) => {
-                // From now on the node may be gone, and the one at its path another's.
+                // From here on the node may be deleted, and a node at its path may belong to another contender.
                 self.claim = Claim::Perhaps;
                 Ask::Delete
             }
@@ -178,7 +180,7 @@ impl Naive {
         }
     }
 
-    /// Gives up, or lets go.
+    /// Gives up or releases.
     pub fn leave(&mut self) {
         self.end(Outcome::Left);
     }
@@ -189,7 +191,7 @@ impl Naive {
         }
     }
 
-    /// Takes in the answer to the last ask.
+    /// Handles the answer to the last ask.
     pub fn on(&mut self, event: Event, taken: &mut Taken) {
         match (event, self.step) {
             (Event::Read(found), Step::Looking) => {
@@ -206,13 +208,13 @@ impl Naive {
             }
             (Event::Created(Ok(found)) | Event::Read(Some(found)), _) if self.recognise(found, taken) => self.prove(),
             (Event::Created(Ok(_)) | Event::Read(Some(_)), _) => self.wait_or_leave(),
-            // A request whose reply was lost may have arrived by now, and nobody is to wait for its own node.
+            // The `create` without a reply may have been applied by now. A contender must not wait for its own node.
             (Event::Watching(Some(found)), _) if self.is_doubtful && self.recognise(found, taken) => self.prove(),
             (Event::Watching(Some(_)), _) => self.step = Step::Waiting,
             (Event::Created(Err(not_created)), _) => self.on_not_created(not_created),
             (Event::ParentsCreated(false), _) => self.on_not_created(NotCreated::REFUSED),
             (Event::Proved, _) => self.step = Step::Holding,
-            // It may have held by the node of another contender, and its own may have come later.
+            // The contender may have held by another contender's node, and its own node may have been created later.
             (Event::Deleted, _) => self.claim = if self.is_doubtful { Claim::Perhaps } else { Claim::Nothing },
             (Event::Read(None) | Event::ParentsCreated(true) | Event::Paused, _) => self.step = Step::Creating,
             (Event::Watching(None) | Event::Fired, _) => self.step = Step::Creating,
@@ -236,12 +238,12 @@ impl Naive {
         }
     }
 
-    /// The node is the contender's.
+    /// Records that the node is the contender's own, and waits for a proof.
     fn prove(&mut self) {
         (self.claim, self.step) = (Claim::Certain, Step::Proving);
     }
 
-    /// Whether the node is the contender's. The contender takes it then.
+    /// Tells whether the node is the contender's own, and takes it if so.
     fn recognise(&mut self, found: Found, taken: &mut Taken) -> bool {
         if self.czxid == Some(found.czxid) {
             return true;
@@ -254,22 +256,22 @@ impl Naive {
         is_own
     }
 
-    /// Somebody else has the node. Everybody who waits watches this one node: that is the herd.
+    /// Waits for another contender's node, or leaves if it only tries. All waiters watch this one node: that is the herd.
     fn wait_or_leave(&mut self) {
         if self.is_try { self.end(Outcome::InTheWay) } else { self.step = Step::Watching }
     }
 
-    /// The transaction that created the contender's node, once that is known.
+    /// Returns the transaction that created the contender's node, once it is known.
     pub fn czxid(&self) -> Option<i64> {
         self.czxid
     }
 
-    /// Whether there may be a node of the contender.
+    /// Tells whether the contender may have a node.
     pub fn has_claim(&self) -> bool {
         self.claim != Claim::Nothing
     }
 
-    /// How the contender ends, once it does.
+    /// Returns how the contender ends, once it leaves.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.step {
             Step::Leaving(outcome) => Some(outcome),

@@ -1,7 +1,7 @@
 //! The names of lock nodes: how they are read, and their order.
 //!
-//! Apache Curator names the node of a contender `_c_<uuid>-lock-0000000042`. The creator finds the node again by the
-//! prefix if the reply to `create` was lost. The marker says what the contender wants. The server appends the number.
+//! Apache Curator names the node of a contender `_c_<uuid>-lock-0000000042`. If the reply to `create` was lost, the
+//! creator finds the node again by the prefix. The marker says what the contender wants. The server appends the number.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,21 +9,20 @@ use std::fmt;
 /// The number of characters that the server pads a sequence number to.
 const SEQUENCE_WIDTH: usize = 10;
 
-/// What protected names begin with.
+/// The beginning of every protected name.
 pub const PROTECTION: &str = "_c_";
 
-/// The part of a contender's name that is known before the server appends the number: `_c_<mark>-lock-`. The mark is a
-/// uuid.
+/// Returns the part of a contender's name before the number of the server: `_c_<mark>-lock-`. The mark is a uuid.
 pub fn protected_prefix(mark: &str, marker: &str) -> String {
     format!("{PROTECTION}{mark}-{marker}")
 }
 
-/// Those of the children whose names begin with a protected prefix.
+/// Returns the children whose names begin with a protected prefix.
 pub fn find_protected<'a>(children: &'a [String], prefix: &str) -> impl Iterator<Item = &'a str> {
     children.iter().map(String::as_str).filter(move |name| name.starts_with(prefix))
 }
 
-/// Whether a name is nothing but the marker and a sequence number.
+/// Tells whether a name is nothing but the marker and a sequence number.
 pub fn is_numbered(name: &str, marker: &str) -> bool {
     Sequence::parse(name, marker).is_some_and(|sequence| name == format!("{marker}{sequence}"))
 }
@@ -42,13 +41,14 @@ pub enum Mode {
 pub enum Naming {
     /// `_c_<uuid>-lock-0000000042`: found again by its name.
     Protected,
-    /// `lock-0000000042`: known to whoever has the next number. Found again by its data, which begin with the prefix.
+    /// `lock-0000000042`: the contender with the next number knows this name. Found again by its data, which begins with
+    /// the prefix.
     Numbered,
 }
 
-/// Which children of a lock's parent are contenders, and how each wants the lock.
+/// Which children of the lock's node are contenders, and how each wants the lock.
 ///
-/// The markers of all of them are numbered by the same counter, that of the parent.
+/// The lock's node numbers all of them by one counter, whatever their markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Names {
     markers: &'static [(&'static str, Mode)],
@@ -73,7 +73,7 @@ impl Names {
     };
     /// The leases of Curator's `InterProcessSemaphoreV2`.
     pub const LEASES: Self = Self { markers: &[("lease-", Mode::Shared)] };
-    /// Whatever queues in one parent.
+    /// Every contender that may queue in one node.
     pub const ANY: Self = Self {
         markers: &[
             ("lock-", Mode::Exclusive),
@@ -84,81 +84,83 @@ impl Names {
         ],
     };
 
-    /// The marker that we write for a contender of this mode.
+    /// Returns the marker that we write for a contender of this mode.
     ///
     /// # Panics
-    /// If nobody queues there in this mode.
+    /// If no contender queues there in this mode.
     pub fn marker(self, mode: Mode) -> &'static str {
         let (marker, _) =
             self.markers.iter().find(|(_, of)| *of == mode).expect("BUG: a contender in a mode that the lock lacks");
         marker
     }
 
-    /// Whether one who holds may come in ahead of others once more, in its own place, as a writer does that goes on to
-    /// read.
+    /// Tells whether a holder may add a second contender in its own place, ahead of others. A writer that downgrades to a
+    /// reader does that.
     pub fn may_downgrade(self) -> bool {
         self.markers.contains(&("__WRIT__", Mode::Exclusive))
     }
 
-    /// What the name of a child says, or `None` for a child that is no contender: another recipe's, or a foreign one.
+    /// Parses the name of a child. Returns `None` for a child that is no contender: another recipe's, or a foreign one.
     pub fn parse(self, name: &str) -> Option<(Mode, Sequence)> {
         self.markers.iter().find_map(|&(marker, mode)| Some((mode, Sequence::parse(name, marker)?)))
     }
 }
 
-/// How many numbers a parent has left for its children.
+/// How many numbers the lock's node has left for its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
-    /// It lasts.
+    /// There are enough.
     Ample,
-    /// The parent is to be deleted while nobody contends.
+    /// There are few. Delete the lock's node while it has no contenders.
     Low,
-    /// A contender with this number may have to share it with others.
+    /// There are too few. A contender with this number may share it with others.
     Exhausted,
 }
 
-/// The first number of which a lock warns. At a thousand contenders a second it comes a day before [`EXHAUSTED_FROM`].
+/// The first number that makes a lock warn. At 1000 contenders per second it comes 27 hours before [`EXHAUSTED_FROM`].
 const LOW_FROM: i32 = 2_000_000_000;
-/// The first number that a lock refuses. At a thousand contenders a second it comes twelve hours before the last number.
+/// The first number that a lock refuses. At 1000 contenders per second it comes 13 hours before the last number.
 pub const EXHAUSTED_FROM: i32 = 2_100_000_000;
 
 /// The number that the server appended to a contender's name.
 ///
-/// The server counts the children that were ever created in one parent in a signed 32-bit number. ZooKeeper 3.8 goes on
-/// giving the last number, 2³¹ - 1, to every later child; older servers go on with negative numbers. So our contenders
-/// refuse numbers near the end (`supply`), and those below are different. Others may have any. The order is
-/// that of serial numbers (RFC 1982): `a` comes before `b` when `b` is at most 2³¹ - 1 steps ahead of it. For numbers that
-/// are not negative it is the order of their text, which Curator compares.
+/// The server counts the children that were ever created in one node in a signed 32-bit number. After 2³¹ - 1, ZooKeeper
+/// 3.8 gives this last number to every later child. Older servers continue with negative numbers. So our contenders refuse
+/// numbers near the end (`supply`), and each number below belongs to one child only. Contenders of other clients may have
+/// any number.
+///
+/// The order is the one of serial numbers (RFC 1982): `a` comes before `b` if `b` is at most 2³¹ - 1 steps ahead of it.
+/// For numbers that are not negative it is the order of their text, which Curator compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(i32);
 
 impl Sequence {
-    /// The number, as a server gives it.
+    /// Returns the sequence of a number that a server gave.
     pub fn new(number: i32) -> Self {
         Self(number)
     }
 
-    /// The order in the queue.
+    /// Compares two numbers by their order in the queue.
     pub fn queue_cmp(self, other: Self) -> Ordering {
         0.cmp(&other.0.wrapping_sub(self.0))
     }
 
-    /// The number that the server gave before this one.
+    /// Returns the number that the server gave before this one.
     pub fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
 
-    /// The number that the server gives after this one.
+    /// Returns the number that the server gives after this one.
     pub fn after(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
-    /// The number itself.
+    /// Returns the number itself.
     pub fn get(self) -> i32 {
         self.0
     }
 
-    /// How near the end of the numbers this one is.
+    /// Returns how close this number is to the last one.
     pub fn supply(self) -> Supply {
         match self.0 {
             0..LOW_FROM => Supply::Ample,
@@ -167,10 +169,10 @@ impl Sequence {
         }
     }
 
-    /// Parses the number at the end of a name, right behind the `marker`. It is looked for from the end, and nowhere else:
-    /// a listing may have thousands of names.
+    /// Parses the number at the end of a name, right behind the `marker`. It looks at the end only, because a listing may
+    /// have thousands of names.
     pub fn parse(name: &str, marker: &str) -> Option<Self> {
-        // A negative number may need one character more than it is padded to.
+        // A negative number may be one character longer than the padding.
         [SEQUENCE_WIDTH, SEQUENCE_WIDTH + 1].into_iter().find_map(|width| {
             let (head, digits) = name.split_at_checked(name.len().checked_sub(width)?)?;
             let unsigned = digits.strip_prefix('-').unwrap_or(digits);
@@ -181,7 +183,7 @@ impl Sequence {
 }
 
 impl fmt::Display for Sequence {
-    /// As the server writes it.
+    /// Writes the number as the server does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:0width$}", self.0, width = SEQUENCE_WIDTH)
     }

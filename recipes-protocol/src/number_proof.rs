@@ -1,45 +1,44 @@
-//! When a contender holds without having looked. Pure.
+//! When a contender holds without a look at the queue. Pure.
 //!
-//! The server numbers all children that were ever created in the lock's node, of every kind and session. Let the last
-//! contender of our session that was granted the lock alone have number n. When it was granted, every contender before it
-//! had gone. So if our own number is n + 1, only that contender can be ahead. If it had let go before our `create` was sent,
-//! nobody is. Its node may still be there: it goes sooner or later, and keeps nobody out but those behind us.
+//! The server numbers all children that were ever created in the lock's node, of every kind and session. Let n be the number of
+//! the last contender of our session that was granted the lock alone. When it was granted, no contender was ahead of it any more.
+//! So if our own number is n + 1, only that contender can be ahead. If it had released before our `create` was sent, no contender
+//! holds or waits ahead of us. That contender's node may still exist. It will be deleted, and until then it only delays contenders
+//! behind us.
 //!
-//! If the lock's node is deleted and created again, the numbers begin anew. So it must still be the node of the last grant.
-//! It is, as long as a watch on it has not fired, because the server sends notifications before later replies.
+//! If the lock's node is deleted and created again, numbers begin anew. So the lock's node must still be the one of the last
+//! grant. That is certain as long as a watch on it has not fired, because the server sends notifications before later replies.
 
 use crate::names::Sequence;
 use crate::stat::ParentCzxid;
 
-/// After so many grants in a row a watch of the lock's node is worth its read. Whoever makes a lock for one use never pays
-/// for it.
+/// Consecutive grants after which a watch of the lock's node is worth its read. A lock that is used once never pays for the watch.
 const GRANTS_BEFORE_WATCH: u8 = 1;
 
-/// After so many nobody is likely to come in between the next time. If somebody does, the look comes a round trip later than
-/// it might have.
+/// Consecutive grants after which the look is skipped, because the next number probably follows directly. If another contender is
+/// in between, the look comes one round trip late.
 const GRANTS_BEFORE_TRUST: u8 = 2;
 
-/// That a contender was granted the lock alone: all before it had gone.
+/// A grant of the lock to one contender alone: no contender was ahead of it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The lock's node that the number is of.
+    /// The lock's node that has given the number.
     pub parent: ParentCzxid,
     /// The number of the contender.
     pub sequence: Sequence,
 }
 
-/// What the grants of a session say to its next contender.
+/// What the grants of a session prove to its next contender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NumberProof {
     last: Option<Grant>,
-    /// Whether the holder of the last has let go.
+    /// Whether the last holder has released.
     is_released: bool,
-    /// How many grants followed one another in the same node, without a number in between and without another change of
-    /// that node.
+    /// Consecutive grants: in one lock's node, without a number in between and without another change of that node.
     in_a_row: u8,
 }
 
-/// The grant that a contender may follow whose `create` has not been sent yet.
+/// The grant that a contender may directly follow, noted before its `create` is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expected(Grant);
 
@@ -62,7 +61,7 @@ impl NumberProof {
         (self.last, self.is_released) = (Some(grant), false);
     }
 
-    /// Notes that the holder of a grant has let go: from now on it does not hold, whatever becomes of its node.
+    /// Notes that the holder of a grant has released. From now on it does not hold, even if its node still exists.
     pub fn released(&mut self, grant: Grant) {
         self.is_released |= self.last == Some(grant);
     }
@@ -72,12 +71,12 @@ impl NumberProof {
         self.in_a_row = 0;
     }
 
-    /// The grant that a contender may follow that is about to send its `create`.
+    /// Returns the grant that a contender may directly follow if its `create` is sent now.
     pub fn expected(&self) -> Option<Expected> {
         self.last.filter(|_| self.is_released).map(Expected)
     }
 
-    /// What a contender had best send with its `create`. A watch of the lock's node `watched` has not fired.
+    /// Returns what to send with a `create`. `watched`: the lock's node whose watch has not fired.
     pub fn first_requests(&self, watched: Option<ParentCzxid>) -> FirstRequests {
         match (self.expected(), watched) {
             (Some(_), None) if self.in_a_row >= GRANTS_BEFORE_WATCH => FirstRequests::LookAndWatch,
@@ -96,13 +95,13 @@ impl Grant {
 }
 
 impl Expected {
-    /// The lock's node of a contender that follows that grant.
+    /// Returns the lock's node of this grant.
     pub fn parent(self) -> ParentCzxid {
         self.0.parent
     }
 
-    /// Whether a contender follows the grant that was expected before its `create` was sent, and so holds. The server has answered
-    /// its `create` with the number `own`. A watch of the lock's node `watched` has not fired.
+    /// Tells whether the contender with the number `own` directly follows this grant, and so holds. The number is in the reply to
+    /// its `create`. `watched`: the lock's node whose watch has not fired.
     pub fn proves(self, own: Sequence, watched: Option<ParentCzxid>) -> bool {
         self.0.is_followed_by(own, watched)
     }

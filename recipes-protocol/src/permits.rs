@@ -1,13 +1,13 @@
 //! An attempt to take permits of a semaphore, as a state machine.
 //!
-//! Whoever wants permits queues for its turn, in a queue of its own. Whoever has the turn adds its leases, one for each permit, and
-//! waits until all of them hold. Then it gives the turn to the next. So those who want several permits never wait for each other, and
-//! one release wakes one contender.
+//! Attempts queue for a *turn*, in a queue of their own. The attempt that has the turn creates its leases, one for each permit, and
+//! waits until all of them hold. Then it gives the turn back, and the next attempt gets it. So two attempts for several permits
+//! never wait for each other, and one release wakes one attempt.
 //!
-//! [`Permits`] is told what happens ([`Event`]) and says what to do next ([`Permits::ask`]). It never waits and does no I/O. What it asks
-//! for is one request, or a group that is sent together: the answer comes before the next. [`Permits::leave`] may come at any time, also
-//! instead of an answer. Then its asks delete what is there or may be, leases before the turn: who has the next one could do nothing but
-//! wait for them.
+//! [`Permits`] is told what happens ([`Event`]) and says what to do next ([`Permits::ask`]). It never waits and does no I/O. One
+//! ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Permits::leave`] may
+//! come at any time, even instead of an answer. From then on the asks delete everything that exists or may exist: first the leases,
+//! then the turn. With the turn alone, the next attempt could only wait for these leases.
 
 use std::collections::HashSet;
 
@@ -18,52 +18,52 @@ use crate::session_queue::Made;
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// Waits until there are as many permits, held or not. The answer is [`Event::Reached`].
+    /// Waits until the semaphore has at least this number of permits, held or free. The answer is [`Event::Reached`].
     Reach(usize),
     /// Lists the leases. The answer is [`Event::Listed`].
     List,
-    /// Lists the leases and watches them. The answer is [`Event::Listed`].
+    /// Lists the leases, and watches them and the number of permits. The answer is [`Event::Listed`].
     Watch,
-    /// Waits until the leases or the number of permits have changed since [`Ask::Watch`]. The answer is [`Event::Changed`].
+    /// Waits until the leases or the number of permits change after [`Ask::Watch`]. The answer is [`Event::Changed`].
     Wait,
     /// Queues for the turn. The answer is [`Event::Turn`].
     TakeTurn,
-    /// Takes the turn if nobody has it or waits for it. The answer is [`Event::Turn`].
+    /// Takes the turn if no other attempt has it or waits for it. The answer is [`Event::Turn`].
     TryTurn,
-    /// Creates so many leases, sent together. The answer is [`Event::Created`].
+    /// Creates this number of leases, sent together. The answer is [`Event::Created`].
     Create(usize),
     /// Creates the parent of the leases. The answer is [`Event::ParentCreated`].
     CreateParent,
-    /// Pauses, as the reply to a request was lost. The answer is [`Event::Paused`].
+    /// Pauses after a lost reply. The answer is [`Event::Paused`].
     Pause,
-    /// Finds the leases whose names are not known. The answer is [`Event::Found`].
+    /// Finds the attempt's leases whose names are not known. The answer is [`Event::Found`].
     Find,
     /// Waits for a proof that the session lives. The answer is [`Event::Proved`].
     Prove,
-    /// Gives the turn to the next. The answer is [`Event::TurnLeft`].
+    /// Gives the turn back. The answer is [`Event::TurnLeft`].
     LeaveTurn,
     /// Deletes the leases of these names. The answer is [`Event::Deleted`].
     Delete(Vec<String>),
     /// Nothing: all leases hold.
     Hold,
-    /// Nothing, ever.
+    /// Nothing any more: the attempt has ended.
     End(Outcome),
 }
 
-/// What has happened.
+/// An event that the shell reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// There are as many permits as are wanted, held or not.
+    /// The semaphore has as many permits as the attempt wants, held or free.
     Reached,
-    /// The children of the leases' node, and how many permits there are.
+    /// The children of the leases' node, and the number of permits.
     Listed(Vec<String>, usize),
     /// The leases or the number of permits have changed.
     Changed,
-    /// Whether the attempt has its turn. `false`: somebody was in the way.
+    /// Whether the attempt has the turn. `false`: another attempt was ahead of a `try`, or the deadline came first.
     Turn(bool),
-    /// The answers to requests that were sent together.
+    /// The answers to `create`s that were sent together.
     Created(Flight),
-    /// The parent of the leases is there.
+    /// The parent of the leases exists.
     ParentCreated,
     /// The pause is over.
     Paused,
@@ -71,13 +71,13 @@ pub enum Event {
     Found(Vec<Made>),
     /// The session lives.
     Proved,
-    /// The turn was given back, or somebody else sees to that.
+    /// The turn was given back, or the shell gives it back later.
     TurnLeft,
-    /// The leases of these names are gone.
+    /// The leases of these names are deleted.
     Deleted(Vec<String>),
 }
 
-/// What became of several `create`s that were sent together.
+/// The results of several `create`s that were sent together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flight {
     /// The leases that were created.
@@ -90,23 +90,23 @@ pub struct Flight {
     pub has_unnamed: bool,
 }
 
-/// How an attempt has ended.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It was given up.
     Left,
-    /// Somebody was in the way.
+    /// It did not get the turn, or it only tried and too few permits were free.
     InTheWay,
     /// A lease was not the session's own.
     NodeDeleted,
-    /// The number of a lease is too near the end of the numbers.
+    /// The number of a lease is too close to the last number.
     NumbersExhausted(Sequence),
 }
 
-/// Where an attempt stands.
+/// The step of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// It looks whether there is room, before it writes.
+    /// It checks for free permits before it writes.
     Trying,
     TakingTurn,
     Reaching,
@@ -128,7 +128,7 @@ enum Step {
 pub struct Permits {
     wanted: usize,
     is_try: bool,
-    /// How many requests may be sent together.
+    /// Upper bound of the requests that are sent together.
     together: usize,
     has_parent: bool,
     has_turn: bool,
@@ -139,14 +139,14 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// An attempt to take this many permits. `is_try`: it leaves if somebody is in the way. `together`: how many requests may be sent
-    /// together. `has_parent`: the parent of the leases was there before.
+    /// Returns an attempt to take `wanted` permits. `is_try`: it leaves instead of waiting. `together`: upper bound of the requests
+    /// that are sent together. `has_parent`: the parent of the leases existed before.
     pub fn new(wanted: usize, is_try: bool, together: usize, has_parent: bool) -> Self {
         let step = if is_try { Step::Trying } else { Step::TakingTurn };
         Self { wanted, is_try, together, has_parent, has_turn: false, leases: Vec::new(), has_unnamed: false, step }
     }
 
-    /// What to do next.
+    /// Returns what to do next.
     pub fn ask(&mut self) -> Ask {
         match self.step {
             Step::Trying | Step::Listing => Ask::List,
@@ -154,9 +154,9 @@ impl Permits {
             Step::TakingTurn => Ask::TakeTurn,
             Step::Reaching => Ask::Reach(self.wanted),
             Step::Creating => {
-                // From now on there may be leases, whatever becomes of the replies.
+                // From here on leases may exist, even if replies are lost.
                 self.has_unnamed = true;
-                // Where the parent is missing every request would be in vain: one asks.
+                // If the parent is missing, every request fails, so one is enough.
                 let lacking = self.wanted - self.leases.len();
                 Ask::Create(if self.has_parent { lacking.min(self.together) } else { 1 })
             }
@@ -177,7 +177,7 @@ impl Permits {
         }
     }
 
-    /// Gives up what is wanted. Leases that hold stay with whoever has them.
+    /// Gives up or releases. Leases that were moved out by [`take_leases`](Self::take_leases) stay.
     pub fn leave(&mut self) {
         self.end(Outcome::Left);
     }
@@ -188,7 +188,7 @@ impl Permits {
         }
     }
 
-    /// Takes in the answer to the last ask.
+    /// Handles the answer to the last ask.
     pub fn on(&mut self, event: Event) {
         match event {
             Event::Reached => self.create(),
@@ -196,7 +196,8 @@ impl Permits {
             Event::Changed => self.create(),
             Event::Turn(true) => {
                 self.has_turn = true;
-                // Before there are as many, leases would only be in the way. One lease is not worth the question.
+                // With fewer permits than wanted, the leases would only block others. For one permit the question is not worth a
+                // request.
                 if self.wanted > 1 && !self.is_try { self.step = Step::Reaching } else { self.create() }
             }
             Event::Turn(false) => self.end(Outcome::InTheWay),
@@ -219,7 +220,7 @@ impl Permits {
         }
     }
 
-    /// Creates the leases that are lacking. If none are, looks whether all hold.
+    /// Creates the missing leases. If none is missing, checks whether all of them hold.
     fn create(&mut self) {
         if !matches!(self.step, Step::Leaving(_)) {
             self.step = if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing };
@@ -231,7 +232,7 @@ impl Permits {
         self.has_unnamed = has_unnamed;
         self.leases.extend(made);
         if self.leases.iter().any(|lease| !lease.is_ours) {
-            // The server answers for nodes that it has just made, so this would be a proxy's or a server's fault.
+            // The server has just created the nodes for this session, so only a faulty proxy or server gives this answer.
             return self.end(Outcome::NodeDeleted);
         }
         let exhausted = self.numbers().find(|number| number.supply() == Supply::Exhausted);
@@ -259,30 +260,30 @@ impl Permits {
             Verdict::Granted => self.step = Step::Proving,
             Verdict::Missing | Verdict::Full if self.is_try => self.end(Outcome::InTheWay),
             Verdict::Missing => {
-                // Somebody deleted them. The turn is still ours.
+                // Somebody deleted leases of this attempt. It still has the turn, and creates them again.
                 let present: HashSet<&String> = children.iter().collect();
                 self.leases.retain(|lease| present.contains(&lease.name));
                 self.create();
             }
             Verdict::Full => {
-                // Without a watch at first: there may be no contention, and who was woken is usually granted.
+                // The first listing sets no watch: there may be no contention, and an attempt that was woken is usually granted.
                 self.step = if self.step == Step::Watching { Step::Waiting } else { Step::Watching };
             }
         }
     }
 
-    /// An attempt of which nothing is left.
+    /// Returns an attempt with nothing left to do.
     pub fn ended() -> Self {
         Self { step: Step::Leaving(Outcome::Left), ..Self::new(0, false, 0, false) }
     }
 
-    /// Whether nothing is left to do.
+    /// Tells whether nothing is left to do.
     pub fn is_ended(&self) -> bool {
         let has_nothing = !self.has_unnamed && self.leases.is_empty() && !self.has_turn;
         has_nothing && self.outcome().is_some()
     }
 
-    /// How the attempt ends, once it does.
+    /// Returns how the attempt ends, once it leaves.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.step {
             Step::Leaving(outcome) => Some(outcome),
@@ -290,17 +291,17 @@ impl Permits {
         }
     }
 
-    /// The leases, as far as they are known.
+    /// Returns the leases whose names are known.
     pub fn leases(&self) -> &[Made] {
         &self.leases
     }
 
-    /// Takes the leases of an attempt that holds. Each of them is deleted by whoever has it then.
+    /// Moves the leases out of an attempt that holds. The caller deletes them later.
     pub fn take_leases(&mut self) -> Vec<Made> {
         std::mem::take(&mut self.leases)
     }
 
-    /// The numbers of the leases, as far as they are known.
+    /// Returns the numbers of the leases whose names are known.
     pub fn numbers(&self) -> impl Iterator<Item = Sequence> {
         self.leases.iter().filter_map(|lease| Names::LEASES.parse(&lease.name)).map(|(_, number)| number)
     }

@@ -1,13 +1,14 @@
-//! Who holds, who waits, and for whom: the decision, from one listing. Pure.
+//! Which contenders hold, and which node each waiter watches: a pure decision from one listing.
 //!
-//! The rule is Curator's: a contender that wants the lock alone holds it when nobody is ahead, one that shares it when
-//! nobody who wants it alone is ahead. Whoever waits watches the nearest node that bars its way, so that a release
-//! wakes only those whom it may let in: one contender that wants the lock alone, or all that share it up to the next.
+//! The rule is Curator's. A contender that wants the lock alone holds when no contender is ahead. A contender that
+//! shares the lock holds when no contender that wants it alone is ahead. A waiter watches the nearest node that keeps it
+//! from holding. So a release wakes only contenders that it may let in: one that wants the lock alone, or all that share
+//! it up to the next that wants it alone.
 
 use crate::names::{Mode, Names, Sequence};
 use crate::predecessors::Predecessors;
 
-/// A child of the lock's parent that takes part in the queue.
+/// A child of the lock's node that takes part in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contender<'a> {
     /// The name of its node.
@@ -17,16 +18,16 @@ pub struct Contender<'a> {
     sequence: Sequence,
 }
 
-/// The children of a lock's parent, sorted by who is a contender.
+/// The children of the lock's node: the contenders, and a foreign child.
 #[derive(Debug)]
 pub struct Queue<'a> {
     contenders: Vec<Contender<'a>>,
-    /// A child that is no contender of ours, if there is one. We ignore it, Curator would count it.
+    /// A child that is no contender of ours, if there is one. We ignore it. Curator would count it.
     foreign: Option<&'a str>,
 }
 
 impl Contender<'_> {
-    /// Whether `other`, ahead of this one, keeps it from holding.
+    /// Tells whether `other` is ahead of this one and keeps it from holding.
     fn is_barred_by(&self, other: &Self) -> bool {
         let ahead = other.sequence.queue_cmp(self.sequence).is_lt();
         ahead && (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
@@ -34,7 +35,7 @@ impl Contender<'_> {
 }
 
 impl<'a> Queue<'a> {
-    /// Reads a listing, in whatever order the server gave it.
+    /// Reads a listing. The order of the children does not matter.
     pub fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
         let mut queue = Self { contenders: Vec::with_capacity(children.len()), foreign: None };
         for name in children.iter().map(AsRef::as_ref) {
@@ -46,17 +47,17 @@ impl<'a> Queue<'a> {
         queue
     }
 
-    /// A child that is no contender, if there is one.
+    /// Returns a child that is no contender, if there is one.
     pub fn foreign(&self) -> Option<&'a str> {
         self.foreign
     }
 
-    /// Whether the contender of this name is there.
+    /// Tells whether the contender of this name is in the listing.
     pub fn has(&self, name: &str) -> bool {
         self.contenders.iter().any(|contender| contender.name == name)
     }
 
-    /// Whether one more contender, behind all others, would hold at once.
+    /// Tells whether one more contender, at the end of the queue, would hold at once.
     pub fn admits(&self, mode: Mode) -> bool {
         match mode {
             Mode::Exclusive => self.contenders.is_empty(),
@@ -64,15 +65,15 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Those who bar the way of the contender named `own`; `None` when its node is missing. Once nobody is left of them,
-    /// it holds: nobody comes in ahead of it later, but for readers in the place of a writer of theirs.
+    /// Returns the contenders that keep the one named `own` from holding. `None` if its node is missing. Once all of
+    /// them are gone, it holds. Later contenders queue behind it, except a reader that shares the place of its writer.
     pub fn ahead_of(&self, own: &str) -> Option<Predecessors> {
         let own = self.contenders.iter().find(|contender| contender.name == own)?;
         let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
         Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))
     }
 
-    /// The contenders in the order of the queue, each with whether it holds.
+    /// Returns the contenders in the order of the queue, each with whether it holds.
     pub fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
         self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));
         let first_exclusive = self.contenders.iter().find(|contender| contender.mode == Mode::Exclusive).copied();

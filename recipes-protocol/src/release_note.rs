@@ -1,24 +1,25 @@
 //! The note that a holder leaves in the data of the lock's node for the waiter behind it. Pure.
 //!
 //! A `HandoffMutex` numbers its nodes without a prefix, so every waiter knows the name of its predecessor. A release deletes
-//! the holder's node and writes a note in one transaction: "number 42 has released, in the lock's node that transaction
-//! 0x1a created". A contender is granted only if no earlier one holds or waits. So once a waiter's predecessor is gone, a
-//! note of that number or a later one proves that nobody ahead holds or waits. Nodes of earlier holders may still be there:
-//! they have released, and their deletion is under way.
+//! the holder's node and writes a note in one transaction: "number 42 has released, in the lock's node that transaction 0x1a
+//! created". A contender is granted only if no earlier one holds or waits. So once a waiter's predecessor is gone, a note of
+//! that number or a later one proves that no contender ahead holds or waits. Nodes of earlier holders may still exist: these
+//! holders have released, and the deletion of their nodes is under way.
 //!
-//! A note proves nothing about the waiter's own node, which somebody may have deleted. The waiter asks for that, too.
+//! A note proves nothing about the waiter's own node, which somebody may have deleted. So the waiter reads its own node,
+//! too.
 //!
-//! The note names the transaction (`czxid`) because numbers begin anew when the lock's node is deleted and created again,
-//! and whoever does that may copy its data.
+//! The note names the transaction (`czxid`) that created the lock's node. If that node is deleted and created again, numbers
+//! begin anew, and its old data may be copied.
 
 use crate::names::Sequence;
 use crate::stat::{ParentCzxid, Stat};
 
-/// What a note begins with. The number follows as the server writes it.
+/// The beginning of a note. The number follows as the server writes it.
 const RELEASED: &str = "released-";
-/// What stands between the number and the `czxid` of the lock's node, in hexadecimal, of one length.
+/// The text between the number and the `czxid` of the lock's node. The `czxid` is written with 16 hexadecimal digits.
 const OF_NODE: &str = "-of-0x";
-/// What older versions wrote, followed by nothing but the number. These notes do not say of which node they are.
+/// The notes of older versions: one of these and then the number alone. They do not name the lock's node.
 const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
 
 /// The data of the lock's node.
@@ -28,11 +29,11 @@ enum NoteState {
     Nobody,
     /// The contender of this number has held and released, in this lock's node.
     Through { number: Sequence, of_node: ParentCzxid },
-    /// Something else, which is not ours to overwrite.
+    /// Something else, which we must not overwrite.
     Foreign,
 }
 
-/// The lock's node by one read of its data.
+/// The lock's node, as one read of its data shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParentState {
     released: NoteState,
@@ -49,11 +50,11 @@ pub struct ParentState {
 /// The note of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// The lock's node in which the holder's node was.
+    /// The lock's node that is the parent of the holder's node.
     pub parent: ParentCzxid,
     /// The holder's number.
     pub released: Sequence,
-    /// The version of the data that the note replaces. Other data are not ours to overwrite.
+    /// The version of the data that the note replaces. We must not overwrite other data.
     pub version: i32,
 }
 
@@ -73,19 +74,19 @@ impl NoteState {
     }
 }
 
-/// The number that makes up the rest of a text of this `kind`.
+/// Returns the number in a text that consists of this `kind` and a number.
 fn number_after(kind: &str, text: &str) -> Option<Sequence> {
     text.starts_with(kind).then(|| Sequence::parse(text, kind)).flatten()
 }
 
 impl Note {
-    /// The data to write.
+    /// Returns the data to write.
     pub fn data(&self) -> Vec<u8> {
         note(self.released, self.parent)
     }
 }
 
-/// The note of the contender with the number `own`, in this lock's node.
+/// Returns the note of the contender with the number `own`, in this lock's node.
 pub fn note(own: Sequence, parent: ParentCzxid) -> Vec<u8> {
     format!("{RELEASED}{own}{OF_NODE}{:016x}", parent.0).into_bytes()
 }
@@ -102,28 +103,28 @@ impl ParentState {
         }
     }
 
-    /// The version of the data, if a note may replace them.
+    /// Returns the version of the data, if a note may replace the data.
     pub fn version_to_replace(&self) -> Option<i32> {
         (self.released != NoteState::Foreign).then_some(self.version)
     }
 
-    /// Whether the lock's node was read after the transaction `czxid` had created a child of it.
+    /// Tells whether the lock's node was read after the transaction `czxid` had created a child of it.
     pub fn is_since(&self, czxid: i64) -> bool {
         self.changed >= czxid
     }
 
-    /// Whether the only child is the node that the transaction `czxid` created.
+    /// Tells whether the only child is the node that the transaction `czxid` created.
     ///
-    /// No child was created or deleted since that transaction, so its node is still there, and there is no other.
+    /// If so, no child was created or deleted since that transaction, so its node still exists, and it is the only one.
     pub fn has_only_child(&self, czxid: i64) -> bool {
         self.changed == czxid && self.children == 1
     }
 
-    /// Whether the note proves that nobody is ahead of the contender `own`, whose node the transaction `czxid` created and
-    /// whose `predecessor` is gone. The note does not prove that its own node is there.
+    /// Tells whether the note proves that no contender is ahead of `own`. The transaction `czxid` created the node of `own`,
+    /// and its `predecessor` is gone. The note does not prove that the node of `own` exists.
     pub fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
         let NoteState::Through { number, of_node } = self.released else { return false };
-        // The numbers of a lock's node that is younger than the contender's own are not comparable with `own`.
+        // If the lock's node is younger than the contender's node, its numbers cannot be compared with `own`.
         let is_of_this_node = of_node == self.parent && self.parent.0 < czxid;
         is_of_this_node && number.queue_cmp(predecessor).is_ge() && number.queue_cmp(own).is_lt()
     }

@@ -15,7 +15,7 @@
 //!
 //! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Two kinds of requests may be
 //!    sent later and in any order: requests that wait for a connection, and requests that follow from [`Event::Leaves`] with
-//!    `false`. The latter only delete.
+//!    `false`. The latter only clean up.
 //! 2. It may repeat a read over another connection. It then repeats all reads of that ask. Only [`Ask::Find`] and
 //!    [`Ask::Identify`] may repeat a single read. If the connection of a write ends, the shell answers the write with
 //!    [`Failure::ReplyLost`].
@@ -74,7 +74,7 @@ struct Step<'a> {
 }
 
 impl SessionQueue {
-    /// A queue without contenders that joins in batches of this size.
+    /// Returns a queue without contenders, which join in batches of this size.
     pub fn new(batching: Batching) -> Self {
         Self { batching, ..Self::default() }
     }

@@ -5,10 +5,13 @@ pub(crate) mod backoff;
 pub(crate) mod connect;
 pub(crate) mod ending;
 pub(crate) mod keeper;
+pub(crate) mod line;
 pub(crate) mod liveness_cell;
 pub(crate) mod reaper;
 pub(crate) mod remote;
+pub(crate) mod replies;
 pub(crate) mod servers;
+pub(crate) mod stages;
 pub(crate) mod task_link;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
@@ -36,15 +39,17 @@ use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 use crate::error::Error;
 use crate::node;
 use crate::session::acl::{Acl, Auth, NodePolicy, Parents};
-use crate::session::connect::{Connector, Line};
+use crate::session::connect::Connector;
 use crate::session::ending::Ending;
 use crate::session::keeper::Keeper;
+use crate::session::line::Line;
 use crate::session::liveness_cell::LivenessCell;
 use crate::session::reaper::Leftover;
 use crate::session::remote::Remote;
+use crate::session::replies::retry_lost_reply;
 use crate::session::tls::Tls;
 use crate::session::traffic::Traffic;
-use crate::session::wire::{Wire, retry_lost_reply};
+use crate::session::wire::Wire;
 
 /// How to open a [`Session`].
 ///
@@ -317,9 +322,9 @@ impl Session {
         // Before the server can grant to another.
         self.remote().liveness_cell().end(LostReason::Closed);
         self.inner.ending.tell();
-        self.wire().close();
+        self.wire().stages().close();
         let within = self.timeout();
-        tokio::time::timeout(within, self.wire().ended()).await.map_err(|_| Error::NoAnswer { within })
+        tokio::time::timeout(within, self.wire().stages().ended()).await.map_err(|_| Error::NoAnswer { within })
     }
 
     pub(crate) fn remote(&self) -> &Remote {

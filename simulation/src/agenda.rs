@@ -1,9 +1,10 @@
-//! What is to happen, and when.
+//! The events that have yet to happen, by time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Things that are to happen, the earliest first. Of those of one moment, the one that was entered first.
+/// Events that have yet to happen, the earliest first. Of several at one moment, the one that was entered first comes
+/// first.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     entries: BinaryHeap<Entry<T>>,
@@ -27,10 +28,10 @@ impl<T> Agenda<T> {
         self.entries.push(Entry { at_ns, number: self.entered, what });
     }
 
-    /// Takes out what happens next, and says when.
+    /// Removes the next event. Returns its time and the event.
     pub(crate) fn next(&mut self) -> Option<(u64, T)> {
         let next = self.entries.pop()?;
-        // All ask at one instant, and never again so many.
+        // All waiters ask at one instant. Later there are never as many entries again, so their memory is given back.
         if self.entries.len() < self.entries.capacity() / 4 {
             self.entries.shrink_to(self.entries.capacity() / 2);
         }

@@ -1,6 +1,5 @@
-//! What one contender sends, and what it is told. All of it is decided by the protocol's
-//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue). Here its asks become requests, and answers become its
-//! events.
+//! One contender of the simulation. The protocol's [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue)
+//! decides what it does. This module turns asks into requests, and answers into events.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::predecessors::Predecessors;
@@ -12,37 +11,37 @@ use crate::Recipe;
 use crate::costs::{name, number, sequence};
 use crate::server::{Answer, Leave, Listing, PARENT, Request};
 
-/// So many of those directly ahead are shown to the decision on a listing. It remembers fewer by name, and of the others
-/// only that they are there, so that it decides as from the whole listing.
+/// The number of contenders directly ahead that a listing shows to the decision. The decision remembers fewer of them by
+/// name, and of the others only that they exist. So it decides as from the whole listing.
 const WINDOW: u32 = 16;
 
 /// A contender, and what it has sent.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    /// The place of its session among all.
+    /// The index of its session.
     pub(crate) session: usize,
     pub(crate) id: ContenderId,
     /// The number of its node, once it has one.
     number: Option<u32>,
-    /// The look that was sent behind its `create`, whose answer has yet to come.
+    /// The look that was sent right behind its `create`.
     look: FirstLook,
     /// The transaction that created its node, until the look is answered.
     czxid: Option<i64>,
 }
 
-/// What an ask comes to.
+/// The result of an ask.
 #[derive(Debug)]
 pub(crate) enum Deed {
     Send(Vec<Request>),
-    /// It is answered without a request.
+    /// An answer that needs no request.
     Answer(Event),
-    /// The contender is told when others may have joined the queue with it.
+    /// The contender waits for its batch, and is told when the wait is over.
     Join,
     /// The state of the contender has changed.
     Notice,
 }
 
-/// What a contender of a recipe wants.
+/// Returns what a contender of a recipe wants.
 pub(crate) fn wish(recipe: Recipe) -> Wish {
     let naming = if recipe == Recipe::Handoff { Naming::Numbered } else { Naming::Protected };
     Wish { mode: Mode::Exclusive, naming, names: Names::MUTEX, kind: WishKind::Wait }
@@ -53,7 +52,7 @@ impl Contender {
         Contender { session, id, number: None, look: FirstLook::None, czxid: None }
     }
 
-    /// The number that the server has given to its node.
+    /// Returns the number that the server has given to its node.
     pub(crate) fn number(&self) -> u32 {
         self.number.expect("BUG: a contender without a number is in the queue")
     }
@@ -100,7 +99,7 @@ impl Contender {
         Deed::Send(requests)
     }
 
-    /// What the answer says to the queue, if that is all of an answer.
+    /// Turns an answer into an event for the queue. Returns `None` if the event needs a second answer.
     pub(crate) fn hear(&mut self, recipe: Recipe, answer: Answer) -> Option<Event> {
         let id = self.id;
         Some(match answer {
@@ -134,12 +133,12 @@ impl Contender {
     }
 }
 
-/// The node of this number, as its contender knows it.
+/// Returns the node of this number, as its contender knows it.
 fn made(recipe: Recipe, number: u32, czxid: i64) -> Made {
     Made { name: name(recipe, number), czxid, is_ours: true }
 }
 
-/// A listing as the contender `own` sees it.
+/// Returns a listing as the contender `own` sees it.
 fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
     let nearest = listing.first.max(own.saturating_sub(WINDOW));
     let names: Vec<String> = (nearest..own).map(|number| name(recipe, number)).collect();

@@ -5,9 +5,9 @@ use zk_recipes_protocol::wire_size;
 
 use crate::{PARENT, Recipe};
 
-/// A uuid, as text.
+/// The length of a uuid as text.
 const UUID: usize = 36;
-/// The prefix `_c_<uuid>-` by which a contender finds its node again.
+/// The length of the prefix `_c_<uuid>-`, which identifies a contender's node.
 const MARK: usize = 3 + UUID + 1;
 
 /// The bytes of the ACL of a node that is open to anyone.
@@ -20,7 +20,7 @@ pub(crate) struct Exchange {
     pub(crate) bytes: u64,
 }
 
-/// The name of the contender of this number, as long as a real one, and parsed as one.
+/// Returns the name of the contender with this number. It has the length and the form of a real name.
 pub(crate) fn name(recipe: Recipe, number: u32) -> String {
     match recipe {
         Recipe::Handoff => format!("lock-{number:010}"),
@@ -28,13 +28,13 @@ pub(crate) fn name(recipe: Recipe, number: u32) -> String {
     }
 }
 
-/// The number in the name of a contender.
+/// Returns the number in the name of a contender.
 pub(crate) fn sequence(name: &str) -> Sequence {
     let (_, sequence) = Names::MUTEX.parse(name).expect("BUG: a simulated contender has no contender's name");
     sequence
 }
 
-/// The same, which stays far below where numbers would wrap.
+/// Returns the same number as an unsigned one. Simulated numbers stay far below the wrap.
 pub(crate) fn number(name: &str) -> u32 {
     u32::try_from(sequence(name).get()).expect("BUG: a simulated number has wrapped")
 }
@@ -43,7 +43,7 @@ pub(crate) fn number(name: &str) -> u32 {
 #[derive(Debug, Clone)]
 pub(crate) struct Costs {
     pub(crate) create: Exchange,
-    /// A `create` that finds the node there.
+    /// A `create` that is refused because the node exists.
     pub(crate) create_refused: Exchange,
     /// A read of a contender's node, or of the one node of the naive lock.
     pub(crate) watch: Exchange,
@@ -51,18 +51,18 @@ pub(crate) struct Costs {
     pub(crate) gone: Exchange,
     /// A read of the data of the lock's node, without the data.
     pub(crate) note: Exchange,
-    /// A listing of nobody.
+    /// A listing without children.
     pub(crate) list: Exchange,
     /// Bytes of each child in a listing.
     pub(crate) child_bytes: u64,
-    /// A look whether a contender is there that is.
+    /// A check whether a contender's node exists, if it does.
     pub(crate) stat: Exchange,
     /// The same for the lock's node.
     pub(crate) stat_parent: Exchange,
     pub(crate) delete: Exchange,
-    /// A deletion with a note for whoever comes next, without the note.
+    /// A deletion with a note, without the bytes of the note.
     pub(crate) delete_noted: Exchange,
-    /// A deletion on condition that another node is there.
+    /// A deletion on condition that another node exists.
     pub(crate) delete_beside: Exchange,
     pub(crate) notification: Exchange,
 }
@@ -76,7 +76,7 @@ impl Costs {
             Recipe::Handoff => (parent + 1 + name.len(), MARK),
             Recipe::Mutex | Recipe::Cohort => (parent + 1 + name.len(), 0),
         };
-        // All prefixes of sequential nodes are as long as their names without the number.
+        // The `create` of a sequential node sends the name without the number.
         let created = match recipe {
             Recipe::Naive => path,
             Recipe::Mutex | Recipe::Handoff | Recipe::Cohort => path - "0000000001".len(),
@@ -104,12 +104,12 @@ impl Costs {
     }
 }
 
-/// A request and its reply with records of so many bytes.
+/// Returns the exchange of a request and its reply, with records of these sizes.
 fn exchange(request: usize, reply: usize) -> Exchange {
     Exchange { requests: 1, bytes: (wire_size::request(request) + wire_size::reply(reply)) as u64 }
 }
 
-/// What was exchanged so far.
+/// The exchanges so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) notifications: u64,
@@ -118,13 +118,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds so many exchanges of one kind.
+    /// Adds `times` exchanges of one kind.
     pub(crate) fn add(&mut self, times: u64, exchange: Exchange) {
         self.requests += times * exchange.requests;
         self.bytes += times * exchange.bytes;
     }
 
-    /// Adds notifications that so many connections got, for so many who watch.
+    /// Adds a notification for each of these connections, and its bytes for each of their watchers.
     pub(crate) fn notify(&mut self, connections: u64, watchers: u64, notification: Exchange) {
         self.notifications += connections;
         self.bytes += watchers * notification.bytes;

@@ -6,7 +6,7 @@ use stats::as_f64;
 
 use crate::Point;
 
-/// What is predicted of a drain.
+/// A predicted figure of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -16,9 +16,9 @@ pub enum Figure {
     Requests,
     /// Bytes in both directions.
     Bytes,
-    /// Milliseconds of a hand-over, median.
+    /// Median time of a hand-over in milliseconds.
     HandoverMs,
-    /// Milliseconds of the whole drain.
+    /// Time of the whole drain in milliseconds.
     DrainMs,
 }
 
@@ -29,9 +29,9 @@ pub enum Figure {
 pub struct Deviation {
     /// Which figure.
     pub figure: Figure,
-    /// Predicted ÷ measured, the geometric mean over the points held out: 1 where the prediction is right.
+    /// Predicted ÷ measured, as the geometric mean over the points held out: 1 where the prediction is right.
     pub ratio: f64,
-    /// By what factor the prediction is off at the worst of them, in whichever direction; at least 1.
+    /// The largest deviation of these predictions, as a factor in either direction: at least 1.
     pub factor_worst: f64,
 }
 
@@ -41,18 +41,18 @@ pub struct Deviation {
 pub struct Accuracy {
     /// How many predictions were compared with a measurement.
     pub comparisons: u64,
-    /// By what factor they are off, in whichever direction: the geometric mean; at least 1.
+    /// The mean deviation, as a factor in either direction (geometric mean): at least 1.
     pub factor: f64,
-    /// The same for the worst of them.
+    /// The largest deviation, as a factor in either direction: at least 1.
     pub factor_worst: f64,
 }
 
 impl Figure {
-    /// All of them, in the order of the tables.
+    /// All figures, in the order of the tables.
     pub const ALL: [Figure; 5] =
         [Figure::Notifications, Figure::Requests, Figure::Bytes, Figure::HandoverMs, Figure::DrainMs];
 
-    /// What it is called in a sentence.
+    /// Returns the name of the figure in a sentence.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,13 +64,13 @@ impl Figure {
         }
     }
 
-    /// Whether it is a time, and so by the latency model; all others are counts.
+    /// Tells whether the figure is a time, which the latency model predicts. All others are counts.
     #[must_use]
     pub fn is_time(self) -> bool {
         matches!(self, Figure::HandoverMs | Figure::DrainMs)
     }
 
-    /// The figure of a point, unless the point has none.
+    /// Returns the figure of a point, unless the point has none.
     fn of(self, point: &Point) -> Option<f64> {
         match self {
             Figure::Notifications => Some(as_f64(point.notifications)),
@@ -81,8 +81,8 @@ impl Figure {
         }
     }
 
-    /// The logarithm of predicted ÷ measured. None where there is nothing to compare: a figure that is missing, or a zero
-    /// on one side alone, of which no factor can tell how far it is.
+    /// Returns the logarithm of predicted ÷ measured. `None` if the two cannot be compared: a figure is missing, or only
+    /// one of them is zero.
     pub(crate) fn log_ratio(self, predicted: &Point, measured: &Point) -> Option<f64> {
         let (predicted, measured) = (self.of(predicted)?, self.of(measured)?);
         match (predicted > 0.0, measured > 0.0) {
@@ -94,14 +94,14 @@ impl Figure {
 }
 
 impl Deviation {
-    /// Of the logarithms of ratios; `None` of none.
+    /// Returns the deviation by the logarithms of ratios. `None` without ratios.
     pub(crate) fn of(figure: Figure, log_ratios: &[f64]) -> Option<Deviation> {
         Some(Deviation { figure, ratio: mean(log_ratios.iter().copied())?.exp(), factor_worst: worst(log_ratios) })
     }
 }
 
 impl Accuracy {
-    /// Of the logarithms of ratios; `None` of none.
+    /// Returns the accuracy by the logarithms of ratios. `None` without ratios.
     pub(crate) fn of(log_ratios: &[f64]) -> Option<Accuracy> {
         let factor = mean(log_ratios.iter().map(|log| log.abs()))?.exp();
         Some(Accuracy { comparisons: log_ratios.len() as u64, factor, factor_worst: worst(log_ratios) })

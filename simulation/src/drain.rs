@@ -1,4 +1,4 @@
-//! The simulated drain of a queue-shaped recipe: its clock, its events, and who holds when.
+//! The simulated drain of a queue-shaped recipe: its clock, its events, and its grants.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::latency::Times;
 use crate::server::{Answer, Packet, Request, Server};
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
-/// Something that happens at a moment.
+/// An event of the simulation.
 #[derive(Debug)]
 enum Happening {
     /// A request comes to the server.
@@ -30,15 +30,15 @@ enum Happening {
         contender: usize,
         answer: Answer,
     },
-    /// Who was watched has gone.
+    /// The node that a contender watches was deleted.
     Notified {
         contender: usize,
     },
-    /// The pause before a contender joins is over.
+    /// The contender's wait for its batch is over.
     Joins {
         contender: usize,
     },
-    /// A contender has what a holder of its session has passed on to it.
+    /// A contender has the hold that a holder of its session has passed on.
     Passed {
         contender: usize,
     },
@@ -49,11 +49,11 @@ enum Happening {
     },
 }
 
-/// The members of a session that is a cohort, of whom one at a time contends.
+/// The members of a session that is a cohort. One of them at a time contends.
 #[derive(Debug, Default)]
 struct Members {
     cohort: Cohort,
-    /// Who has the turn, and the contender that is its place in the queue.
+    /// The member that has the turn, and the contender that is its place in the queue.
     turn: Option<(MemberId, usize)>,
 }
 
@@ -70,9 +70,9 @@ struct Drain {
     /// The members of each session; empty unless the sessions are cohorts.
     members: Vec<Members>,
     contenders: Vec<Contender>,
-    /// The place of each contender among all, by its session. There may be many sessions of one contender.
+    /// The index of each contender, by its session. There may be many sessions with one contender each.
     places: HashMap<(usize, ContenderId), usize>,
-    /// Those who have yet to ask, each by its session, in the order in which they will.
+    /// The sessions of the waiters that have yet to ask, in the order in which they will.
     to_ask: Vec<usize>,
     /// The first holder, until everybody else waits.
     first: Option<usize>,
@@ -83,7 +83,7 @@ struct Drain {
     granted: u32,
 }
 
-/// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order those ask who ask at once.
+/// Simulates a drain of `waiters` over `sessions`. The seed decides the order of the waiters that ask at one instant.
 pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
     let cohorts = if recipe == Recipe::Cohort { sessions } else { 0 };
@@ -130,7 +130,7 @@ impl Drain {
                 self.now_ns = at_ns;
                 self.happens(happening);
             }
-            // Nothing is under way any more: everybody waits for the first holder.
+            // Nothing is under way any more: all others wait for the first holder.
             let Some(contender) = self.first.take() else { return };
             self.began_ns = self.now_ns;
             self.lets_go(contender);
@@ -166,7 +166,7 @@ impl Drain {
         }
     }
 
-    /// Lets the server serve what has come, if anything has.
+    /// Lets the server serve the requests that have arrived, if there are any.
     fn serve(&mut self) {
         if !self.server.has_work() {
             self.is_serving = false;
@@ -191,7 +191,7 @@ impl Drain {
         self.at(self.times.way_ns, Happening::Arrives { contender, request });
     }
 
-    /// A waiter asks for the lock: as a contender, or as a member of its session's cohort.
+    /// Lets a waiter ask for the lock: as a contender, or as a member of its session's cohort.
     fn wants(&mut self, session: usize) {
         if self.recipe != Recipe::Cohort {
             self.queues(session);
@@ -204,7 +204,7 @@ impl Drain {
         }
     }
 
-    /// A contender more enters the queue of a session.
+    /// Adds a contender to the queue of a session.
     fn queues(&mut self, session: usize) -> usize {
         let mut asks = Vec::new();
         let id = self.queues[session].enter(wish(self.recipe), &mut asks);
@@ -223,7 +223,7 @@ impl Drain {
         self.carry_out(session, asks);
     }
 
-    /// Sends all that a queue asks for before the queue is told anything else.
+    /// Sends everything that a queue asks for, before the queue is told anything else.
     fn carry_out(&mut self, session: usize, asks: Vec<Ask>) {
         let mut then = Vec::new();
         for ask in asks {
@@ -244,7 +244,7 @@ impl Drain {
         }
     }
 
-    /// Looks at how far a contender is.
+    /// Reacts to a new state of a contender.
     fn notice(&mut self, contender: usize) {
         let Contender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
@@ -262,13 +262,13 @@ impl Drain {
         }
     }
 
-    /// A contender was granted the lock.
+    /// Lets a contender hold, because it was granted the lock.
     fn is_granted(&mut self, contender: usize) {
         self.tell_cohort(contender, cohort::Event::Granted);
         self.holds(contender);
     }
 
-    /// Somebody holds the lock, and gives it back at once: the first of all once everybody waits.
+    /// Notes a hold, which is released at once. The first of all holders waits until all others wait.
     fn holds(&mut self, contender: usize) {
         self.granted += 1;
         if let Some(released_ns) = self.released_ns {
@@ -282,7 +282,7 @@ impl Drain {
         }
     }
 
-    /// The holder hands the lock over within its process, or releases it.
+    /// Lets the holder hand the lock over within its process, or release it.
     fn lets_go(&mut self, contender: usize) {
         self.released_ns = Some(self.now_ns);
         if self.recipe == Recipe::Cohort {
@@ -296,7 +296,7 @@ impl Drain {
         self.tell(contender, Event::Leaves(self.contenders[contender].id, true));
     }
 
-    /// Tells a cohort what has happened to the member whose turn it is, which has this place in the queue.
+    /// Tells a cohort what has happened to the member that has the turn, if this contender is its place in the queue.
     fn tell_cohort(&mut self, contender: usize, event: cohort::Event) {
         let session = self.contenders[contender].session;
         let Some((member, _)) =
@@ -322,7 +322,7 @@ impl Drain {
         }
     }
 
-    /// A member that has the turn goes on with what came with it.
+    /// Lets a member that has the turn use what came with it.
     fn goes_on(&mut self, session: usize, member: MemberId) {
         let taken = self.members[session].turn.filter(|(of, _)| *of == member);
         if let Some((_, contender)) = taken {

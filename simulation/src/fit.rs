@@ -1,34 +1,35 @@
-//! Fits the latency model to measured points: damped least squares (Levenberg and Marquardt's) in the logarithms, so that a
-//! time that is predicted twice as long as measured counts as much as one predicted half as long.
+//! Fits the latency model to measured points by damped least squares (Levenberg and Marquardt's) of logarithms. So a time
+//! that is predicted twice as long as measured counts as much as one predicted half as long.
 //!
-//! Few points are measured, on a machine that may do something else meanwhile. So a time that is far off counts by how far,
-//! and not by the square of that, for one disturbed drain not to bend the model; and every parameter is drawn a little to
-//! where the search began, for one that the points leave open to stay a time that might be.
+//! Few points are measured, on a machine that may do something else meanwhile. Two rules follow from that. A large
+//! deviation counts in proportion to its size, and not by its square, so that one disturbed drain does not bend the model.
+//! Every parameter is drawn a little to the start of the search, so that a parameter that the points leave open stays
+//! plausible.
 
 use crate::{LatencyModel, Point, Recipe, predict};
 
 const N: usize = LatencyModel::PARAMETERS;
 
-/// By how much a time may be off, as a logarithm, to count by its square.
+/// The deviation, as a logarithm, up to which a time counts by its square.
 const NEAR: f64 = 0.2;
-/// How much a parameter counts that is a factor of e from where it began, beside one time that is off as much: one that is
-/// a factor of 500 away counts as a time does that is off by 20 %.
+/// The weight of a parameter that is a factor of e away from its start, relative to a time that is off by as much. A
+/// parameter that is a factor of 500 away counts as much as a time that is off by 20 %.
 const PULL: f64 = 0.001;
-/// How much the time of a drain counts beside the median of its hand-overs: every pause that somebody made meanwhile is in
-/// it, of which the model knows nothing.
+/// The weight of the time of a drain, relative to the median of its hand-overs. The time of a drain includes every pause of
+/// the machine, which the model does not know.
 const DRAIN_SHARE: f64 = 0.25;
-/// The step of a parameter, as a logarithm, by which its influence is found.
+/// The step of a parameter, as a logarithm, that shows its influence.
 const PROBE: f64 = 0.02;
-/// No parameter moves by more than a factor of e at a time.
+/// The longest step of a parameter at a time, as a logarithm: a factor of e.
 const STEP_MAX: f64 = 1.0;
-/// The search is over once no parameter moves by more than a thousandth.
+/// The search ends when no parameter moves by more than a thousandth.
 const STEP_END: f64 = 0.001;
 const STEPS_MAX: usize = 100;
-/// How much the first step is damped, and from when on no step is worth trying.
+/// The damping of the first step, and the damping above which no step is worth a trial.
 const DAMPING_START: f64 = 0.01;
 const DAMPING_MAX: f64 = 1e6;
 
-/// A point to fit the model to, and whose it is.
+/// A point to fit the model to, and its recipe.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample<'a> {
     pub(crate) recipe: Recipe,
@@ -38,17 +39,17 @@ pub(crate) struct Sample<'a> {
 /// The logarithms of the parameters.
 type Parameters = [f64; N];
 
-/// The logarithm of predicted ÷ measured of one time, and how much it counts.
+/// The logarithm of predicted ÷ measured of one time, and its weight.
 #[derive(Debug, Clone, Copy)]
 struct Residual {
     log: f64,
     share: f64,
 }
 
-/// What is to be solved for a step: a square matrix, and the right-hand side.
+/// The linear equations of a step: a square matrix, and the right-hand side.
 type Equations = ([Parameters; N], Parameters);
 
-/// The model whose predictions of times are nearest to those measured.
+/// Returns the model whose predictions of times are nearest to the measured times.
 pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
     let start = LatencyModel::START.to_array().map(f64::ln);
     let pull = |at: &Parameters| -> Parameters { std::array::from_fn(|i| at[i] - start[i]) };
@@ -60,7 +61,7 @@ pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
     let (mut least, mut damping) = (cost(&best, &apart), DAMPING_START);
     for _ in 0..STEPS_MAX {
         let (matrix, right) = equations(samples, seed, &best, &apart, &pull(&best));
-        // A step that makes nothing better is tried again with more damping: shorter, and more directly downhill.
+        // A step that brings no improvement is tried again with more damping: shorter, and more directly downhill.
         let step = loop {
             let mut damped = matrix;
             (0..N).for_each(|i| damped[i][i] *= 1.0 + damping);
@@ -84,7 +85,8 @@ pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
     LatencyModel::from_array(best.map(f64::exp))
 }
 
-/// The normal equations of one step: what every parameter changes in every logarithm, weighed by how near that one is.
+/// Returns the normal equations of one step: the change of every logarithm with every parameter, weighed by how near the
+/// logarithm is.
 fn equations(samples: &[Sample<'_>], seed: u32, at: &Parameters, apart: &[Residual], pull: &Parameters) -> Equations {
     let influences: [Vec<f64>; N] = std::array::from_fn(|parameter| {
         let mut beside = *at;
@@ -101,7 +103,7 @@ fn equations(samples: &[Sample<'_>], seed: u32, at: &Parameters, apart: &[Residu
     (matrix, std::array::from_fn(|i| -weighed(&influences[i], &|at| apart[at].log) - PULL * pull[i]))
 }
 
-/// Solves linear equations by elimination. What is pulled to somewhere is on every diagonal, so that there is a solution.
+/// Solves linear equations by elimination. There is a solution, because the pull to the start is on every diagonal.
 fn solve((mut matrix, mut right): Equations) -> Parameters {
     for column in 0..N {
         let by_size = |a: &usize, b: &usize| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs());
@@ -123,7 +125,7 @@ fn solve((mut matrix, mut right): Equations) -> Parameters {
     solution
 }
 
-/// How far all times of the samples are predicted from what was measured.
+/// Returns how far all predicted times of the samples are from the measured times.
 fn residuals(samples: &[Sample<'_>], seed: u32, parameters: &Parameters) -> Vec<Residual> {
     let model = LatencyModel::from_array(parameters.map(f64::exp));
     let times = samples.iter().flat_map(|Sample { recipe, measured }| {
@@ -136,17 +138,17 @@ fn residuals(samples: &[Sample<'_>], seed: u32, parameters: &Parameters) -> Vec<
 }
 
 impl Residual {
-    /// None of the two is taken for shorter than a nanosecond.
+    /// Returns the residual of one time. Takes neither time for shorter than a nanosecond.
     fn of(predicted_ms: f64, measured_ms: f64, share: f64) -> Residual {
         Residual { log: (predicted_ms.max(1e-6) / measured_ms.max(1e-6)).ln(), share }
     }
 
-    /// What it counts: its square while it is small, and in proportion to it beyond [`NEAR`].
+    /// Returns its cost: its square while it is small, and in proportion to it beyond [`NEAR`].
     fn cost(self) -> f64 {
         self.share * 2.0 * NEAR * NEAR * ((1.0 + (self.log / NEAR).powi(2)).sqrt() - 1.0)
     }
 
-    /// By how much less than its square it changes what it counts.
+    /// Returns its weight in the normal equations, which becomes smaller beyond [`NEAR`].
     fn weight(self) -> f64 {
         self.share / (1.0 + (self.log / NEAR).powi(2)).sqrt()
     }
@@ -174,7 +176,7 @@ mod tests {
         let samples: Vec<_> = points.iter().map(|(recipe, measured)| Sample { recipe: *recipe, measured }).collect();
         let found = fit(&samples, 1);
         for (found, given) in found.to_array().into_iter().zip(model.to_array()) {
-            // Not quite, as they are drawn to where the search began.
+            // Not exactly, because the search draws them to its start.
             assert!((found / given).ln().abs() < 0.25, "{found} for {given}");
         }
         for recipe in &Recipe::ALL {

@@ -1,4 +1,4 @@
-//! Predictions beside measurements: which measured points the latency model is fitted to, and how far it is off at the others.
+//! Predictions beside measurements: the measured points that the latency model is fitted to, and its deviations at the others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,54 +8,54 @@ use crate::deviation::{Accuracy, Deviation, Figure};
 use crate::fit::{self, Sample};
 use crate::{LatencyModel, Point, Recipe, predict};
 
-/// What a file of a simulation says it is.
+/// The format that a file of a simulation names.
 pub const SCHEMA: &str = "seckill-simulation/1";
 
-/// A prediction that is off by more than this factor at a point held out is named.
+/// The factor above which a deviation at a point held out is reported.
 const FACTOR_NAMED: f64 = 1.25;
 
-/// Java clients refuse answers longer than this unless told otherwise.
+/// The longest answer that Java clients accept by default, in bytes.
 const JAVA_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is known of one recipe.
+/// The results for one recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecipeSimulation {
     /// The recipe.
     pub recipe: Recipe,
-    /// Predictions, by number of waiters; those of the numbers that were measured are among them.
+    /// Predictions, by number of waiters. They include the numbers of waiters that were measured.
     pub points: Vec<Point>,
-    /// What was measured on this machine, by number of waiters; empty if this recipe was not.
+    /// Measurements on this machine, by number of waiters. Empty if this recipe was not measured.
     pub measured: Vec<Point>,
     /// How far predictions are from measurements at the points held out, by figure.
     pub deviations: Vec<Deviation>,
 }
 
-/// Predictions for very many waiters, the measurements behind them, and how far the two are apart.
+/// Predictions for many waiters, the measurements that they are based on, and the deviations between both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
     /// The name and version of this format.
     pub schema: String,
-    /// What the order was drawn from in which those ask who ask at once.
+    /// The seed of the order of the waiters that ask at one instant.
     pub seed: u32,
     /// The fitted latency model.
     pub model: LatencyModel,
-    /// Numbers of waiters to whose measured times the model was fitted.
+    /// Numbers of waiters at which the model was fitted to the measured times.
     pub fitted_waiters: Vec<u32>,
-    /// Numbers of waiters that were measured, and kept out of the fit to test it.
+    /// Numbers of waiters that were measured but held out of the fit, to test it.
     pub held_out_waiters: Vec<u32>,
-    /// The recipes, in the order in which they were asked for.
+    /// The recipes, in the order of the request.
     pub recipes: Vec<RecipeSimulation>,
     /// How far all predicted notifications, requests and bytes are from the measurements at the points held out.
     pub counts: Option<Accuracy>,
     /// How far all predicted times are from the measurements at the points held out.
     pub times: Option<Accuracy>,
-    /// What to bear in mind, and where the model was found wrong; one sentence each.
+    /// Limits of the predictions, and figures that the model predicts wrongly. One sentence each.
     pub caveats: Vec<String>,
 }
 
-/// What was measured of one recipe.
+/// The measurements of one recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The recipe.
@@ -64,7 +64,7 @@ pub struct Measured {
     pub points: Vec<Point>,
 }
 
-/// Numbers of waiters from `first` to `last`, both among them: in steps of 1, 2, 5, 10 and so on between.
+/// Returns numbers of waiters from `first` to `last`, both included, with 1, 2, 5, 10, 20, 50 and so on between.
 pub fn spaced(first: u32, last: u32) -> Vec<u32> {
     let decades = std::iter::successors(Some(1_u32), |decade| decade.checked_mul(10));
     let steps = decades.flat_map(|decade| [1, 2, 5].map(|digit| decade.saturating_mul(digit)));
@@ -74,8 +74,8 @@ pub fn spaced(first: u32, last: u32) -> Vec<u32> {
     numbers
 }
 
-/// Tells the numbers to fit the model to from those to hold out: the largest is held out, since predictions are for more
-/// waiters than were measured, and so is every second one below it but the smallest.
+/// Splits the numbers of waiters into those for the fit and those held out. The largest is held out, because predictions are
+/// for more waiters than were measured. Every second one below it is held out as well, except the smallest.
 pub fn split(measured: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let largest_first: Vec<u32> = measured.iter().rev().copied().collect();
     let last = largest_first.len().saturating_sub(1);
@@ -87,7 +87,7 @@ pub fn split(measured: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (pick(false), pick(true))
 }
 
-/// The numbers of waiters in several measurements, each once, in order.
+/// Returns the numbers of waiters in several measurements, each once, in order.
 pub fn numbers(measured: &[Measured]) -> Vec<u32> {
     let mut numbers: Vec<u32> = measured.iter().flat_map(|of| &of.points).map(|point| point.waiters).collect();
     numbers.sort_unstable();
@@ -95,7 +95,7 @@ pub fn numbers(measured: &[Measured]) -> Vec<u32> {
     numbers
 }
 
-/// Fits the latency model to those of the measured points that are not held out.
+/// Fits the latency model to the measured points that are not held out.
 pub fn fit(measured: &[Measured], seed: u32) -> LatencyModel {
     let (fitted, _) = split(&numbers(measured));
     let samples: Vec<Sample<'_>> = measured
@@ -145,7 +145,7 @@ pub fn compare(
     }
 }
 
-/// What to bear in mind of these predictions, and where they were found wrong.
+/// Returns the limits of these predictions, and the figures that were found wrong.
 fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     let mut caveats = Vec::new();
     for RecipeSimulation { recipe, deviations, .. } in recipes {

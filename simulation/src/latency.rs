@@ -1,34 +1,34 @@
-//! The latency model: few parameters, each with a physical meaning, that say how long an exchange takes.
+//! The latency model: a few parameters with a physical meaning, which say how long an exchange takes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long things take on the machine whose measured points the model was fitted to.
+/// How long things take on one machine. Fitted to the points measured there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyModel {
-    /// Milliseconds of the round trip of a read that nothing is in the way of, with the wake-up of whoever asked.
+    /// Milliseconds of the round trip of a read that nothing delays, with the wake-up of the client.
     pub read_ms: f64,
-    /// Milliseconds that a write takes longer than a read, until it is durable. All that arrive meanwhile are made
-    /// durable together by the next flush.
+    /// Milliseconds that a write takes longer than a read, until it is durable. Writes that arrive meanwhile become
+    /// durable together with the next flush.
     pub commit_ms: f64,
-    /// Microseconds for which the machine is busy with one request and its reply, or with a notification; whatever comes
-    /// meanwhile waits.
+    /// Microseconds that the machine is busy with one request and its reply, or with a notification. Everything that
+    /// arrives meanwhile waits.
     pub message_us: f64,
-    /// Microseconds for which it is busy with each further notification of the same release, to send it and to wake up who
-    /// gets it. That of the first is in the round trip.
+    /// Microseconds that the machine is busy with each further notification of the same release: to send it and to wake
+    /// its receiver. The first one is part of the round trip.
     pub wake_us: f64,
-    /// Microseconds for which it is busy with each child of a listing.
+    /// Microseconds that the machine is busy with each child of a listing.
     pub child_us: f64,
     /// Microseconds for a hand-over between two tasks of one process, without a request.
     pub handover_us: f64,
 }
 
 impl LatencyModel {
-    /// How many parameters there are.
+    /// The number of parameters.
     pub const PARAMETERS: usize = 6;
 
-    /// Where a fit begins: a server on the same machine, with a disk that is no slower than a network.
+    /// The start of a fit: a server on the same machine, with a disk that is no slower than a network.
     pub const START: LatencyModel = LatencyModel {
         read_ms: 0.3,
         commit_ms: 0.5,
@@ -38,13 +38,13 @@ impl LatencyModel {
         handover_us: 10.0,
     };
 
-    /// The parameters, in the order of the fields.
+    /// Returns the parameters, in the order of the fields.
     #[must_use]
     pub fn to_array(self) -> [f64; Self::PARAMETERS] {
         [self.read_ms, self.commit_ms, self.message_us, self.wake_us, self.child_us, self.handover_us]
     }
 
-    /// The model of these parameters, in the order of the fields.
+    /// Returns the model of these parameters, in the order of the fields.
     #[must_use]
     pub fn from_array(values: [f64; Self::PARAMETERS]) -> LatencyModel {
         let [read_ms, commit_ms, message_us, wake_us, child_us, handover_us] = values;
@@ -81,7 +81,7 @@ impl Times {
     }
 }
 
-/// A time in whole units; the parameters are exponentials, so never negative, and are far below 2⁵³.
+/// Returns a time in whole units. The parameters are exponentials, so they are never negative, and they are far below 2⁵³.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and never negative")]
 fn whole(value: f64) -> u64 {
     value.round() as u64

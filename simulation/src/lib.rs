@@ -1,24 +1,25 @@
-//! What one machine cannot show: the notifications, requests, bytes and times of a *drain*. In a drain very many waiters queue
-//! at one instant for one lock. Each holds it once, and releases it at once.
+//! A simulation of what one machine cannot show: the notifications, requests, bytes and times of a *drain*. In a drain very
+//! many waiters queue at one instant for one lock. Each holds it once, and releases it at once.
 //!
-//! It is a discrete-event simulation. What the waiters send is decided by the state machines that the lock library runs on,
-//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue) and
-//! [`Cohort`](zk_recipes_protocol::cohort::Cohort). How long it takes follows from a [`LatencyModel`] of a few parameters,
-//! which is fitted to drains that were measured on this machine.
+//! It is a discrete-event simulation. The state machines of the lock library decide what the waiters send:
+//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue) and [`Cohort`](zk_recipes_protocol::cohort::Cohort). A
+//! [`LatencyModel`] of a few parameters says how long it takes. The model is fitted to drains that were measured on this
+//! machine.
 //!
-//! What is exact, and what is not:
+//! Exact, and not exact:
 //!
-//! * The counts of the naive lock, by rounds, as its holders wait for all others to watch again. With holders that do not,
-//!   fewer are notified, and those who are not ask the more often.
-//! * The requests and notifications of the queues with a session for each waiter, but for the few requests of those at
-//!   the head of a mutex's queue: whether they ask for each of the few ahead, or list all, depends on how many had joined
-//!   when they looked first.
-//! * So do the bytes of a mutex: here all join at one instant, and see each other in their first listing; real ones join
-//!   one after the other, and see fewer. A listing is decided on by the nearest of those ahead, which decides alike.
-//! * With several waiters in a session it depends on the order in which they come who is next to whom, and so who lists
-//!   and who passes the lock on. One order is drawn from the seed. That contenders who join a long queue one after the
-//!   other are held back to join in groups has no part in it, as all join at once.
-//! * Servers and clients share one machine, which the model takes for one that does a thing at a time.
+//! * The counts of the naive lock are exact for rounds: each holder waits until all others watch again. If a holder does not
+//!   wait, fewer waiters are notified, and the others ask more often.
+//! * The requests and notifications of the queues are exact with a session for each waiter. The exception is a few requests at
+//!   the head of a mutex's queue. A waiter there probes each of the few nodes ahead, or lists all, depending on how many had
+//!   joined at its first look.
+//! * The bytes of a mutex depend on that as well. Here all waiters join at one instant, and see each other in their first
+//!   listing. Real ones join one after the other, and see fewer. The decision gets only the nearest contenders of a listing,
+//!   which does not change it.
+//! * With several waiters in a session, the order of arrival decides which of them are neighbours. So it decides which of them
+//!   list, and which pass the lock on. One order is drawn from the seed. Joins in batches have no part in it, because all
+//!   waiters join at once.
+//! * Servers and clients share one machine, which does one thing at a time in the model.
 //!
 //! Pure: no clock, no task, no I/O.
 
@@ -41,24 +42,24 @@ pub use self::deviation::{Accuracy, Deviation, Figure};
 pub use self::forecast::{Measured, RecipeSimulation, SCHEMA, Simulation, compare, fit, numbers, spaced, split};
 pub use self::latency::LatencyModel;
 
-/// Below which node measured drains have their locks. The length of a path counts among the bytes.
+/// The node below which measured drains have their locks. The length of a path counts among the bytes.
 pub const PARENT: &str = "/simulate";
 
-/// Sessions that the waiters of a cohort lock share unless told otherwise: those of one process share one, and three
-/// instances of the service is what a comparison starts.
+/// Default number of sessions that the waiters of a cohort lock share. The waiters of a process share one session, and a
+/// comparison starts three instances of the service.
 const COHORT_SESSIONS: u32 = 3;
 
-/// A recipe that is simulated.
+/// A simulated recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recipe {
-    /// One fixed node that everybody watches: the herd.
+    /// One fixed node that all waiters watch: the herd.
     Naive,
     /// A queue of nodes, each waiter watching the one before it.
     Mutex,
-    /// The same, in which a release tells the next that nobody is ahead.
+    /// The same, in which a release tells the next waiter that no contender is ahead.
     Handoff,
-    /// A queue of processes, each of which hands the lock over within itself.
+    /// A queue of processes. Each process hands the lock over within itself.
     Cohort,
 }
 
@@ -66,25 +67,26 @@ pub enum Recipe {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// How many queued at once, the first holder included. Each held the lock once, so there were as many releases.
+    /// Number of waiters that queued at once, the first holder included. Each held the lock once, so this is also the number
+    /// of releases.
     pub waiters: u32,
-    /// Sessions that they shared, in turns.
+    /// Number of sessions. The waiters were assigned to them in turns.
     pub sessions: u32,
-    /// Watch notifications that the server sent, while they queued and while they were served.
+    /// Watch notifications that the server sent while they queued and while they were served.
     pub notifications: u64,
     /// Requests that the sessions sent.
     pub requests: u64,
     /// Bytes of those requests, of their replies and of the notifications, as the sessions count them.
     pub bytes: u64,
-    /// Milliseconds from the call of a release to the next grant, the median; absent with a single waiter.
+    /// Median time from the call of a release to the next grant, in milliseconds. Absent with a single waiter.
     pub handover_ms: Option<f64>,
-    /// Milliseconds from the first release, when all others wait, to the confirmation of the last one. Not among them is the
-    /// time for which the holders of the naive lock wait for the server to say that all others watch again, once they do.
+    /// Milliseconds from the first release, when all others wait, to the confirmation of the last one. Excludes the time in
+    /// which a holder of the naive lock waits for the server's answer that all others watch again.
     pub drain_ms: f64,
 }
 
 impl Point {
-    /// Whether its times are times, and it has as many sessions as it may.
+    /// Tells whether its times are finite and not negative, and its sessions no more than its waiters.
     pub fn is_sound(&self) -> bool {
         let is_time = |ms: f64| ms.is_finite() && ms >= 0.0;
         (1..=self.waiters).contains(&self.sessions) && is_time(self.drain_ms) && self.handover_ms.is_none_or(is_time)
@@ -92,10 +94,10 @@ impl Point {
 }
 
 impl Recipe {
-    /// All of them, in the order of the tables.
+    /// All recipes, in the order of the tables.
     pub const ALL: [Recipe; 4] = [Recipe::Naive, Recipe::Mutex, Recipe::Handoff, Recipe::Cohort];
 
-    /// The name on the command line and in the tables.
+    /// Returns the name on the command line and in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Recipe::Naive => "naive",
@@ -105,7 +107,7 @@ impl Recipe {
         }
     }
 
-    /// How many sessions so many waiters have unless told otherwise: one each, but for a cohort, which is a session.
+    /// Returns the default number of sessions for `waiters`: one for each, or at most three for a cohort.
     pub fn sessions_default(self, waiters: u32) -> u32 {
         match self {
             Recipe::Naive | Recipe::Mutex | Recipe::Handoff => waiters,

@@ -1,6 +1,6 @@
-//! The naive lock, by rounds: all who wait watch one node. A release notifies them, all ask, one of them holds, and the
-//! others watch again before that one releases. The counts are exact; to simulate a round takes the same time however many
-//! wait.
+//! The naive lock, by rounds: all waiters watch one node. A release notifies them, all ask, one of them holds, and the
+//! others watch again before the holder releases. The counts are exact. The simulation of a round takes the same time for
+//! any number of waiters.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -11,11 +11,11 @@ use crate::costs::{Costs, Tally};
 use crate::latency::Times;
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
-/// Simulates a drain of `waiters` over so many `sessions`. The seed decides in which order they hold.
+/// Simulates a drain of `waiters` over `sessions`. The seed decides the order in which they hold.
 pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
     let (costs, times, mut tally) = (Costs::of(Recipe::Naive), Times::of(model), Tally::default());
-    // The first holds at once, the others find the node there and watch it.
+    // The first waiter holds at once. The others find the node and watch it.
     tally.add(1, costs.create);
     tally.add(u64::from(waiters - 1), costs.create_refused);
     tally.add(u64::from(waiters - 1), costs.watch);
@@ -53,20 +53,20 @@ pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel
     }
 }
 
-/// How long a round takes, from the call of the release on.
+/// The times of a round, from the call of the release on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Round {
-    /// Until one of those woken holds.
+    /// The time until one of the woken waiters holds.
     granted_ns: u64,
-    /// Until all others watch again.
+    /// The time until all others watch again.
     all_back_ns: u64,
 }
 
 impl Round {
-    /// That of a release for which so many wait.
+    /// Returns the round of a release with this number of waiters.
     fn of(waiting: u64, times: Times) -> Round {
         let Times { way_ns, commit_ns, message_ns, wake_ns, .. } = times;
-        // The deletion is applied, then all are notified one after the other; the first of them asks meanwhile.
+        // The deletion is applied, then all waiters are notified one after the other. The first of them asks meanwhile.
         let deleted_ns = way_ns + commit_ns + message_ns;
         let notified_ns = message_ns + ((waiting - 1) * wake_ns).max(2 * way_ns);
         let granted_ns = deleted_ns + notified_ns + commit_ns + message_ns + way_ns;

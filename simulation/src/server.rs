@@ -1,4 +1,4 @@
-//! The server of the simulation: it takes requests in turns from its connections, makes the writes among them durable
+//! The server of the simulation. It takes requests in turns from its connections, makes the writes among them durable
 //! together, and answers one after the other.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::costs::{Costs, Exchange, Tally, name, sequence};
 use crate::latency::Times;
 use crate::{LatencyModel, Recipe};
 
-/// The transaction that created the lock's node, which is there before the drain begins.
+/// The transaction that created the lock's node, which exists before the drain begins.
 pub(crate) const PARENT: ParentCzxid = ParentCzxid(1);
 
 /// What a contender sends.
@@ -20,24 +20,24 @@ pub(crate) enum Request {
     List,
     /// The data of the lock's node.
     Note,
-    /// The same, and whether this one is there, in one flight.
+    /// The data of the lock's node, and whether this node exists, in one flight.
     NoteBeside(u32),
     /// The data of the lock's node, and a watch on it.
     WatchParent,
     Watch(u32),
-    /// Whether these and then this one are there, in one flight.
+    /// Whether these nodes and then this one exist, in one flight.
     Probe(Box<[u32]>, u32),
-    /// How many children the lock's node has and whether this one is there, in one flight.
+    /// How many children the lock's node has and whether this node exists, in one flight.
     Others(u32),
     Delete(u32, Leave),
 }
 
-/// What a release leaves, or on what condition it deletes.
+/// What a release leaves, or the condition of its deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Leave {
     Nothing,
     Note(Box<Note>),
-    /// Another node of the session, to whom the lock was passed on.
+    /// The node of the session's contender that the lock was passed on to. It must exist.
     Beside(u32),
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
         listing: Listing,
         changed: i64,
     },
-    /// `None` if the node is missing that was asked for.
+    /// `None` if the node that was asked for is missing.
     Noted(Option<ParentState>),
     ParentWatched,
     /// The transaction that created the node; `None` if it is missing.
@@ -69,11 +69,11 @@ pub(crate) enum Answer {
     Deleted(bool),
 }
 
-/// A listing. In a drain nodes go in the order in which they came, so that its two ends say which are there.
+/// A listing. In a drain, nodes are deleted in the order of their creation, so the two ends say which exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) first: u32,
-    /// The one after the last.
+    /// The number after the last one.
     pub(crate) end: u32,
 }
 
@@ -81,22 +81,22 @@ pub(crate) struct Listing {
 #[derive(Debug)]
 pub(crate) enum Packet {
     Answer(Answer),
-    /// The node that the contender watched has gone.
+    /// The node that the contender watched was deleted.
     Notification,
 }
 
-/// A request that has come to the server.
+/// A request that has arrived at the server.
 #[derive(Debug)]
 struct Arrival {
-    /// How many came of its connection before.
+    /// The number of requests that arrived from its connection before.
     round: u32,
-    /// The place of its connection among those of which something has come.
+    /// The position of its connection in the order of their first requests.
     connection: u32,
     contender: usize,
     request: Request,
 }
 
-/// How far the server is with what it serves together.
+/// The progress of the server with the requests that it serves together.
 struct Serving<'a> {
     until_ns: u64,
     send: &'a mut dyn FnMut(u64, usize, Packet),
@@ -108,13 +108,13 @@ pub(crate) struct Server {
     costs: Costs,
     times: Times,
     pub(crate) tally: Tally,
-    /// What has come and was not served yet.
+    /// Requests that have arrived and were not served yet.
     arrivals: Vec<Arrival>,
-    /// The connections of which something has come: in which order they came first, and how much has come of each.
+    /// The connections with requests in `arrivals`: their order, and the number of these requests.
     connections: HashMap<usize, (u32, u32)>,
-    /// Numbers from the first to before the last are there; whoever went before the drain had number 0.
+    /// The nodes that exist. Number 0 belongs to a holder before the drain.
     there: Listing,
-    /// The transaction that created each, from number 0 on.
+    /// The transaction that created each node, from number 0 on.
     czxids: Vec<i64>,
     watchers: HashMap<u32, usize>,
     noted: Vec<u8>,
@@ -145,7 +145,7 @@ impl Server {
         }
     }
 
-    /// Takes in a request.
+    /// Receives a request.
     pub(crate) fn arrive(&mut self, connection: usize, contender: usize, request: Request) {
         let order = u32::try_from(self.connections.len()).expect("BUG: more connections than waiters");
         let (connection, round) = self.connections.entry(connection).or_insert((order, 0));
@@ -157,13 +157,13 @@ impl Server {
         !self.arrivals.is_empty()
     }
 
-    /// Serves all that has come: one packet of each connection in turn, reads that no write is before at once, all else
-    /// once the writes are durable. `send` gets what leaves in its order: when, to which contender, and what. Returns when
-    /// the server is free again.
+    /// Serves all requests that have arrived: one packet of each connection in turn. Reads that no write precedes are
+    /// answered at once, everything else once the writes are durable. `send` gets what leaves, in order: the time, the
+    /// contender and the packet. Returns the time at which the server is free again.
     pub(crate) fn serve(&mut self, now_ns: u64, mut send: impl FnMut(u64, usize, Packet)) -> u64 {
         let mut serving = Serving { until_ns: now_ns, send: &mut send };
         let mut is_flushed = false;
-        // Emptied by a new map: the time to clear one is that of the most connections that it ever had.
+        // A new map, because the time to clear a map depends on the largest size that it ever had.
         self.connections = HashMap::new();
         let mut arrivals = std::mem::take(&mut self.arrivals);
         arrivals.sort_unstable_by_key(|arrival| (arrival.round, arrival.connection));
@@ -224,7 +224,7 @@ impl Server {
         serving.send(contender, Packet::Answer(answer));
     }
 
-    /// Counts a look whether a node is there.
+    /// Tells whether a node exists, and counts the read.
     fn look_for(&mut self, number: u32) -> bool {
         let is_there = self.there.has(number);
         self.tally.add(1, if is_there { self.costs.stat } else { self.costs.gone });
@@ -262,14 +262,14 @@ impl Server {
         ParentState::new(&self.noted, &self.stat())
     }
 
-    /// The transaction of a child that comes or goes.
+    /// Notes that a child was created or deleted. Returns the transaction.
     fn change(&mut self) -> i64 {
         self.zxid += 1;
         self.changed = self.zxid;
         self.zxid
     }
 
-    /// The stat of the lock's node.
+    /// Returns the stat of the lock's node.
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.there.len()).expect("BUG: more nodes than a server can number");
         Stat { czxid: PARENT.0, pzxid: self.changed, version: self.version, num_children }

@@ -1,4 +1,4 @@
-//! What the simulation predicts, against closed forms and for all numbers.
+//! Tests of the predictions against closed forms, and of their properties for all numbers.
 
 use proptest::prelude::*;
 use simulation::{LatencyModel, Measured, Point, Recipe, Simulation, compare, predict, spaced, split};
@@ -11,8 +11,8 @@ fn one_session_each(recipe: Recipe, waiters: u32) -> Point {
     predict(recipe, waiters, waiters, 1, &MODEL)
 }
 
-/// How many places in the queue so many waiters of cohorts need at the most: a cohort lets go of one only when it has been
-/// handed over so often, if that is quick.
+/// Returns an upper bound of the places in the queue that the waiters of cohorts need. A cohort that is quick leaves its
+/// place only after the maximal number of hand-overs.
 fn cohort_places_max(waiters: u32, sessions: u32) -> u64 {
     let per_place = u64::from(Bounds::DEFAULT.max_handovers) + 1;
     (0..sessions).map(|session| u64::from((waiters + sessions - 1 - session) / sessions).div_ceil(per_place)).sum()
@@ -40,11 +40,11 @@ fn a_queue_notifies_one_a_release_and_hands_over_by_a_constant_number_of_request
     for waiters in [1, 2, 3, 10, 100, 1_000, 20_000] {
         let n = u64::from(waiters);
         let handoff = one_session_each(Recipe::Handoff, waiters);
-        // The creation, the first look, the watch, the note and the own node, the release; the first of all neither watches
+        // The creation, the first look, the watch, the note and the own node, the release. The first waiter neither watches
         // nor looks again.
         assert_eq!((handoff.notifications, handoff.requests), (n - 1, 6 * n - 3), "{waiters}");
         let mutex = one_session_each(Recipe::Mutex, waiters);
-        // The twelve at the head of the queue may ask for each of those ahead of them instead of a listing.
+        // The twelve waiters at the head of the queue may probe each node ahead of them instead of a listing.
         assert_eq!(mutex.notifications, n - 1, "{waiters}");
         assert!((5 * n - 2..=5 * n - 2 + 12 * 13 / 2).contains(&mutex.requests), "{waiters}: {}", mutex.requests);
     }

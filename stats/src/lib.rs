@@ -1,9 +1,9 @@
-//! Statistics of the comparison. They are pure: what is random comes from a seed that is an argument.
+//! The statistics of the comparison. They are pure: random numbers come from a seed, which is an argument.
 //!
-//! The unit of replication is the trial and never the request: the requests of a burst are correlated through the lock.
-//! So intervals are drawn over blocks ([`resample`]), ratios are paired within blocks ([`paired`]) or, between two
-//! runs, taken between two sets of blocks ([`unpaired`]), and how often a strategy may still go wrong is bounded by the
-//! number of trials ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]).
+//! The unit of replication is the trial and never the request, because the lock correlates the requests of a burst. So
+//! intervals are drawn over blocks ([`resample`]). Ratios are paired within blocks ([`paired`]) or, between two runs,
+//! taken between two sets of blocks ([`unpaired`]). The number of trials bounds the rate at which a strategy may still
+//! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]).
 
 pub mod paired;
 mod ranks;
@@ -17,14 +17,15 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Fewest blocks from which an interval is drawn: of fewer, the extremes of the sample do not reach as far as a 95 %
-/// interval of their median must.
+/// Fewest blocks for an interval. With fewer, the extremes of the sample do not reach as far as a 95 % interval of
+/// their median must.
 pub const BLOCKS_MIN: usize = 6;
 
-/// A ratio this close to one is no difference that anybody should act upon, however certain it is.
+/// Equivalence margin: a ratio whose interval stays this close to one is too small a difference to act upon, however
+/// certain it is.
 pub const EQUIVALENT: f64 = 0.05;
 
-/// The significance below which a difference is called one.
+/// The p below which a difference is significant.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// A figure with its 95 % bootstrap interval over the blocks.
@@ -38,7 +39,7 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
-/// What a ratio to the reference, or between two runs, amounts to.
+/// The conclusion from a ratio to the reference, or between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
@@ -46,13 +47,13 @@ pub enum Difference {
     Smaller,
     /// Larger, likewise.
     Larger,
-    /// Not to be told apart by this run: written `~`.
+    /// No significant difference in this run: written `~`.
     Indistinguishable,
-    /// There are fewer than six blocks, or too few for any difference to hold after the correction: written `?`.
+    /// Too few blocks: fewer than six, or too few for any difference to hold after the correction. Written `?`.
     TooFewBlocks,
 }
 
-/// A ratio of two medians with what is known about it.
+/// A ratio of two medians, with its interval and its test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// Hodges-Lehmann estimate of the ratio.
@@ -61,20 +62,21 @@ pub struct Ratio {
     pub low: Option<f64>,
     /// Upper end of its 95 % bootstrap interval.
     pub high: Option<f64>,
-    /// Two-sided p of an exact rank test (Wilcoxon's signed ranks within a run, the rank sum between two runs).
+    /// Two-sided p of a rank test: Wilcoxon's signed ranks within a run, the rank sum between two runs. Exact, except
+    /// for a rank sum of more than 80 values, which is from random permutations.
     pub p: f64,
-    /// The same after Holm's correction for the number of ratios with as many users.
+    /// The p after Holm's correction for the number of ratios with the same number of users.
     pub p_holm: f64,
-    /// The smallest p that so many blocks can give.
+    /// The smallest p that this number of blocks can give.
     pub p_min: f64,
-    /// Blocks that have both figures; between two runs, those of the smaller one.
+    /// Blocks that have both figures. Between two runs, the blocks of the smaller run.
     pub blocks: usize,
     /// The conclusion.
     pub difference: Difference,
 }
 
 impl Ratio {
-    /// A ratio of which the correction is not known yet.
+    /// Returns a ratio before its correction.
     fn new(log_estimate: f64, log_interval: Option<(f64, f64)>, [p, p_min]: [f64; 2], blocks: usize) -> Ratio {
         let (low, high) = log_interval.map(|(low, high)| (low.exp(), high.exp())).unzip();
         let mut ratio = Ratio {
@@ -91,9 +93,10 @@ impl Ratio {
         ratio
     }
 
-    /// Draws the conclusion about a ratio that is one of a family of so many.
+    /// Draws the conclusion about a ratio that belongs to a family of this size.
     fn conclude(&mut self, family: usize) {
-        // Holm's correction is milder for all but the smallest p, so one may hold that so few blocks seldom carry.
+        // Holm's correction is milder for all but the smallest p. So one ratio may hold although its blocks alone would
+        // rarely be enough.
         let can_be_told = self.p_holm < SIGNIFICANCE || self.p_min * length(family) < SIGNIFICANCE;
         self.difference = match (self.low, self.high) {
             (Some(low), Some(high)) if can_be_told => {
@@ -124,8 +127,8 @@ pub fn correct<'a>(ratios: impl Iterator<Item = &'a mut Ratio>) {
     }
 }
 
-/// Holm's step-down correction: each p times the number of hypotheses not yet rejected, never smaller than the one
-/// before it.
+/// Holm's step-down correction: each p is multiplied by the number of hypotheses not yet rejected, and is never smaller
+/// than the one before it.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -138,7 +141,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// Converts a count for arithmetic; counts here stay far below 2^53, where an `f64` is still exact.
+/// Converts a count for arithmetic. Counts here stay far below 2^53, up to which an `f64` is exact.
 #[allow(clippy::cast_precision_loss)]
 pub fn as_f64(count: u64) -> f64 {
     count as f64
@@ -156,12 +159,12 @@ pub fn length(length: usize) -> f64 {
     length as f64
 }
 
-/// A duration in milliseconds, exact to the microsecond.
+/// Returns a duration in milliseconds, exact to the microsecond.
 pub fn as_ms(duration: Duration) -> f64 {
     as_f64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)) / 1e3
 }
 
-/// The middle value, or the mean of the middle two; nothing of nothing.
+/// Returns the middle value, or the mean of the middle two. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     let (count, middle) = (values.len(), values.len() / 2);
@@ -173,7 +176,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower.filter(|_| count % 2 == 0).map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
-/// The median of a figure that every block has, with its interval.
+/// Returns the median of a figure that every block has, with its interval.
 pub fn median_estimate(figures: &[f64], seed: u64) -> Option<Estimate> {
     let value = median(figures)?;
     let interval = resample::interval(figures.len(), seed, |blocks| {
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn blocks_too_few_for_any_difference_to_hold_tell_none() {
-        // Six blocks give 2/64 at best, which holds alone, but not as one of two.
+        // Six blocks give p = 2/64 at best. That holds alone, but not as one of two.
         let twice = || Ratio::new(0.7, Some((0.6, 0.8)), [2.0 / 64.0; 2], 6);
         assert_eq!(twice().difference, Difference::Larger);
         let mut two = [twice(), twice()];

@@ -1,14 +1,15 @@
-//! Ratios within one run: both figures of a ratio come from the same block, which cancels what the machine did to the
+//! Ratios within one run: both figures of a ratio come from the same block. That cancels effects of the machine on the
 //! whole block.
 
 use super::ranks::{doubled_midranks, sums_of_subsets, two_sided};
 use super::{Ratio, median, resample};
 
-/// The ratio of one strategy's figures to the reference's, over the blocks that have both; nothing without such a block.
+/// Returns the ratio of one strategy's figures to the reference's, over the blocks that have both. `None` without such a
+/// block.
 ///
-/// It is estimated from the logarithms, as a ratio of two is as far from one as a ratio of a half: by the
-/// Hodges-Lehmann estimate (the median of all pairwise means), with a bootstrap interval over the blocks and
-/// Wilcoxon's signed-rank test.
+/// It is estimated from logarithms, because a ratio of two is as far from one as a ratio of a half. The estimate is
+/// Hodges and Lehmann's (the median of all pairwise means), with a bootstrap interval over the blocks and Wilcoxon's
+/// signed-rank test.
 pub fn ratio(figures: &[Option<f64>], reference: &[Option<f64>], seed: u64) -> Option<Ratio> {
     let logs: Vec<f64> = figures
         .iter()
@@ -21,19 +22,19 @@ pub fn ratio(figures: &[Option<f64>], reference: &[Option<f64>], seed: u64) -> O
     let interval = resample::interval(logs.len(), seed, |blocks| {
         hodges_lehmann(&blocks.iter().map(|block| logs[*block]).collect::<Vec<_>>())
     });
-    // All of one sign: the likeliest of the 2^n ways at either end.
+    // All differences have one sign: one of the 2^n ways at either end.
     let p_min = 2.0_f64.powi(1 - i32::try_from(logs.len()).unwrap_or(i32::MAX)).min(1.0);
     Some(Ratio::new(hodges_lehmann(&logs)?, interval, [wilcoxon(&logs), p_min], logs.len()))
 }
 
-/// The median of the means of all pairs of values, each value paired with itself too.
+/// Returns the median of the means of all pairs of values. Each value is paired with itself, too.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i..].iter().map(|b| f64::midpoint(*a, *b)));
     median(&pairs.collect::<Vec<_>>())
 }
 
-/// Two-sided p of Wilcoxon's signed-rank test that the differences lie evenly around zero: exact, ties included, as all
-/// 2^n ways to flip the signs are counted. Differences of zero say nothing and are left out.
+/// Returns the two-sided p of Wilcoxon's signed-rank test that the differences lie evenly around zero. It is exact, ties
+/// included, because all 2^n ways to flip the signs are counted. Differences of zero say nothing and are left out.
 pub fn wilcoxon(differences: &[f64]) -> f64 {
     let differences: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
     let ranks = doubled_midranks(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! Midranks, and the exact distributions of rank statistics, ties included.
 
-/// Twice the midrank of each value: with ties a midrank is half a whole number, so twice it is a whole one.
+/// Returns twice the midrank of each value. With ties a midrank is half a whole number, so twice it is a whole one.
 pub(super) fn doubled_midranks(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -9,7 +9,7 @@ pub(super) fn doubled_midranks(values: &[f64]) -> Vec<usize> {
     while first < order.len() {
         let same = |index: &&usize| values[**index].total_cmp(&values[order[first]]).is_eq();
         let count = order[first..].iter().take_while(same).count();
-        // The ranks first + 1 to first + count; twice their mean is the sum of the two ends.
+        // The ranks are first + 1 to first + count. Twice their mean is the sum of the two ends.
         for index in &order[first..first + count] {
             ranks[*index] = 2 * first + 1 + count;
         }
@@ -18,7 +18,8 @@ pub(super) fn doubled_midranks(values: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// Two-sided p of a sum under a distribution over sums: twice the smaller tail, the sum itself in both.
+/// Returns the two-sided p of a sum under a distribution over sums: twice the smaller tail. Both tails include the
+/// sum itself.
 pub(super) fn two_sided(weights: &[f64], observed: usize) -> f64 {
     let total: f64 = weights.iter().sum();
     let below: f64 = weights[..=observed].iter().sum();
@@ -26,7 +27,7 @@ pub(super) fn two_sided(weights: &[f64], observed: usize) -> f64 {
     (2.0 * below.min(above) / total).min(1.0)
 }
 
-/// How probable each sum is when every rank is taken or left with equal chance.
+/// Returns the probability of each sum if every rank is taken or left with equal chance.
 pub(super) fn sums_of_subsets(ranks: &[usize]) -> Vec<f64> {
     let mut weights = vec![0.0; ranks.iter().sum::<usize>() + 1];
     weights[0] = 1.0;
@@ -41,7 +42,7 @@ pub(super) fn sums_of_subsets(ranks: &[usize]) -> Vec<f64> {
     weights
 }
 
-/// How probable each sum is when `taken` of the ranks are drawn without replacement.
+/// Returns the probability of each sum if `taken` of the ranks are drawn without replacement.
 pub(super) fn sums_of_draws(ranks: &[usize], taken: usize) -> Vec<f64> {
     let sum_max: usize = ranks.iter().sum();
     let mut ways = vec![vec![0.0_f64; sum_max + 1]; taken + 1];

@@ -1,12 +1,12 @@
-//! How often a strategy may still go wrong, after so many trials in which it did or did not.
+//! Upper bound of the failure rate of a strategy, after a number of trials.
 
-/// The chance that is left that the rate is above its bound.
+/// The remaining chance that the rate is above its bound.
 const CHANCE: f64 = 0.05;
 
-/// Upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
+/// Returns the upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
 ///
-/// It is the rate at which seeing `bad` or fewer would have a probability of 5 %; with none bad it is
-/// 1 − 0.05^(1/trials). Without a trial nothing is known, and the bound is 1.
+/// At this rate, `bad` or fewer have a probability of 5 %. With none bad it is 1 − 0.05^(1/trials). Without a trial
+/// nothing is known, and the bound is 1.
 pub fn upper_95(bad: u32, trials: u32) -> f64 {
     if bad >= trials {
         return 1.0;
@@ -24,7 +24,8 @@ pub fn upper_95(bad: u32, trials: u32) -> f64 {
     high
 }
 
-/// P(X ≤ k) of a binomial with `n` trials, for 0 < rate < 1, summed from logarithms so that no term overflows.
+/// Returns P(X ≤ k) of a binomial with `n` trials, for 0 < rate < 1. The terms are computed from logarithms, so that
+/// none overflows.
 fn binomial_cdf(k: u32, n: u32, rate: f64) -> f64 {
     let (ln_hit, ln_miss) = (rate.ln(), (-rate).ln_1p());
     let mut ln_choose = 0.0;

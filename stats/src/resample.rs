@@ -1,22 +1,22 @@
-//! The bootstrap: how far a figure would have come out otherwise had other blocks been run.
+//! The bootstrap: how far a figure might have differed with other blocks.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::{BLOCKS_MIN, length};
 
-/// How often the blocks are drawn anew.
+/// Number of resamples.
 const RESAMPLES: usize = 10_000;
-/// How often they are for a statistic that takes long.
+/// Number of resamples for a statistic that takes long.
 const FEWER_RESAMPLES: usize = 2_000;
 
-/// The percentile interval (2.5 % to 97.5 %) of a statistic over `blocks` blocks, each resample drawing as many of
-/// them with replacement. Nothing when there are fewer than [`BLOCKS_MIN`] blocks, or when no resample has the figure.
+/// Returns the percentile interval (2.5 % to 97.5 %) of a statistic over `blocks` blocks. Each resample draws this
+/// number of blocks with replacement. `None` with fewer than [`BLOCKS_MIN`] blocks, or if no resample has the figure.
 pub fn interval(blocks: usize, seed: u64, statistic: impl FnMut(&[usize]) -> Option<f64>) -> Option<(f64, f64)> {
     interval_of(RESAMPLES, blocks, seed, statistic)
 }
 
-/// [`interval`] of a statistic that takes long, from fewer resamples.
+/// Returns the [`interval`] of a statistic that takes long, from fewer resamples.
 pub fn rough_interval(blocks: usize, seed: u64, statistic: impl FnMut(&[usize]) -> Option<f64>) -> Option<(f64, f64)> {
     interval_of(FEWER_RESAMPLES, blocks, seed, statistic)
 }
@@ -38,7 +38,7 @@ fn interval_of(
     })
 }
 
-/// [`interval`] of a statistic over two sets of blocks that have nothing to do with each other.
+/// Returns the [`interval`] of a statistic over two independent sets of blocks.
 pub fn interval_of_two(
     blocks: [usize; 2],
     seed: u64,
@@ -67,7 +67,7 @@ fn percentiles(resamples: usize, mut resample: impl FnMut() -> Option<f64>) -> O
     Some((quantile(&figures, 0.025)?, quantile(&figures, 0.975)?))
 }
 
-/// The quantile of a sorted sample by linear interpolation, as NumPy and R define it by default.
+/// Returns the quantile of a sorted sample by linear interpolation, as NumPy and R define it by default.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = q * length(last);

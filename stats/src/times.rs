@@ -1,7 +1,7 @@
 //! Latencies as histograms, and the quantiles that a sample can carry.
 //!
-//! One definition everywhere: a quantile is the smallest recorded value at or below which the share `q` of the sample
-//! lies (nearest rank, as an HDR histogram reports it).
+//! One definition everywhere: the quantile `q` is the smallest recorded value with a share `q` of the sample at or below
+//! it. This is the nearest rank, as an HDR histogram reports it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,36 +15,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimate, as_f64, resample};
 
-/// Longest time a histogram holds, in microseconds; longer ones are recorded as this.
+/// Longest time of a histogram, in microseconds. Longer times are recorded as this.
 const TIME_MAX_US: u64 = 3_600_000_000;
 
 /// A quantile is printed only when at least this many values are expected above it.
 const VALUES_ABOVE_MIN: u64 = 10;
 
-/// Times in microseconds with three significant digits; histograms of several trials can be merged.
+/// Times in microseconds with three significant digits. Histograms of several trials can be merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Distribution", try_from = "Distribution")]
 pub struct Times(Histogram<u64>);
 
-/// How [`Times`] are written.
+/// The written form of [`Times`].
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Times")]
 struct Distribution {
-    /// How many there were.
+    /// Number of times.
     n: u64,
-    /// The median in milliseconds. A quantile is absent if the `n` values do not carry it: at least ten are to be expected
-    /// above it.
+    /// The median in milliseconds. A quantile is absent if the `n` values do not carry it: at least ten values must be
+    /// expected above it.
     p50: Option<f64>,
-    /// What nine of ten took at most, in milliseconds.
+    /// The 90th percentile in milliseconds.
     p90: Option<f64>,
-    /// What 99 of 100 took at most, in milliseconds.
+    /// The 99th percentile in milliseconds.
     p99: Option<f64>,
-    /// What 999 of 1000 took at most, in milliseconds.
+    /// The 99.9th percentile in milliseconds.
     p999: Option<f64>,
-    /// The longest, in milliseconds.
+    /// The longest time in milliseconds.
     max: Option<f64>,
-    /// All of them in microseconds, to three significant digits: an HDR histogram (V2, compressed, base64) as other tools
-    /// read it. Absent when there are none.
+    /// All times in microseconds, to three significant digits: an HDR histogram (V2, compressed, base64), which other
+    /// tools can read. Absent without times.
     hdr: Option<String>,
 }
 
@@ -56,12 +56,12 @@ impl Default for Times {
 }
 
 impl Times {
-    /// No times yet.
+    /// Returns a histogram without times.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one time, in whole microseconds and at least one.
+    /// Adds one time in whole microseconds, at least one.
     pub fn record(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US);
         self.0.saturating_record(us.clamp(1, TIME_MAX_US));
@@ -77,7 +77,7 @@ impl Times {
         merged.expect("BUG: histograms of equal bounds can always be added");
     }
 
-    /// All times of several histograms.
+    /// Returns all times of several histograms as one.
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Times>) -> Times {
         let mut merged = Times::new();
         for times in all {
@@ -86,23 +86,23 @@ impl Times {
         merged
     }
 
-    /// How many times there are.
+    /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The quantile in milliseconds, or nothing when the sample is too small for it.
+    /// Returns the quantile in milliseconds. `None` if the sample is too small for it.
     pub fn quantile_ms(&self, permille: u16) -> Option<f64> {
         quantile_is_carried(self.count(), permille)
             .then(|| as_f64(self.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3)
     }
 
-    /// The longest in milliseconds; nothing of nothing.
+    /// Returns the longest time in milliseconds. `None` without times.
     pub fn max_ms(&self) -> Option<f64> {
         (self.count() > 0).then(|| as_f64(self.0.max()) / 1e3)
     }
 
-    /// Points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
+    /// Returns points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
     pub fn points(&self) -> Vec<(f64, f64)> {
         if self.count() == 0 {
             return Vec::new();
@@ -111,7 +111,7 @@ impl Times {
         points.map(|step| (step.quantile(), as_f64(step.value_iterated_to()) / 1e3)).collect()
     }
 
-    /// The distribution in the text format of HdrHistogram's plotters, `.hgrm`, in milliseconds.
+    /// Returns the distribution in the text format of HdrHistogram's plotters, `.hgrm`, in milliseconds.
     pub fn hgrm(&self) -> String {
         let mut text =
             format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
@@ -134,7 +134,7 @@ impl Times {
     }
 }
 
-/// A quantile of the times of several blocks merged, with the interval that other blocks might have given.
+/// Returns a quantile of the merged times of several blocks, with its interval over the blocks.
 pub fn quantile_estimate(blocks: &[&Times], permille: u16, seed: u64) -> Option<Estimate> {
     let value = Times::merged(blocks.iter().copied()).quantile_ms(permille)?;
     let sorted = Sorted::of(blocks);
@@ -143,7 +143,7 @@ pub fn quantile_estimate(blocks: &[&Times], permille: u16, seed: u64) -> Option<
     Some(Estimate { value, low, high })
 }
 
-/// The values of several histograms, in order, with how often each block has them: what a resample is quickly made of.
+/// The values of several histograms, in order, with their count in each block. A resample is computed quickly from them.
 struct Sorted {
     values: Vec<(u64, usize, u64)>,
     blocks: usize,
@@ -174,7 +174,7 @@ impl Sorted {
     }
 }
 
-/// Whether `n` values say anything about a quantile: n(1 − q) must be at least ten.
+/// Tells whether `n` values carry a quantile: n(1 − q) must be at least ten.
 pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
     n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
 }
@@ -206,7 +206,7 @@ impl TryFrom<Distribution> for Times {
             let histogram: Histogram<u64> = Deserializer::new()
                 .deserialize(&mut bytes.as_slice())
                 .map_err(|error| format!("hdr is no histogram: {error}"))?;
-            // Its bounds may be others.
+            // The histogram may have other bounds.
             for step in histogram.iter_recorded() {
                 let us = step.value_iterated_to().clamp(1, TIME_MAX_US);
                 times.0.saturating_record_n(us, step.count_at_value());

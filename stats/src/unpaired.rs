@@ -1,4 +1,4 @@
-//! Ratios between two runs, whose blocks have nothing to do with each other.
+//! Ratios between two runs with independent blocks.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -7,15 +7,16 @@ use rand::seq::SliceRandom;
 use super::ranks::{doubled_midranks, sums_of_draws, two_sided};
 use super::{Ratio, as_f64, length, median, resample};
 
-/// Up to so many values the test counts every way to divide them; the count of those beyond does not fit in memory.
+/// Largest number of values for the exact test, which counts every way to divide them. Beyond it, the counts do not fit
+/// in memory.
 const EXACT_MAX: usize = 80;
-/// Random ways to divide more values than that.
+/// Number of random divisions of more values than that.
 const PERMUTATIONS: u64 = 100_000;
 
-/// The ratio of the figures of a new run to those of an old one; nothing when one of them has none.
+/// Returns the ratio of a new run's figures to an old run's figures. `None` if one of the runs has none.
 ///
-/// Estimated from the logarithms by Hodges and Lehmann's shift (the median of all differences between a value of the one
-/// and a value of the other), with a bootstrap interval over the blocks of both and the rank-sum test.
+/// It is estimated from logarithms by Hodges and Lehmann's shift: the median of all differences between a value of the
+/// one run and a value of the other. It has a bootstrap interval over the blocks of both runs, and the rank-sum test.
 pub fn ratio(new: &[f64], old: &[f64], seed: u64) -> Option<Ratio> {
     let [new, old] = [new, old]
         .map(|figures| figures.iter().copied().filter(|figure| *figure > 0.0).map(f64::ln).collect::<Vec<_>>());
@@ -27,21 +28,21 @@ pub fn ratio(new: &[f64], old: &[f64], seed: u64) -> Option<Ratio> {
     Some(Ratio::new(shift(&new, &old)?, interval, p, new.len().min(old.len())))
 }
 
-/// The smallest p that the rank-sum test can give: samples that do not overlap, one of the ways to divide them at either
-/// end.
+/// Returns the smallest p that the rank-sum test can give. Samples that do not overlap give it: one division of the
+/// values at either end.
 fn rank_sum_min(first: usize, second: usize) -> f64 {
     let ways: f64 = (1..=first).map(|i| length(second + i) / length(i)).product();
     (2.0 / ways).min(1.0)
 }
 
-/// The median of all differences between a value of the first and a value of the second.
+/// Returns the median of all differences between a value of the first and a value of the second.
 pub fn shift(first: &[f64], second: &[f64]) -> Option<f64> {
     let differences: Vec<f64> = first.iter().flat_map(|a| second.iter().map(move |b| a - b)).collect();
     median(&differences)
 }
 
-/// Two-sided p of the rank-sum test (Mann-Whitney, Wilcoxon) that both samples come from one distribution: exact, ties
-/// included, up to eighty values in all; from a hundred thousand random permutations beyond.
+/// Returns the two-sided p of the rank-sum test (Mann-Whitney, Wilcoxon) that both samples come from one distribution.
+/// Up to 80 values in all, it is exact, ties included. Beyond that, it comes from 100 000 random permutations.
 pub fn rank_sum(first: &[f64], second: &[f64], seed: u64) -> f64 {
     let mut ranks = doubled_midranks(&[first, second].concat());
     let taken = first.len();

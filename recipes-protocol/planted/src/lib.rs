@@ -1,4 +1,4 @@
-//! The protocol as it is, but for the mistakes of [`mistakes`], of which one at a time can be made.
+//! The protocol with planted [`mistakes`]. One mistake at a time can be switched on.
 
 #![allow(warnings, clippy::all, reason = "the code is checked where it is written")]
 
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 include!(concat!(env!("OUT_DIR"), "/protocol.rs"));
 
-/// The mistake that is made: its place in the list, from 1 on. 0: none.
+/// The active mistake: its position in the list, from 1 on. 0: none.
 static PLANTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes this mistake from now on, or none.
+/// Switches this mistake on, or none.
 ///
 /// # Panics
 /// If there is no mistake of this name.

@@ -1,22 +1,22 @@
-//! Mistakes in the protocol that others have made, or an earlier version of it.
+//! Mistakes in the protocol. Other libraries have made them, or an earlier version of this one.
 
 /// One mistake.
 #[derive(Clone, Copy)]
 pub struct Mistake {
     /// What goes wrong.
     pub name: &'static str,
-    /// Where.
+    /// The changes to the right code.
     pub changes: &'static [Change],
 }
 
-/// One place of a mistake.
+/// One change to a file.
 #[derive(Clone, Copy)]
 pub struct Change {
-    /// The file of the protocol.
+    /// The file, relative to the sources of the protocol.
     pub file: &'static str,
-    /// The expression or the statements that are right. They stand in the file once.
+    /// The right expression or statements. They occur exactly once in the file.
     pub right: &'static str,
-    /// What is in their place. `$right` stands for them.
+    /// The replacement. `$right` stands for the right code.
     pub wrong: &'static str,
 }
 
@@ -147,8 +147,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a search takes the node of another contender",
         changes: &[change(
             "session_queue/node_owners.rs",
-            "!self.adopted.contains(&czxid) && self.owned.insert(czxid, ()).is_none()",
-            "self.owned.insert(czxid, ()); true",
+            "!self.adopted.contains(&czxid) && self.owned.insert(czxid)",
+            "self.owned.insert(czxid); true",
         )],
     },
     Mistake {

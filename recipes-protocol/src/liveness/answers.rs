@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::margins::Margins;
 
-/// A message of the session, and when its answer was received.
+/// The times of a message of the session and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Answered {
     pub(super) sent: Duration,
@@ -12,19 +12,20 @@ pub(super) struct Answered {
 /// The answers on one connection that show when the leader has heard of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Answers {
-    /// When the connection was there.
+    /// When the connection was established.
     since: Duration,
-    /// When the last message was sent of which the leader has heard by now.
+    /// When the last message was sent that the leader has heard of by now.
     pub(super) heard: Duration,
-    /// Later messages, of which the follower may not have told its leader yet, the oldest first.
+    /// Later messages, the oldest first. The follower may not have told its leader of them yet.
     pub(super) pending: [Option<Answered>; PENDING_MAX as usize],
 }
 
-/// How many answers are remembered until they are old enough. They are apart by `h / PENDING_MAX`.
+/// Upper bound of the answers that are remembered until they are old enough. They are at least
+/// `heard_within / PENDING_MAX` apart.
 pub(super) const PENDING_MAX: u32 = 4;
 
 impl Answers {
-    /// Those on a connection whose handshake was sent at `sent` and answered at `since`.
+    /// Returns the answers on a connection whose handshake was sent at `sent` and answered at `since`.
     pub(super) fn new(sent: Duration, since: Duration) -> Self {
         Self { since, heard: sent, pending: [None; PENDING_MAX as usize] }
     }
@@ -32,7 +33,7 @@ impl Answers {
     /// Notes an answer.
     pub(super) fn note(&mut self, answered: Answered, margins: Margins) {
         self.ripen(answered.received, margins);
-        // One of an earlier connection, which was read late, says nothing of this one.
+        // An answer of an earlier connection, which was read late, says nothing of this one.
         let is_of_this_one = answered.sent >= self.since;
         let apart = margins.heard_within() / PENDING_MAX;
         let is_apart = self.pending.iter().flatten().all(|before| before.received + apart <= answered.received);
@@ -44,7 +45,7 @@ impl Answers {
         }
     }
 
-    /// Notes of which messages the leader has heard by `now`, if the follower pings it.
+    /// Notes which messages the leader has heard of by `now`, if the follower pings it.
     pub(super) fn ripen(&mut self, now: Duration, margins: Margins) {
         let is_ripe = |pending: &Option<Answered>| {
             pending.is_some_and(|Answered { received, .. }| received + margins.heard_within() < now)

@@ -12,46 +12,46 @@ use crate::stat::{ParentCzxid, Stat};
 /// A request to a server, or something else that the shell does for a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// Creates the contender's node, and looks at the queue by a request right behind that. The answer to both is
+    /// Creates the contender's node, and sends a look at the queue right behind the `create`. The answer to both is
     /// [`Event::Created`].
     Create(ContenderId, NewNode, FirstLook),
     /// Creates the lock's node and its missing ancestors. The answer is [`Event::ParentsCreated`].
     CreateParents(ContenderId),
-    /// Finds the nodes that a `create` may have made whose reply was lost, after a `sync`. The answer is [`Event::Found`].
+    /// Finds the nodes that a `create` without a reply may have made. Sends a `sync` first. The answer is [`Event::Found`].
     Find(ContenderId),
     /// Lists the queue. The answer is [`Event::Listed`].
     List(ContenderId),
     /// Reads the data of the lock's node. The answer is [`Event::NoteRead`].
     ReadNote(ContenderId),
-    /// Reads the data of the lock's node and then whether the contender's node is there, in this order over one connection.
-    /// The answer is [`Event::NoteRead`].
+    /// Reads the data of the lock's node, then checks whether the contender's node exists. Both reads use one connection, in
+    /// this order. The answer is [`Event::NoteRead`].
     ReadNoteBeside(ContenderId),
-    /// Asks which of these nodes are there and then whether the contender's own is, in this order over one connection. The
-    /// answer is [`Event::Probed`].
+    /// Checks which of these nodes exist, then whether the contender's own node exists. All reads use one connection, in
+    /// this order. The answer is [`Event::Probed`].
     Probe(ContenderId, Vec<String>),
     /// Reads a node and watches it. The answer is [`Event::WatchSet`], and later [`Event::Fired`].
     Watch(ContenderId, String),
-    /// Reads the lock's node and watches it for all contenders of these names. The answer is [`Event::ParentWatchSet`], and
-    /// later [`Event::ParentChanged`].
+    /// Reads the lock's node and watches it, for all contenders under these names. The answer is [`Event::ParentWatchSet`],
+    /// and later [`Event::ParentChanged`].
     WatchParent(ContenderId, Names),
     /// Waits for a proof that the session lives. The answer is [`Event::Proved`].
     Prove(ContenderId),
-    /// Asks which transaction created the node of this name, after a `sync`. The answer is [`Event::Identified`].
+    /// Asks which transaction created the node of this name. Sends a `sync` first. The answer is [`Event::Identified`].
     Identify(ContenderId, String),
     /// Deletes the contender's node. The answer is [`Event::Deleted`].
     Delete(ContenderId, Condition),
-    /// Tells of the end of a pause with [`Event::Woke`].
+    /// Pauses. At the end of the pause, the shell reports [`Event::Woke`].
     Pause(ContenderId, Pause),
-    /// The contender's hold is lost: somebody else has deleted its node and the one that stood for it.
+    /// Marks the contender's hold as lost. Somebody else deleted both its node and the node that stood for it.
     Lose(ContenderId),
-    /// The state of a contender has changed for whoever waits for it.
+    /// Tells the user of a contender that its state has changed.
     Tell(ContenderId),
-    /// Something for the log.
+    /// Writes a warning to the log.
     Warn(Warning),
 }
 
 impl Ask {
-    /// The contender that it is for, if it is for one.
+    /// Returns the contender that the ask is for. `None` for a warning.
     pub fn contender(&self) -> Option<ContenderId> {
         match self {
             Self::Create(id, ..)
@@ -74,19 +74,19 @@ impl Ask {
     }
 }
 
-/// The node that a contender is to have.
+/// The kind of node that a contender creates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NewNode {
-    /// With the server's next number.
+    /// A node with the server's next number.
     Numbered,
-    /// With a number that its owner has already.
+    /// A node with the number of a hold of the same owner.
     Beside(Sequence),
 }
 
-/// The look that is sent right behind a `create`.
+/// The look at the queue that is sent right behind a `create`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FirstLook {
-    /// None.
+    /// No look.
     None,
     /// As [`Ask::List`].
     List,
@@ -94,10 +94,10 @@ pub enum FirstLook {
     Note,
 }
 
-/// What a first look has shown.
+/// The result of a first look.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Seen {
-    /// Nothing that counts: there was no look, or it failed.
+    /// Nothing: there was no look, or it failed.
     Nothing,
     /// The queue.
     Listed(Listed),
@@ -105,68 +105,68 @@ pub enum Seen {
     Note(ParentState),
 }
 
-/// On what a node is deleted, in one transaction.
+/// The condition of a deletion. Its check and the deletion are one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
-    /// On none, by a simple request.
+    /// None: a plain delete without a transaction.
     None,
-    /// That the note can be left, and is.
+    /// The note can be written. The transaction writes it.
     Noted(Note),
-    /// That the node of this name is there.
+    /// The node of this name exists.
     Beside(String),
 }
 
-/// For what a contender pauses.
+/// The reason for a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pause {
-    /// A reply was lost. The request is repeated after [`crate::session_queue`]'s pauses for that.
+    /// A reply was lost. The shell chooses the length.
     ReplyLost,
-    /// A deletion was refused.
+    /// The server refused a request of the clean-up. The shell chooses the length.
     Refused,
-    /// Others may join the queue together with it.
+    /// Other contenders may join its batch. The pause takes [`Pause::JOIN`].
     Join,
 }
 
 impl Pause {
-    /// For how long a contender waits at most for others to join the queue with.
+    /// The longest time that a contender waits for its batch to be complete.
     pub const JOIN: Duration = Duration::from_millis(10);
 }
 
-/// What the log is to say, once a lock.
+/// A warning for the log, written once per lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Warning {
     /// A child of the lock's node is no contender. Apache Curator's clients would queue behind it.
     ForeignChild(String),
-    /// The data of the lock's node are not ours, so each hand-over needs a listing.
+    /// The data of the lock's node is not a note of ours, so each hand-over needs a listing.
     ForeignData,
-    /// The numbers run out.
+    /// The numbers of the lock's node are running out.
     LowSupply(Sequence),
 }
 
-/// A node as its creation was answered, or as it was found.
+/// A contender's node, as the reply to `create` or a search shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Made {
     /// Its name, without the parent.
     pub name: String,
     /// The transaction that created it.
     pub czxid: i64,
-    /// Whether this very session owns it.
+    /// Whether this session owns it.
     pub is_ours: bool,
 }
 
-/// Why a request was not carried out, or may not have been.
+/// The reason why a request failed, or may have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The reply was lost. The request may have been carried out.
     ReplyLost,
-    /// The server has refused it. `is_certain`: nothing was created by it.
+    /// The server refused the request.
     Refused {
-        /// Whether nothing was created by it.
+        /// Whether the request certainly created nothing.
         is_certain: bool,
     },
 }
 
-/// Why a node was not created.
+/// The reason why a node was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotCreated {
     /// Its parent is missing.
@@ -175,49 +175,49 @@ pub enum NotCreated {
     Failed(Failure),
 }
 
-/// Why a node was not deleted.
+/// The reason why a node was not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotDeleted {
-    /// It is not there.
+    /// The node does not exist.
     NoNode,
-    /// The condition was not met, so nothing was done.
+    /// The condition was not met. The transaction changed nothing.
     Unmet,
     /// Something else.
     Failed(Failure),
 }
 
-/// The queue by one listing, as one contender sees it.
+/// The queue in one listing, as one contender sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
     /// The transaction that created the lock's node.
     pub parent: ParentCzxid,
     /// The last transaction that created or deleted a child.
     pub changed: i64,
-    /// Those who bar the way of the contender; `None` if its own node is not there.
+    /// The contenders that keep this one from holding. `None` if its own node is missing.
     pub ahead: Option<Predecessors>,
-    /// Whether the node of the hold is there in whose place it shares the lock.
+    /// Whether the hold whose place it shares still has its node.
     pub has_beside: bool,
-    /// Whether one more contender of its mode, behind all others, would hold at once.
+    /// Whether one more contender of its mode, at the end of the queue, would hold at once.
     pub admits: bool,
-    /// A child that is no contender.
+    /// A child that is no contender, if there is one.
     pub foreign: Option<String>,
 }
 
-/// From where a contender sees a listing.
+/// The position from which a contender reads a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Viewpoint {
     /// Which children are contenders.
     pub names: Names,
-    /// How it wants the lock.
+    /// How the contender wants the lock.
     pub mode: Mode,
     /// The name of its node, if it has one.
     pub own: Option<String>,
-    /// The name of the node in whose place it shares the lock.
+    /// The name of the node whose place it shares, if it shares one.
     pub beside: Option<String>,
 }
 
 impl Viewpoint {
-    /// Reads a listing of the lock's node, in whatever order the server gave it.
+    /// Reads a listing of the lock's node. The order of the children does not matter.
     pub fn see<S: AsRef<str>>(&self, children: &[S], parent: &Stat) -> Listed {
         let queue = Queue::from_children(children, self.names);
         Listed {
@@ -231,16 +231,16 @@ impl Viewpoint {
     }
 }
 
-/// What nodes a search has found.
+/// The nodes that a search found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Found {
     /// The node with the contender's mark.
     pub marked: Option<Made>,
-    /// Nodes of the session that are nothing but a number and whose data were overwritten.
+    /// Nodes of the session without any mark: the name is only a marker and a number, and the data was overwritten.
     pub overwritten: Vec<Made>,
 }
 
-/// What has happened.
+/// An event that the shell reports to the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The answer to [`Ask::Create`].
@@ -251,31 +251,32 @@ pub enum Event {
     Found(ContenderId, Result<Found, Failure>),
     /// The answer to [`Ask::List`]. `None`: the lock's node is missing.
     Listed(ContenderId, Result<Option<Listed>, Failure>),
-    /// The answer to [`Ask::ReadNote`]. `None`: a node that was asked for is missing.
+    /// The answer to [`Ask::ReadNote`] or [`Ask::ReadNoteBeside`]. `None`: a node that was asked for is missing.
     NoteRead(ContenderId, Result<Option<ParentState>, Failure>),
-    /// The answer to [`Ask::Probe`]: which are there, and whether the contender's own node is, by its transaction.
+    /// The answer to [`Ask::Probe`]: which nodes exist, and whether the contender's own node exists. Another node of the own
+    /// name does not count.
     Probed(ContenderId, Result<(Vec<bool>, bool), Failure>),
-    /// The answer to [`Ask::Watch`]: the transaction that created the node; `None` if it is missing.
+    /// The answer to [`Ask::Watch`]: the transaction that created the node. `None` if the node is missing.
     WatchSet(ContenderId, Result<Option<i64>, Failure>),
-    /// A watch has fired. `is_gone`: the node was deleted.
+    /// A watch has fired. `true`: the node was deleted.
     Fired(ContenderId, bool),
-    /// The answer to [`Ask::WatchParent`]; `None` if there is no watch.
+    /// The answer to [`Ask::WatchParent`]: the transaction that created the lock's node. `None` if no watch was set.
     ParentWatchSet(Names, Option<ParentCzxid>),
-    /// The watch of the lock's node has fired, or went with its connection.
+    /// The watch of the lock's node has fired, or its connection has ended.
     ParentChanged(Names),
     /// The answer to [`Ask::Prove`].
     Proved(ContenderId, Result<(), Failure>),
-    /// The answer to [`Ask::Identify`]; `None` if the node is missing.
+    /// The answer to [`Ask::Identify`]. `None` if the node is missing.
     Identified(ContenderId, Result<Option<i64>, Failure>),
     /// The answer to [`Ask::Delete`].
     Deleted(ContenderId, Result<(), NotDeleted>),
     /// This pause is over.
     Woke(ContenderId, Pause),
-    /// The shell has found that the node of the contender, a holder, is gone.
+    /// The contender holds, and the shell found that its node no longer exists.
     NodeMissed(ContenderId),
-    /// The contender that has taken a place now waits for the grant.
+    /// The contender has a place, and now waits for the grant.
     Waits(ContenderId),
-    /// The contender gives up what it wants, or lets go of what it has. `true`: its hold can be relied on, and may go to the
-    /// contender of the session that is directly behind.
+    /// The contender gives up or releases. `true`: its hold can be relied on, so the successor may get it if that belongs to
+    /// the session.
     Leaves(ContenderId, bool),
 }

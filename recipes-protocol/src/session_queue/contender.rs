@@ -15,84 +15,85 @@ pub struct Wish {
     pub mode: Mode,
     /// How its node is named.
     pub naming: Naming,
-    /// Who else queues.
+    /// Which children of the lock's node are contenders.
     pub names: Names,
-    /// How far it goes.
+    /// Whether it waits, tries, takes a place or shares a hold.
     pub kind: WishKind,
 }
 
-/// How far a contender goes.
+/// The kind of a wish.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WishKind {
     /// It waits for the lock.
     Wait,
-    /// It leaves if somebody is in the way. It looks before it writes.
+    /// It leaves if another contender is ahead. It looks before it creates a node.
     Try,
-    /// It takes a place in the queue, and waits for the lock when it is told to.
+    /// It takes a place in the queue, and waits for the grant only after [`Event::Waits`](super::Event::Waits).
     Place,
-    /// It shares the lock in the place of this one, which holds and is of the same owner.
+    /// It shares the hold of this contender, which belongs to the same owner. Its node gets the same number.
     Beside(ContenderId),
 }
 
-/// What a contender has, for whoever waits for it.
+/// The state of a contender, for its user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It has not got there yet.
+    /// It has neither a place to report nor a hold yet.
     Contending,
-    /// It has a place in the queue, and nobody has said that it is to wait for the lock.
+    /// It has a place in the queue, and does not wait for the grant yet.
     Placed,
     /// It holds.
     Holding(Grant),
-    /// It has failed. What may be there of it is deleted.
+    /// It has failed. If it may have a node, the node is being deleted.
     Failed {
-        /// How it has failed.
+        /// How it failed.
         outcome: Outcome,
-        /// Whether the server has refused the deletion, and is asked again after a pause.
+        /// Whether the server refused the deletion. The queue repeats the deletion after a pause.
         is_refused: bool,
     },
     /// It leaves: its node is being deleted.
     Leaving {
-        /// Whether the server has refused that, and is asked again after a pause.
+        /// Whether the server refused the deletion. The queue repeats the deletion after a pause.
         is_refused: bool,
     },
-    /// Its node stands for the hold of another. It is deleted when nobody needs it any more.
+    /// It has released, but its node stands for a later hold of the session. The node is deleted when it is no longer needed.
     Kept,
-    /// Nothing of it is left to do.
+    /// It is over: nothing is left to do.
     Over(Outcome),
 }
 
-/// What was granted.
+/// A granted hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// The node of the hold.
     pub node: Made,
-    /// From whom the hold was passed on, whose proof of life counts for it. `None`: it was granted by the server.
+    /// The contender of the session that handed the hold over or shares it. Its proof that the session lives counts for this
+    /// hold, too. `None`: the server granted the hold.
     pub passed_by: Option<ContenderId>,
 }
 
-/// How a contender has ended.
+/// How a contender ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Its node was deleted, or stands for the hold of another.
+    /// Its own request deleted the node. The reply may have been lost.
     Gone,
-    /// It had no node, or somebody else has deleted it.
+    /// It had no node, or somebody else deleted it.
     NothingThere,
-    /// Somebody was in the way.
+    /// Another contender was ahead of a `try`.
     InTheWay,
-    /// Its own node was missing while it waited.
+    /// Its own node was missing or belonged to another session, or the hold that it shares was gone.
     NodeDeleted,
-    /// Its number is too near the end of the numbers.
+    /// Its number is too close to the last number.
     NumbersExhausted(Sequence),
-    /// A request of it was refused.
+    /// The server refused one of its requests.
     Refused,
 }
 
-/// What may be on the server of a contender.
+/// What a contender may have on the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Claim {
     /// Nothing.
     Nothing,
-    /// A node, perhaps. Its name is not known.
+    /// Possibly a node, whose name is not known.
     Unnamed,
     /// This node.
     Node(Node),
@@ -103,9 +104,9 @@ pub(super) enum Claim {
 pub(super) struct Node {
     pub(super) made: Made,
     pub(super) sequence: Sequence,
-    /// Whether its name may be another node's by now.
+    /// Whether its name may belong to another node by now.
     pub(super) is_doubtful: bool,
-    /// What to leave for whoever comes next.
+    /// The note to write at the release.
     pub(super) note: Option<Note>,
 }
 
@@ -114,35 +115,37 @@ pub(super) struct Node {
 pub(super) enum Phase {
     /// A `try` lists the queue before it writes.
     Trying,
-    /// It waits for others to join the queue with.
+    /// It waits for its batch to be complete.
     Batching,
     /// Its `create` is under way, and perhaps a look behind it.
     Creating(Creating),
-    /// The reply to its `create` was lost. It pauses, looks for its node, or asks once more for the one that it takes.
+    /// The reply to its `create` was lost, or another contender adopted its node. It pauses, searches for a node, or checks
+    /// the node that it adopts.
     Finding(Finding),
-    /// It has a place and waits to be told to wait.
+    /// It has a place, and does not wait for the grant yet.
     Placed,
     /// It looks at the queue: by a listing, or by the note of the last holder.
     Looking,
-    /// It sets the watch on whoever is directly ahead.
+    /// It sets the watch on its predecessor.
     SettingWatch,
-    /// It waits for whoever is directly ahead. `behind`: that one is of this session.
+    /// It watches its predecessor. `behind`: the predecessor, if it is directly ahead and belongs to this session.
     Watching {
         behind: Option<ContenderId>,
     },
-    /// The node that it watches is younger than its own. It asks whether its own is there. `fired`: the watch has fired, and
-    /// whether the node was deleted.
+    /// The watched node is younger than its own. It checks whether its own node exists. `fired`: whether the watched node was
+    /// deleted, if the watch has fired meanwhile.
     Doubting {
         fired: Option<bool>,
     },
-    /// The one ahead has gone. It reads the note of the last holder, or asks for those that it has seen ahead.
+    /// Its predecessor is gone. It reads the note of the last holder, or probes the other contenders that it saw ahead.
     LookingAgain {
-        /// The number of whoever has gone.
+        /// The number of the predecessor, which the note is compared with. A probe does not use it.
         gone: Sequence,
     },
-    /// Nobody is ahead. It waits for a proof that the session lives.
+    /// No contender is ahead. It waits for a proof that the session lives.
     Proving,
-    /// It holds. `chain`: the hold was passed on, from the one that this contender is the first of.
+    /// It holds. `chain`: the first contender of the chain, if the hold was handed over locally. `passed_by`: the contender
+    /// that handed the hold over or shares it.
     Holding {
         chain: Option<ContenderId>,
         passed_by: Option<ContenderId>,
@@ -154,9 +157,9 @@ pub(super) enum Phase {
 /// A `create` under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Creating {
-    /// The grant that the contender may turn out to follow.
+    /// The grant that the contender directly follows, if its number is the next one.
     pub(super) expected: Option<Expected>,
-    /// Whether somebody is likely to be ahead, so that no look was sent.
+    /// Whether a contender is probably ahead. Then no look was sent.
     pub(super) is_busy: bool,
     /// Whether the reply to an earlier `create` was lost.
     pub(super) is_repeated: bool,
@@ -167,49 +170,49 @@ pub(super) struct Creating {
 pub(super) struct Finding {
     /// Nodes that the contender may take, the next one last.
     pub(super) candidates: Vec<Made>,
-    /// How often searches had taken a node when this one began.
+    /// The number of nodes that searches had taken when this one began.
     pub(super) adoptions: u32,
-    /// The node that it takes and asks for once more.
+    /// The node that it takes, while it checks whether the node still exists.
     pub(super) adopting: Option<Box<Made>>,
 }
 
-/// How a contender leaves.
+/// The state of a contender that leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Leaving {
     pub(super) outcome: Outcome,
     pub(super) stage: LeavingStage,
-    /// Whether whoever waits was told of a failure and of no release.
+    /// Whether its user was told of a failure and not of a release.
     pub(super) is_failure: bool,
     /// Whether the reply to a deletion was lost.
     pub(super) is_reply_lost: bool,
     pub(super) is_refused: bool,
-    /// To whom the hold was passed on, whose node has to be there before this one goes.
+    /// The contender that got the hold. This node is deleted only if the node of that contender exists.
     pub(super) successor: Option<Box<Successor>>,
 }
 
-/// To whom a hold was passed on.
+/// The contender that got the hold of its predecessor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Successor {
     pub(super) id: ContenderId,
     pub(super) made: Made,
-    /// The chain that both are of.
+    /// The chain of both, by its first contender.
     pub(super) chain: ContenderId,
 }
 
-/// Where a contender stands that leaves.
+/// The stage of a contender that leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LeavingStage {
-    /// The answer to its `create` has yet to come.
+    /// It waits for the answer to its `create`.
     AwaitingCreate,
-    /// It looks for its node.
+    /// It searches for its node.
     Finding(Finding),
     /// It asks whether the node of its name is still its own.
     Asking,
     /// The deletion is under way.
     Deleting,
-    /// Its node is missing. It asks whether that of its successor is there.
+    /// Its node is missing. It asks whether the node of its successor exists.
     AskingForSuccessor,
-    /// Its node stands for the hold of another.
+    /// Its node stands for a later hold of the session.
     Kept,
     /// It pauses.
     Pausing,
@@ -221,13 +224,13 @@ pub(super) struct Contender {
     pub(super) wish: Wish,
     pub(super) phase: Phase,
     pub(super) claim: Claim,
-    /// Who may still be ahead.
+    /// The contenders that may still be ahead.
     pub(super) ahead: Predecessors,
     /// The contender of this session that is directly ahead, if there is one.
     pub(super) before: Option<ContenderId>,
-    /// The lock's node in which its own node is, once that is known.
+    /// The lock's node that is the parent of its own node, once that is known.
     pub(super) parent: Option<ParentCzxid>,
-    /// The version of the data of the lock's node, if a note may replace them.
+    /// The data version of the lock's node, if a note may replace the data.
     pub(super) note_version: Option<i32>,
 }
 
@@ -260,7 +263,7 @@ impl Contender {
         }
     }
 
-    /// Its node.
+    /// Returns its node. Only for a contender that has one.
     pub(super) fn node(&mut self) -> &mut Node {
         match &mut self.claim {
             Claim::Node(node) => node,
@@ -268,13 +271,13 @@ impl Contender {
         }
     }
 
-    /// Whether its number may prove that it holds: it wants the lock alone, nobody comes in ahead of others later, and no note
-    /// disturbs the watch of the lock's node.
+    /// Tells whether its number can prove that it holds. In a lock with notes, each note fires the watch of the lock's node.
+    /// In a read-write lock, a reader may come in ahead later.
     pub(super) fn is_proved_by_numbers(&self) -> bool {
         self.wish.naming == Naming::Protected && !self.wish.names.may_downgrade()
     }
 
-    /// Whether it waits, in the queue or about to be.
+    /// Tells whether it has a node in the queue and waits for the grant.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(
             self.phase,

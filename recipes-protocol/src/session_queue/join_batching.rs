@@ -1,10 +1,10 @@
 //! Joins in batches: contenders that will wait long create their nodes together.
 //!
 //! Each contender joins by a write that the server makes durable, and each release is such a write as well. A server makes durable
-//! together what arrives together. If contenders join one by one, every hand-over waits for the write of a newcomer as well as for
-//! its own, so the queue advances at half its rate. A contender of a long queue waits long anyway. So it first waits for other
-//! contenders of its session, at most [`Pause::JOIN`](super::Pause::JOIN). The nodes of a batch stand next to each other in the queue,
-//! so its contenders can pass the lock on without the server.
+//! together what arrives together. If contenders join one by one, every hand-over waits for a newcomer's write and for its own
+//! write. So the queue advances at half its rate. A contender of a long queue waits long anyway. So it first waits for other
+//! contenders of its session, at most [`Pause::JOIN`](super::Pause::JOIN). The nodes of a batch stand next to each other in the
+//! queue, so its contenders can hand the lock over without the server.
 
 use super::ContenderId;
 
@@ -16,7 +16,7 @@ pub struct Batching {
 }
 
 impl Default for Batching {
-    /// 16: a newcomer waits until the queue is longer by a sixteenth, and the first batch of two forms behind 32 waiters.
+    /// 16: a batch is complete at a sixteenth of the waiters. The first batch of two forms behind 32 waiters.
     fn default() -> Self {
         Self { waiters_per_contender: 16 }
     }

@@ -1,4 +1,4 @@
-//! How a contender joins the queue: it creates its node, and finds it again if the reply was lost.
+//! Joining the queue: a contender creates its node, and finds it again if the reply was lost.
 
 use super::ask::{Ask, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
 use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Phase, Wish, WishKind};
@@ -8,7 +8,7 @@ use crate::number_proof::FirstRequests;
 use crate::predecessors::Predecessors;
 
 impl Step<'_> {
-    /// Begins to contend.
+    /// Starts a new contender.
     pub(super) fn begin(&mut self, id: ContenderId) {
         match self.contender(id).wish.kind {
             WishKind::Try => self.ask(Ask::List(id)),
@@ -25,11 +25,11 @@ impl Step<'_> {
         }
     }
 
-    /// Creates the node, with the server's next number, and looks at what is ahead of it in the same flight.
+    /// Creates the node with the server's next number, and chooses the requests to send right behind the `create`.
     pub(super) fn join(&mut self, id: ContenderId) {
         if self.local(id).is_busy {
-            // What is seen now would only be the names of those ahead, or the note of a holder long before. If nobody is ahead
-            // after all, this costs a round trip.
+            // A contender is probably ahead. A look would only show the names of the contenders ahead, or an old note. If no
+            // contender is ahead after all, the missing look costs a round trip.
             return self.create(id, FirstLook::None, Creating { is_busy: true, ..Creating::default() });
         }
         let Wish { names, naming, .. } = self.contender(id).wish;
@@ -54,7 +54,7 @@ impl Step<'_> {
             WishKind::Wait | WishKind::Try | WishKind::Place => NewNode::Numbered,
         };
         let contender = self.contender(id);
-        // From now on there may be a node, whatever becomes of the reply.
+        // From here on the node may exist, even if the reply is lost.
         contender.claim = Claim::Unnamed;
         self.enter_phase(id, Phase::Creating(creating));
         self.ask(Ask::Create(id, new_node, look));
@@ -67,7 +67,7 @@ impl Step<'_> {
         let Phase::Creating(creating) = self.contender(id).phase else { return };
         match answer {
             Ok((made, seen)) if self.take(id, made.czxid) => self.on_node(id, made, creating, seen),
-            // Another contender has adopted it, and the node that that one lost may be left for this one.
+            // Another contender has adopted this node. The node that the other contender lost may be left for this one.
             Ok(_) => self.find(id),
             Err(NotCreated::NoParent) => self.ask(Ask::CreateParents(id)),
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
@@ -81,7 +81,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes a node for the contender. `false` if it is another's.
+    /// Takes a node for the contender. Returns `false` if it belongs to another contender.
     fn take(&mut self, id: ContenderId, czxid: i64) -> bool {
         // Only its creator knows the prefix of a protected name.
         self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(czxid)
@@ -89,7 +89,7 @@ impl Step<'_> {
 
     pub(super) fn on_parents_created(&mut self, id: ContenderId, created: Result<(), Failure>) {
         if self.is_awaiting_create(id) {
-            // The `create` was refused, as the parent was missing.
+            // The `create` failed because the parent was missing.
             return self.on_created_late(id, Err(NotCreated::NoParent));
         }
         let Phase::Creating(creating) = self.contender(id).phase else { return };
@@ -106,7 +106,7 @@ impl Step<'_> {
         self.fail(id, Outcome::Refused);
     }
 
-    /// Looks for the node of a `create` whose reply was lost, or whose node is another's.
+    /// Searches for the contender's node, because the reply to `create` was lost or another contender has adopted the node.
     pub(super) fn find(&mut self, id: ContenderId) {
         let adoptions = self.queue.owners.adoptions();
         let finding = Finding { candidates: Vec::new(), adoptions, adopting: None };
@@ -126,13 +126,13 @@ impl Step<'_> {
                 let is_taken = self.take(id, made.czxid);
                 self.end_search(id, is_taken.then_some(made));
             }
-            // No node has the contender's mark. If the request has made one, its data were overwritten.
+            // No node has the contender's mark. If the `create` made a node, its data was overwritten.
             None => self.take_next(id),
         }
     }
 
-    /// Takes the next node whose data were overwritten, and asks for it once more: another contender may have deleted it and
-    /// let it go after it was read.
+    /// Takes the next node with overwritten data, and checks whether it still exists. After it was read, another contender may
+    /// have deleted it and freed it in `NodeOwners`.
     fn take_next(&mut self, id: ContenderId) {
         while let Some(made) = self.finding(id).and_then(|finding| finding.candidates.pop()) {
             if self.queue.owners.take_overwritten(made.czxid) {
@@ -146,7 +146,7 @@ impl Step<'_> {
         self.end_search(id, None);
     }
 
-    /// The answer whether the node that was taken is still there.
+    /// Handles the answer whether the taken node still exists.
     pub(super) fn on_candidate(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
         let Some(made) = self.finding(id).and_then(|finding| finding.adopting.take()) else { return };
         match czxid {
@@ -180,13 +180,13 @@ impl Step<'_> {
                 self.contender(id).claim = Claim::Nothing;
                 self.end(id, Outcome::NothingThere);
             }
-            // What the first look has shown says nothing of this node.
+            // A first look does not count for a later node. The contender looks after this `create`.
             None => self.create(id, FirstLook::None, Creating { is_repeated: true, ..Creating::default() }),
         }
     }
 
-    /// Deletes the node of a contender that leaves. However long ago it was found, it is asked for first if its name may be
-    /// another node's by now.
+    /// Deletes the node of a leaving contender. If the name may belong to another node by now, `delete` first asks which node has
+    /// it.
     fn delete_named(&mut self, id: ContenderId, made: Made) {
         self.name(id, made);
         self.delete(id);
@@ -210,7 +210,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes the node that the contender has, and returns its number.
+    /// Records the contender's node. Returns its number.
     pub(super) fn name(&mut self, id: ContenderId, made: Made) -> Sequence {
         let names = self.contender(id).wish.names;
         let (_, sequence) = names.parse(&made.name).expect("BUG: a node of ours is no contender");
@@ -218,14 +218,14 @@ impl Step<'_> {
         sequence
     }
 
-    /// Goes on with the node that was created, and with what was seen behind that.
+    /// Continues with the contender's node, and with the result of the look behind the `create`.
     fn on_node(&mut self, id: ContenderId, made: Made, creating: Creating, seen: Seen) {
         let (czxid, is_ours) = (made.czxid, made.is_ours);
         let sequence = self.name(id, made);
         self.enter_phase(id, Phase::Looking);
         if !is_ours {
-            // The server answers for the node that it has just made, so this would be a proxy's or a server's fault. A grant from
-            // such a node could be taken away at any time.
+            // The server has just created the node for this session, so only a faulty proxy or server gives this answer. A grant
+            // by such a node could be taken away at any time.
             return self.fail(id, Outcome::NodeDeleted);
         }
         match sequence.supply() {
@@ -233,7 +233,7 @@ impl Step<'_> {
             Supply::Low => self.ask(Ask::Warn(Warning::LowSupply(sequence))),
             Supply::Exhausted => return self.fail(id, Outcome::NumbersExhausted(sequence)),
         }
-        // Whoever shares the lock waits for some of those ahead only.
+        // Members wait for the node directly ahead. In a read-write lock a reader waits only for the writers ahead.
         if !self.contender(id).wish.names.may_downgrade() {
             self.local(id).add_member(sequence, id);
         }
@@ -247,15 +247,16 @@ impl Step<'_> {
                 Some(ahead) => self.wait_for(id, ahead),
                 None => self.look(id),
             },
-            // It counts only if it shows that the node had been created. When the connection comes back, the look may overtake
-            // the `create`: the listing lacks the node then, and the note may be that of an earlier lock's node.
+            // A look counts only if it was made after the node was created. When the connection comes back, the look may overtake
+            // the `create`. Then the listing lacks the node, and the note may belong to an earlier lock's node.
             (_, Seen::Listed(listed)) if listed.changed >= czxid => self.see_listed(id, Some(listed)),
             (_, Seen::Note(state)) if state.is_since(czxid) => self.see_noted(id, state),
             _ => self.look(id),
         }
     }
 
-    /// The one directly ahead, if its name is known without a look: by its number, or because it is of this session.
+    /// Returns the predecessor if its name is known without a look. The name follows from the number, or the predecessor belongs
+    /// to this session.
     fn directly_ahead(&mut self, id: ContenderId) -> Option<Predecessors> {
         let sequence = self.contender(id).node().sequence;
         if self.contender(id).wish.naming == Naming::Numbered {
@@ -271,13 +272,13 @@ impl Step<'_> {
         matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.stage == LeavingStage::AwaitingCreate)
     }
 
-    /// The answer to the `create` of a contender that leaves.
+    /// Handles the answer to `create` for a contender that leaves.
     fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
         match answer {
             Ok(made) if self.take(id, made.czxid) => self.delete_named(id, made),
             Ok(_) => self.find(id),
             Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
-            // Nothing was created by this request. An earlier one may have created a node.
+            // This request created nothing. An earlier one may have created a node.
             Err(NotCreated::NoParent | NotCreated::Failed(Failure::Refused { is_certain: true })) => self.find(id),
         }
     }

@@ -1,11 +1,12 @@
-//! How a contender lets go: it deletes its node, however often replies are lost, and passes its hold on to the contender of the
-//! session that is directly behind.
+//! Leaving the queue: a contender deletes its node, however often replies are lost. It may hand its hold over to its successor.
 //!
-//! A session that holds may choose which of its contenders has the lock, if only one at a time has it and nobody else can be
-//! granted meanwhile. Nobody else can as long as a node of the session stands in the queue before theirs. So the contender that
-//! releases passes the hold on at once to the one whose number comes next, and deletes its own node in a transaction that fails
-//! if that one's node is missing. If it fails, somebody deleted the node of the one that holds now. Then the node that was to go
-//! is kept in its stead, until nobody of the [`Chain`] holds any more. If both nodes were deleted, the hold is lost.
+//! A session that holds may choose which of its contenders has the lock, under two conditions. One contender has it at a time,
+//! and no other session can be granted meanwhile. No other session can, as long as a node of this session stands ahead of theirs.
+//!
+//! So a contender that releases hands its hold over at once, if the contender with the next number belongs to the session and
+//! waits for it. It deletes its own node in a transaction that fails if the successor's node is missing. If the transaction
+//! fails, somebody deleted the node of the new holder. Then the node that was to be deleted is kept in its place, until no
+//! contender of the [`Chain`] holds any more. If both nodes are deleted, the hold is lost.
 
 use super::ask::{Ask, Condition, Failure, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
@@ -13,13 +14,14 @@ use super::{ContenderId, Step};
 use crate::names::Naming;
 use crate::stat::ParentCzxid;
 
-/// Holds of one session that followed each other without a gap. It is there as long as one of them is held.
+/// A chain of local hand-overs: holds of one session that follow each other without a gap. It exists as long as one of its
+/// contenders holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
     holder: ContenderId,
-    /// Whose nodes stand for the hold, beside that of the holder.
+    /// The contenders whose nodes stand for the hold, beside the holder's own node.
     kept: Vec<ContenderId>,
-    /// The lock's node and the version of its data, for the note that the last of them leaves.
+    /// The lock's node and the version of its data, for the note of the last holder.
     note: Option<(ParentCzxid, i32)>,
 }
 
@@ -31,8 +33,8 @@ impl Chain {
 }
 
 impl Step<'_> {
-    /// Gives up what the contender wants, or lets go of what it has. `passes_on`: its hold goes to the contender of the session
-    /// that is directly behind, if there is one.
+    /// Lets the contender give up or release. `passes_on`: its hold may be handed over to the successor, if that belongs to the
+    /// session.
     pub(super) fn leave(&mut self, id: ContenderId, passes_on: bool) {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
@@ -41,13 +43,13 @@ impl Step<'_> {
         self.start_to_leave(id, Outcome::Gone, false, successor);
     }
 
-    /// Fails. What may be there of the contender is deleted.
+    /// Ends the contender with a failure. If it may have a node, the node is deleted.
     pub(super) fn fail(&mut self, id: ContenderId, outcome: Outcome) {
         self.start_to_leave(id, outcome, true, None);
         self.ask(Ask::Tell(id));
     }
 
-    /// Leaves because somebody is in the way.
+    /// Lets a `try` leave, because another contender is ahead.
     pub(super) fn leave_the_way(&mut self, id: ContenderId) {
         self.start_to_leave(id, Outcome::InTheWay, false, None);
     }
@@ -75,14 +77,14 @@ impl Step<'_> {
             self.clean_up(id);
         }
         match (next, was) {
-            // Behind the deletion, so that what the successor deletes goes later.
+            // After the deletion, so that the successor's own deletion is sent later.
             (Some(next), _) => self.hold_next(id, next),
             (None, Phase::Holding { chain: Some(chain), .. }) => self.end_chain(chain),
             (None, _) => {}
         }
     }
 
-    /// The contender of this session that is directly behind this one and waits for it.
+    /// Returns the successor, if it belongs to this session and waits for this contender.
     fn successor(&mut self, id: ContenderId) -> Option<ContenderId> {
         if !matches!(self.contender(id).phase, Phase::Holding { .. }) {
             return None;
@@ -92,7 +94,7 @@ impl Step<'_> {
         (self.contender(next).phase == Phase::Watching { behind: Some(id) }).then_some(next)
     }
 
-    /// Notes in the chain that the lock goes to the next contender.
+    /// Records in the chain that the hold goes to the next contender.
     fn link_to(&mut self, id: ContenderId, next: ContenderId, was: &Phase) -> Successor {
         let chain = match was {
             Phase::Holding { chain: Some(chain), .. } => *chain,
@@ -108,7 +110,7 @@ impl Step<'_> {
         Successor { id: next, made, chain }
     }
 
-    /// Lets the successor hold.
+    /// Grants the hold to the successor.
     fn hold_next(&mut self, id: ContenderId, next: ContenderId) {
         let Phase::Leaving(Leaving { successor: Some(successor), .. }) = &self.contender(id).phase else {
             unreachable!("BUG: a hold is passed on to nobody")
@@ -118,14 +120,14 @@ impl Step<'_> {
         self.enter_phase(next, Phase::Holding { chain: Some(chain), passed_by: Some(id) });
         let contender = self.contender(next);
         contender.node().is_doubtful = false;
-        // The predecessor's node and its own were there together, so they are children of one node.
+        // Both nodes existed at the same time, so they are children of one node.
         contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
         contender.note_version = note.map(|(_, version)| version);
         self.prepare_note(next);
         self.ask(Ask::Tell(next));
     }
 
-    /// Deletes the nodes that stood for holds of a chain which nobody of it needs any more.
+    /// Ends the chain, and deletes the nodes that were kept for it.
     fn end_chain(&mut self, chain: ContenderId) {
         let kept = self.queue.chains.remove(&chain).map(|chain| chain.kept);
         for id in kept.into_iter().flatten() {
@@ -141,7 +143,7 @@ impl Step<'_> {
         }
     }
 
-    /// Sends the next request by which what may be there is deleted.
+    /// Sends the next request to delete what the contender may have on the server.
     fn clean_up(&mut self, id: ContenderId) {
         match self.contender(id).claim {
             Claim::Nothing => self.end_as(id, Outcome::NothingThere),
@@ -150,11 +152,11 @@ impl Step<'_> {
         }
     }
 
-    /// Deletes the node, if it is still the contender's.
+    /// Deletes the node, if it still belongs to the contender.
     pub(super) fn delete(&mut self, id: ContenderId) {
         let naming = self.contender(id).wish.naming;
         let node = self.contender(id).node();
-        // A name that is nothing but a number may be another node's by now. Directly after the grant it is not.
+        // A numbered name may belong to another node by now. Directly after the grant it does not.
         if naming == Naming::Numbered && node.is_doubtful {
             let name = node.made.name.clone();
             self.leaving(id).stage = LeavingStage::Asking;
@@ -196,14 +198,14 @@ impl Step<'_> {
         }
     }
 
-    /// The nodes of a holder and of its successor are both gone. If the successor still holds, the hold is lost: otherwise it has
-    /// deleted its node itself.
+    /// Handles the answer to whether the successor's node exists, after this contender's node was found missing. If both are
+    /// missing and the successor still holds, its hold is lost. If the successor holds no more, it deleted its node itself.
     fn check_successor(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
         let Some(successor) = self.leaving(id).successor.clone() else { return };
         let Successor { id: next, made, chain } = *successor;
         let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
         if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
-            // Its name may be another node's by now.
+            // The name may belong to another node by now.
             self.contender(next).node().is_doubtful = true;
             self.ask(Ask::Lose(next));
         }
@@ -226,10 +228,10 @@ impl Step<'_> {
         }
     }
 
-    /// The condition of the deletion was not met.
+    /// Handles a deletion whose condition was not met: the successor's node is missing, or the note could not be written.
     fn on_unmet(&mut self, id: ContenderId) {
         let chain = self.leaving(id).successor.as_ref().map(|successor| successor.chain);
-        // Whoever comes next has to look for itself, unless the successor's note was the condition.
+        // Without a note the next waiter lists the queue.
         match chain {
             Some(chain) if self.queue.chains.contains_key(&chain) => {
                 self.contender(id).node().note = None;
@@ -240,7 +242,7 @@ impl Step<'_> {
                 }
                 self.ask(Ask::Tell(id));
             }
-            // The successor has given up, or has released, and nobody needs the node.
+            // The chain has ended: the successor has released or given up, so this node is not needed.
             Some(_) => {
                 self.leaving(id).successor = None;
                 self.send_delete(id);
@@ -268,7 +270,7 @@ impl Step<'_> {
         self.end_as(id, if is_reply_lost { Outcome::Gone } else { Outcome::NothingThere });
     }
 
-    /// Ends with this outcome, unless whoever waits is to hear of another.
+    /// Ends with this outcome, unless the contender leaves for a reason that its user is told instead.
     fn end_as(&mut self, id: ContenderId, outcome: Outcome) {
         let told = self.leaving(id).outcome;
         self.end(id, if told == Outcome::Gone { outcome } else { told });
@@ -281,7 +283,7 @@ impl Step<'_> {
         self.ask(Ask::Tell(id));
     }
 
-    /// Nothing of the contender is left to do.
+    /// Ends the contender: nothing is left to do.
     pub(super) fn end(&mut self, id: ContenderId, outcome: Outcome) {
         self.remove_member(id);
         if let Claim::Node(node) = &self.contender(id).claim {

@@ -1,5 +1,5 @@
-//! How a contender waits: it looks at the queue, watches whoever is directly ahead, and looks again, until a proof says that
-//! nobody is ahead.
+//! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
+//! contender is ahead.
 
 use super::ask::{Ask, Failure, Listed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
@@ -11,14 +11,14 @@ use crate::release_note::{Note, ParentState};
 use crate::stat::ParentCzxid;
 
 impl Step<'_> {
-    /// Waits for the grant of a place that was taken, however long ago.
+    /// Lets a contender that has a place wait for the grant.
     pub(super) fn on_waits(&mut self, id: ContenderId) {
         if self.contender(id).phase == Phase::Placed {
             self.look(id);
         }
     }
 
-    /// Holds by the number of the node, if that is proof.
+    /// Lets the contender hold if the number of its node proves that no contender is ahead. Otherwise looks at the queue.
     pub(super) fn hold_by_number(&mut self, id: ContenderId, expected: Expected) {
         let sequence = self.contender(id).node().sequence;
         match self.local(id).proves(expected, sequence) {
@@ -30,7 +30,7 @@ impl Step<'_> {
         }
     }
 
-    /// Looks at the queue by what costs least.
+    /// Looks at the queue by the cheaper request: the note, if the lock has notes, or else a listing.
     pub(super) fn look(&mut self, id: ContenderId) {
         self.enter_phase(id, Phase::Looking);
         let reads_note = self.contender(id).wish.naming == Naming::Numbered;
@@ -65,7 +65,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes in a listing that was made after the node was created.
+    /// Handles a listing that was made after the node was created.
     pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
         self.report_foreign(listed.as_ref());
         let own = self.contender(id).node().made.czxid;
@@ -77,10 +77,10 @@ impl Step<'_> {
         match self.contender(id).wish.kind {
             WishKind::Beside(writer) if has_beside && ahead.is_nobody() => match self.holder_number(writer) {
                 Some(_) => self.hold_beside(id, writer),
-                // It has let go meanwhile. The contender's own node is in its place.
+                // The writer has released meanwhile. The contender's own node has the same place in the queue.
                 None => self.wait_for(id, ahead),
             },
-            // Somebody has deleted the hold's node and may hold the lock by now.
+            // Somebody deleted the writer's node, so another contender may hold by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
             WishKind::Try if !ahead.is_nobody() => self.leave_the_way(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
@@ -101,7 +101,7 @@ impl Step<'_> {
                 self.note_state(id, state);
                 let node = self.contender(id).node();
                 let (own, czxid) = (node.sequence, node.made.czxid);
-                // The contender's own node was asked for behind the note, and is there.
+                // The contender's own node was read behind the note, and exists.
                 if state.passes(gone, own, czxid) {
                     return self.wait_for(id, Predecessors::nobody());
                 }
@@ -111,7 +111,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes in the data of the lock's node, read after the node was created.
+    /// Handles the data of the lock's node, which was read after the contender's node was created.
     pub(super) fn see_noted(&mut self, id: ContenderId, state: ParentState) {
         self.note_state(id, state);
         if state.version_to_replace().is_none() {
@@ -120,7 +120,7 @@ impl Step<'_> {
         let czxid = self.contender(id).node().made.czxid;
         let ahead = if state.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(id) };
         match self.contender(id).wish.kind {
-            // The note leaves it open whether somebody is there.
+            // The note does not show whether a contender is ahead.
             WishKind::Try if !ahead.is_nobody() => self.list(id),
             _ => self.wait_for(id, ahead),
         }
@@ -135,20 +135,21 @@ impl Step<'_> {
         self.contender(id).parent.get_or_insert(parent);
     }
 
-    /// Whoever is ahead if that one leaves notes, too.
+    /// Returns the predecessor, under the assumption that it leaves notes, too, and so has a numbered name.
     pub(super) fn number_before(&mut self, id: ContenderId) -> Predecessors {
         let marker = self.contender(id).wish.names.marker(Mode::Exclusive);
         Predecessors::number_before(self.contender(id).node().sequence, |number| format!("{marker}{number}"))
     }
 
-    /// Watches the nearest of those ahead. If nobody is ahead, waits for the proof that the session lives.
+    /// Watches the nearest contender ahead. If no contender is ahead, waits for a proof that the session lives.
     pub(super) fn wait_for(&mut self, id: ContenderId, ahead: Predecessors) {
         let predecessor = ahead.predecessor().map(|(_, name)| name.to_owned());
         let is_nobody = ahead.is_nobody();
         self.contender(id).ahead = ahead;
         match predecessor {
             _ if is_nobody => {
-                // A follower that is cut off shows the queue as it was, and so does a process that was paused.
+                // A grant needs a proof: a follower that is cut off shows an old queue, and a process that was paused remembers
+                // one.
                 self.enter_phase(id, Phase::Proving);
                 self.ask(Ask::Prove(id));
             }
@@ -167,21 +168,22 @@ impl Step<'_> {
         let Ok(czxid) = czxid else { return self.fail(id, Outcome::Refused) };
         self.local(id).is_busy = czxid.is_some();
         let Some(czxid) = czxid else {
-            // It went before the contender looked.
+            // The predecessor was deleted before the watch was set.
             self.contender(id).before = None;
             return self.predecessor_gone(id);
         };
         let node = self.contender(id).node();
         let (own, sequence) = (node.made.czxid, node.sequence);
         if czxid > own {
-            // A younger one is most likely of a node where the numbers have begun anew, and ours went with the one before.
+            // The watched node is younger than the own node. Most likely the lock's node was deleted with the own node and created
+            // again, so that numbers began anew.
             self.contender(id).before = None;
             self.enter_phase(id, Phase::Doubting { fired: None });
             return self.ask(Ask::Probe(id, Vec::new()));
         }
         let before = self.contender(id).before.or_else(|| self.local(id).member(sequence.before()));
-        // The transaction tells that the watched node is the one of that contender. Its node was there when ours was, too, and
-        // has the number before: nobody is in between.
+        // The transaction shows that the watched node is the one of that contender. That node existed together with the own node
+        // and has the number before it, so no node is in between.
         let node_of =
             |before: ContenderId| self.queue.contenders.get(&before).map(|before| (&before.claim, before.parent));
         let behind = before.and_then(|before| match node_of(before)? {
@@ -208,8 +210,8 @@ impl Step<'_> {
         }
     }
 
-    /// Looks at who is still ahead after the one that was watched has gone: by what the last holder has left, by asking for the few
-    /// that were seen ahead before, or else by a listing.
+    /// Checks which contenders are still ahead after the watched node was deleted. It reads the note of the last holder, probes the
+    /// few contenders that it saw ahead before, or else lists the queue.
     fn predecessor_gone(&mut self, id: ContenderId) {
         let contender = self.contender(id);
         let Some((gone, _)) = contender.ahead.predecessor() else { return self.list(id) };
@@ -228,14 +230,14 @@ impl Step<'_> {
             self.contender(id).ahead.raise(floor);
         }
         let contender = self.contender(id);
-        // Whoever goes on in its own place was not seen before.
+        // A reader that shares the place of its writer may not have been seen before.
         let may_probe = !contender.wish.names.may_downgrade()
             && contender.ahead.is_complete()
             && contender.ahead.is_cheap_to_probe();
         if !may_probe {
             return self.list(id);
         }
-        // Their own node last: if it is there when all ahead of it have gone, it holds.
+        // The own node comes last. If it exists after all nodes ahead of it are gone, the contender holds.
         let names = contender.ahead.names().map(str::to_owned).collect();
         let gone = contender.node().sequence;
         self.enter_phase(id, Phase::LookingAgain { gone });
@@ -282,7 +284,7 @@ impl Step<'_> {
         self.ask(Ask::Tell(id));
     }
 
-    /// The number of a contender, if it holds.
+    /// Returns the number of a contender, if it holds.
     pub(super) fn holder_number(&self, id: ContenderId) -> Option<Sequence> {
         match &**self.queue.contenders.get(&id)? {
             Contender { phase: Phase::Holding { .. }, claim: Claim::Node(node), .. } => Some(node.sequence),
@@ -296,14 +298,14 @@ impl Step<'_> {
         self.ask(Ask::Tell(id));
     }
 
-    /// Notes that the node of a holder is gone: its name may be another node's by now.
+    /// Notes that the node of a holder no longer exists. Its name may belong to another node by now.
     pub(super) fn on_node_missed(&mut self, id: ContenderId) {
         if let Claim::Node(node) = &mut self.contender(id).claim {
             node.is_doubtful = true;
         }
     }
 
-    /// Notes what to leave for whoever comes next.
+    /// Prepares the note that the release writes.
     pub(super) fn prepare_note(&mut self, id: ContenderId) {
         let contender = self.contender(id);
         if let (Naming::Numbered, Some(version), Some(parent)) =

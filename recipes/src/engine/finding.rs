@@ -10,7 +10,8 @@ use zookeeper_client::{Error as ClientError, Stat};
 use super::requests::Mark;
 use crate::node;
 use crate::session::remote::Remote;
-use crate::session::wire::{REQUESTS_MAX, Wire, retry_lost_reply};
+use crate::session::replies::retry_lost_reply;
+use crate::session::wire::{REQUESTS_MAX, Wire};
 
 /// Finds what a `create` may have made whose reply was lost.
 pub(super) async fn find(remote: &Remote, parent: &str, mark: &Mark) -> Result<Found, ClientError> {

@@ -19,7 +19,8 @@ use crate::error::Error;
 use crate::node;
 use crate::session::liveness_cell::Proof;
 use crate::session::remote::Remote;
-use crate::session::wire::{self, TransactionError, Watch, is_refusal, retry_lost_reply};
+use crate::session::replies::{is_refusal, retry_lost_reply};
+use crate::session::wire::{self, TransactionError, Watch};
 
 /// What came back.
 pub(super) enum Answer {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
-use crate::session::wire::retry_lost_reply;
+use crate::session::replies::retry_lost_reply;
 use zookeeper_client::Error as ClientError;
 
 /// What Curator's `Revoker` writes.

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::hold::guard::{Hold, HoldState};
 use crate::hold::token::FencingToken;
 use crate::node;
-use crate::session::wire::retry_lost_reply;
+use crate::session::replies::retry_lost_reply;
 
 /// The contenders of one session for one lock.
 #[derive(Debug)]

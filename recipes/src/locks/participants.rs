@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::Session;
-use crate::session::wire::retry_lost_reply;
+use crate::session::replies::retry_lost_reply;
 
 /// How many nodes are asked about at a time.
 const READS_MAX: usize = 64;

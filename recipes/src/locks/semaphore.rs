@@ -27,7 +27,8 @@ use crate::locks::shared_count::SharedCount;
 use crate::node;
 use crate::options;
 use crate::session::Session;
-use crate::session::wire::{Watch, retry_lost_reply};
+use crate::session::replies::retry_lost_reply;
+use crate::session::wire::Watch;
 
 /// A fair lock of which there are several permits: as many may hold at one time. First come, first served, also when
 /// the first wants more than is free: those behind it wait, so that who wants many does not starve.

@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
-use crate::session::wire::{Watch, retry_lost_reply};
+use crate::session::replies::retry_lost_reply;
+use crate::session::wire::Watch;
 
 /// A number that many clients read, set and follow, such as how many permits a [`Semaphore`](crate::Semaphore) has.
 ///

@@ -7,27 +7,19 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tracing::debug;
 use zk_recipes_protocol::liveness::{self, Margins};
-use zookeeper_client::{Client, Error as ClientError, SessionInfo, StateWatcher};
+use zookeeper_client::{Client, Error as ClientError, SessionInfo};
 
 use crate::error::Error;
 use crate::session::SessionConfig;
 use crate::session::acl::Auth;
 use crate::session::backoff::Backoff;
+use crate::session::line::Line;
 use crate::session::servers;
 use crate::session::task_link::TaskLink;
 use crate::session::tls::{Encryption, Tls};
 
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
-
-/// One connection of a session.
-#[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) client: Client,
-    pub(crate) task_link: Arc<TaskLink>,
-    /// When its handshake was begun.
-    pub(crate) connecting: Instant,
-}
 
 /// Where and how a session connects.
 #[derive(Clone, Debug)]
@@ -178,22 +170,5 @@ impl Connector {
             Some(tick) if !self.margins(timeout).are_sufficient() => Err(Error::TimeoutTooShort { timeout, tick }),
             _ => Ok(line),
         }
-    }
-}
-
-impl Line {
-    /// Follows the states of the connection.
-    pub(crate) fn states(&self) -> StateWatcher {
-        self.client.state_watcher()
-    }
-
-    /// Whether the chroot exists. One request, if there is a chroot and all is well.
-    async fn has_chroot(&self) -> Result<bool, ClientError> {
-        if self.client.path() == "/" || self.client.check_stat("/").await?.is_some() {
-            return Ok(true);
-        }
-        // The server may lag behind the one that has just created it.
-        self.client.sync("/").await?;
-        Ok(self.client.check_stat("/").await?.is_some())
     }
 }

@@ -14,11 +14,12 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
-use crate::session::connect::{Connector, Line};
+use crate::session::connect::Connector;
 use crate::session::ending::Ending;
+use crate::session::line::Line;
 use crate::session::liveness_cell::LivenessCell;
 use crate::session::task_link::TaskLink;
-use crate::session::wire::{self, Wire};
+use crate::session::wire::Wire;
 
 /// What keeps one session.
 pub(crate) struct Keeper {
@@ -54,7 +55,7 @@ impl Drop for EndsWithTheRuntime {
         self.liveness.end(LostReason::Closed);
         self.ending.tell();
         if let Some(wire) = self.wire.upgrade() {
-            wire.stop();
+            wire.stages().close();
         }
     }
 }
@@ -102,7 +103,7 @@ impl Keeper {
                 None => {
                     self.liveness().event(Event::Disconnected);
                     if let Some(wire) = self.wire.upgrade() {
-                        wire.disconnect();
+                        wire.stages().disconnect();
                     }
                     tokio::select! {
                         line = self.connect_anew(&mut servers) => line,
@@ -116,7 +117,7 @@ impl Keeper {
                     (task_link, states) = (Arc::clone(&line.task_link), line.states());
                     // Without anybody to use it, or one that is being closed, the line closes the session.
                     match self.wire.upgrade() {
-                        Some(wire) => wire.connect(line),
+                        Some(wire) => wire.stages().connect(line),
                         None => drop(line),
                     }
                 }
@@ -124,7 +125,7 @@ impl Keeper {
                     info!(session = format_args!("{:#x}", self.id()), ?reason, "the session has ended");
                     self.liveness().event(Event::Ended(reason));
                     if let Some(wire) = self.wire.upgrade() {
-                        wire.end();
+                        wire.stages().end();
                     }
                     return;
                 }
@@ -237,8 +238,7 @@ impl Keeper {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
         // The server may lag behind the one before. Whatever is asked after this is answered as of now.
-        let answer =
-            if self.liveness().is_held() { wire::prove(&line, self.liveness()).await } else { line.catch_up().await };
+        let answer = if self.liveness().is_held() { line.prove(self.liveness()).await } else { line.catch_up().await };
         match answer {
             Ok(()) => {
                 self.liveness().event(Event::Connected);

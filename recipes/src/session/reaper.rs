@@ -75,7 +75,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>
     let mut reaping = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = remote.wire().ended() => return,
+            () = remote.wire().stages().ended() => return,
             leftover = abandoned.recv() => match leftover {
                 Some(leftover) => reaping.push(reap(leftover, &remote, &places, is_dropped.clone())),
                 None => break,
@@ -89,7 +89,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>
     }
     dropped.send_replace(true);
     tokio::select! {
-        () = remote.wire().ended() => {}
+        () = remote.wire().stages().ended() => {}
         () = async { while let Some(ControlFlow::Continue(())) = reaping.next().await {} } => {}
     }
 }

@@ -10,7 +10,8 @@ use zookeeper_client::Error as ClientError;
 use crate::error::Error;
 use crate::session::liveness_cell::{LivenessCell, Proof};
 use crate::session::reaper::Removal;
-use crate::session::wire::{Wire, retry_lost_reply};
+use crate::session::replies::retry_lost_reply;
+use crate::session::wire::Wire;
 
 /// The requests and the liveness of one session. It does not keep the session open.
 #[derive(Clone, Debug)]

@@ -2,10 +2,8 @@
 //!
 //! Each is sent when its future is first polled, and so never before whoever cleans up after it has been armed.
 
-use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use zk_recipes_protocol::liveness::Sent;
 use zk_recipes_protocol::release_note::Note;
 use zk_recipes_protocol::wire_size;
@@ -14,8 +12,9 @@ use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, M
 use crate::node;
 use crate::session::acl::{NodePolicy, Parents};
 use crate::session::backoff::Backoff;
-use crate::session::connect::Line;
+use crate::session::line::Line;
 use crate::session::liveness_cell::LivenessCell;
+use crate::session::stages::Stages;
 use crate::session::task_link::TaskLink;
 use crate::session::traffic::Counters;
 
@@ -29,24 +28,11 @@ const ANY_VERSION: i32 = -1;
 /// The requests of one session, over one connection after the other.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    stage: watch::Sender<Stage>,
+    stages: Stages,
     chroot_len: usize,
     counters: Arc<Counters>,
     liveness: Arc<LivenessCell>,
     policy: NodePolicy,
-}
-
-/// What becomes of a request.
-#[derive(Debug)]
-enum Stage {
-    /// It is sent.
-    Connected(Arc<Line>),
-    /// It waits for the next connection.
-    Disconnected,
-    /// It fails: the session is being closed, or nobody serves it any more.
-    Closing,
-    /// It fails: the session has ended.
-    Ended,
 }
 
 /// On what a node is deleted, in one transaction.
@@ -122,66 +108,22 @@ impl Wire {
     pub(crate) fn new(line: Line, liveness: Arc<LivenessCell>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path; the client library's root is an empty one.
         let chroot_len = if line.client.path() == "/" { 0 } else { line.client.path().len() };
-        let (stage, _) = watch::channel(Stage::Connected(Arc::new(line)));
-        Self { stage, chroot_len, counters: Arc::default(), liveness, policy }
+        let stages = Stages::new(Arc::new(line));
+        Self { stages, chroot_len, counters: Arc::default(), liveness, policy }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Lets requests wait for the next connection.
-    pub(crate) fn disconnect(&self) {
-        self.step(|stage| matches!(stage, Stage::Connected(_)).then_some(Stage::Disconnected));
-    }
-
-    /// Sends requests over this connection from now on. If the session is being closed, this closes it.
-    pub(crate) fn connect(&self, line: Line) {
-        let mut line = Some(Arc::new(line));
-        self.step(|stage| matches!(stage, Stage::Disconnected).then(|| line.take().map(Stage::Connected)).flatten());
-    }
-
-    /// Begins to close the session. It closes once requests under way have been answered or dropped.
-    pub(crate) fn close(&self) {
-        self.stop();
-    }
-
-    /// Fails requests from now on.
-    pub(crate) fn stop(&self) {
-        self.step(|stage| (!matches!(stage, Stage::Ended)).then_some(Stage::Closing));
-    }
-
-    /// Notes that the session has ended.
-    pub(crate) fn end(&self) {
-        self.step(|_| Some(Stage::Ended));
-    }
-
-    /// Waits until the session has ended.
-    pub(crate) async fn ended(&self) {
-        let ended = self.stage.subscribe().wait_for(|stage| matches!(stage, Stage::Ended)).await.map(drop);
-        ended.expect("BUG: a wire that is in use was dropped");
-    }
-
-    /// Goes to the next stage, if there is one, and drops the last where nothing is locked.
-    fn step(&self, next: impl FnOnce(&Stage) -> Option<Stage>) {
-        let mut last = None;
-        self.stage.send_if_modified(|stage| {
-            last = next(stage).map(|next| std::mem::replace(stage, next));
-            last.is_some()
-        });
-        drop(last);
+    pub(crate) fn stages(&self) -> &Stages {
+        &self.stages
     }
 
     /// The connection, once there is one. Requests that must be sent in order are sent over one line: another request may
     /// overtake one that waits for a connection.
     pub(crate) async fn line(&self) -> Result<Arc<Line>, ClientError> {
-        if let Some(line) = self.stage.borrow().line() {
-            return line;
-        }
-        let mut stages = self.stage.subscribe();
-        let stage = stages.wait_for(|stage| stage.line().is_some()).await;
-        let line = stage.ok().and_then(|stage| stage.line());
-        line.unwrap_or(Err(ClientError::ClientClosed))
+        self.stages.line().await
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// How many bytes of a request a path has, with the chroot.
@@ -370,8 +312,7 @@ impl Wire {
     /// Has a quorum commit a request that changes nothing, which proves that the session lives. Like the pings of the client
     /// library it is not counted.
     pub(crate) async fn prove(&self) -> Result<(), ClientError> {
-        let line = self.line().await?;
-        prove(&line, &self.liveness).await
+        self.line().await?.prove(&self.liveness).await
     }
 
     /// Sends a read, so that the server hears of the session. Like the pings of the client library it is not counted.
@@ -405,162 +346,6 @@ impl Wire {
                 self.counters.received(0)
             }
             Err(_) => {}
-        }
-    }
-}
-
-impl Stage {
-    /// The connection for a request, or why it fails; `None` while it waits.
-    fn line(&self) -> Option<Result<Arc<Line>, ClientError>> {
-        match self {
-            Self::Connected(line) => Some(Ok(Arc::clone(line))),
-            Self::Disconnected => None,
-            Self::Closing | Self::Ended => Some(Err(ClientError::ClientClosed)),
-        }
-    }
-}
-
-impl Line {
-    /// Lets the server catch up with what was committed before.
-    pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
-        self.answer(self.client.sync("/").await)
-    }
-
-    /// Evens out how the client library reports that no reply came.
-    fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
-        reply.map_err(|error| even_out(error, self.task_link.has_parted()))
-    }
-}
-
-/// Has a quorum commit a request that changes nothing. As a transaction of one check it is committed whether that succeeds
-/// or not, but one that was refused because the session has ended proves nothing.
-pub(crate) async fn prove(line: &Line, liveness: &LivenessCell) -> Result<(), ClientError> {
-    let sent = liveness.sending();
-    let mut transaction = line.client.new_multi_writer();
-    transaction.add_check_version("/", ANY_VERSION)?;
-    match refusal(transaction.commit().await) {
-        Some(source) => line.answer(Err(source)),
-        None => {
-            liveness.proved(sent);
-            Ok(())
-        }
-    }
-}
-
-/// Why a transaction of one check is no proof; `None` if it is one.
-fn refusal<T>(committed: Result<T, MultiWriteError>) -> Option<ClientError> {
-    match committed {
-        Ok(_) => None,
-        Err(MultiWriteError::RequestFailed { source }) => Some(source),
-        Err(MultiWriteError::OperationFailed { source, .. }) => {
-            matches!(source, ClientError::SessionExpired | ClientError::SessionMoved).then_some(source)
-        }
-    }
-}
-
-/// The client library reports a connection that broke before the reply came as the error of the socket, as a message
-/// about the silence, or as a loss, depending on which noticed it first. Whether the request was applied is unknown in
-/// every case. That its `Custom` errors mean nothing else is an assumption, taken from its source: version 0.11 makes
-/// them only where reading or writing the socket fails, where a server is silent, and while it connects.
-///
-/// If the task that serves the connection has `parted`, nobody takes requests or answers them, which the library finds
-/// unexpected.
-///
-/// `SessionMoved` says that another server has the session by now, because it has answered an earlier handshake late. The
-/// request was not applied, the server closes the connection, and the session lives.
-fn even_out(error: ClientError, has_parted: bool) -> ClientError {
-    use ClientError::{ConnectionLoss, Custom, SessionMoved, Timeout, UnexpectedError};
-    match error {
-        UnexpectedError(_) if has_parted => ConnectionLoss,
-        Custom(_) | Timeout | SessionMoved => ConnectionLoss,
-        error => error,
-    }
-}
-
-/// Whether the answer to a `create` says for certain that it has made no node.
-pub(crate) fn is_refusal(error: &ClientError) -> bool {
-    matches!(
-        error,
-        ClientError::NoNode
-            | ClientError::NodeExists
-            | ClientError::NoAuth
-            | ClientError::InvalidAcl
-            | ClientError::BadArguments(_)
-            | ClientError::NoChildrenForEphemerals
-            | ClientError::QuotaExceeded
-            | ClientError::NotReadOnly
-            | ClientError::Throttled
-            | ClientError::MarshallingError
-            | ClientError::Unimplemented
-    )
-}
-
-/// Repeats a request whose reply was lost until it is answered or the session ends. A request waits for a connection by
-/// itself; the pauses are for a connection that breaks again each time.
-pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
-where
-    F: Future<Output = Result<T, ClientError>>,
-{
-    let mut backoff = Backoff::after_lost_reply();
-    loop {
-        match request().await {
-            Err(ClientError::ConnectionLoss) => backoff.pause().await,
-            answered => return answered,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_check_that_failed_is_a_proof_unless_it_failed_because_the_session_has_ended() {
-        let failed = |source| Err::<(), _>(MultiWriteError::OperationFailed { index: 0, source });
-        assert_eq!(refusal(Ok(())), None);
-        assert_eq!(refusal(failed(ClientError::NoAuth)), None);
-        assert_eq!(refusal(failed(ClientError::SessionExpired)), Some(ClientError::SessionExpired));
-        assert_eq!(refusal(failed(ClientError::SessionMoved)), Some(ClientError::SessionMoved));
-    }
-
-    #[test]
-    fn unexpected_errors_are_lost_replies_only_if_nobody_serves_the_connection() {
-        let unexpected = || ClientError::UnexpectedError("expect error state, got SyncConnected".to_owned());
-        assert_eq!(even_out(unexpected(), false), unexpected());
-        assert_eq!(even_out(unexpected(), true), ClientError::ConnectionLoss);
-        for has_parted in [false, true] {
-            for lost in [ClientError::Timeout, ClientError::SessionMoved] {
-                assert_eq!(even_out(lost, has_parted), ClientError::ConnectionLoss);
-            }
-            assert_eq!(even_out(ClientError::NoNode, has_parted), ClientError::NoNode);
-        }
-    }
-
-    #[test]
-    fn only_an_answer_that_rules_out_a_node_is_a_refusal() {
-        for refusal in [
-            ClientError::NoNode,
-            ClientError::NodeExists,
-            ClientError::NoAuth,
-            ClientError::InvalidAcl,
-            ClientError::BadArguments(&"path"),
-            ClientError::NoChildrenForEphemerals,
-            ClientError::QuotaExceeded,
-            ClientError::NotReadOnly,
-            ClientError::Throttled,
-        ] {
-            assert!(is_refusal(&refusal), "{refusal:?}");
-        }
-        for uncertain in [
-            ClientError::ConnectionLoss,
-            ClientError::Timeout,
-            ClientError::SessionExpired,
-            ClientError::SessionMoved,
-            ClientError::ClientClosed,
-            ClientError::UnexpectedErrorCode(-7),
-            ClientError::UnexpectedError("a reply that makes no sense".to_owned()),
-        ] {
-            assert!(!is_refusal(&uncertain), "{uncertain:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Each mistake, planted into the protocol, is found by the model. Without it, the same contenders and faults are found to be safe.
+//! The models find each planted mistake. Without the mistake, the same contenders and faults are safe.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -171,8 +171,8 @@ fn a_listing_that_is_older_than_the_node_is_found() {
     expect_to_find("a listing counts that is older than the node", &two, CAUSED);
 }
 
-/// The look of the second contender overtakes its `create`. In between, somebody deletes the lock's node, which is created again.
-/// The second contender takes its number for one of the earlier node, in which the session was granted a later one.
+/// The look of the second contender overtakes its `create`. In between, somebody deletes the lock's node, which is then created
+/// again. The second contender takes its number for one of the earlier lock's node, where the session was granted a later number.
 #[test]
 fn a_note_that_is_older_than_the_node_is_found() {
     let faults = Faults { cuts: 1, ..Faults::DELETED };
@@ -204,17 +204,17 @@ fn a_search_that_does_not_ask_again_for_what_it_takes_is_found() {
     expect_to_find("a search does not ask again for the node that it takes", &two, CAUSED);
 }
 
-/// One search lists before the node of the other contender is there. Until it has read on, somebody overwrites both nodes,
-/// and the search of the other contender adopts the only node that the first one has listed. The first one then creates a
-/// second node. Its first node is left, and the queue stands behind it.
+/// One search lists the queue before the node of the other contender exists. Before that search reads the data, somebody overwrites
+/// both nodes. The other contender's search then adopts the only node that the first search has listed. The contender of the first
+/// search creates another node. One node is left without a contender, and the queue stands behind it.
 #[test]
 fn searches_of_a_session_that_overlap_are_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { cuts: 2, overwrites: 2, ..NONE });
     expect_to_find("searches of a session overlap", &two, SERVED);
 }
 
-/// Somebody deletes the node of a waiter, and then the lock's node, which is created again. Another contender has the
-/// number of the waiter. The waiter gives up before it knows, and deletes the node of that name.
+/// Somebody deletes the node of a waiter, and then the lock's node, which is created again. Another contender gets the waiter's
+/// number. The waiter gives up before it learns of that, and deletes the node of that name.
 #[test]
 fn a_waiter_that_gives_up_and_does_not_ask_whose_node_it_deletes_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
@@ -341,7 +341,7 @@ fn a_holder_that_takes_itself_for_alone_without_its_node_is_found_passing_over_o
 fn a_hold_that_is_taken_without_a_look_is_found() {
     let two = cohort(2, ENDED);
     expect_to_find("a hold is taken without a look", &two, cohort::SURE);
-    // A shell that takes the time of the hand-over for that of the grant makes it worse.
+    // The mistake is worse if the shell also takes the time of the hand-over for the time of the grant.
     let forgetful = Cohort { forgets_age: true, ..two };
     expect_to_find("a hold is taken without a look", &forgetful, cohort::ALONE);
 }

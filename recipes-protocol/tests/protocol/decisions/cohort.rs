@@ -6,7 +6,7 @@ use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, 
 const BOUNDS: Bounds = Bounds { max_handovers: 3, max_tenure: Duration::from_millis(100) };
 const LETS_GO: Event = Event::LetsGo(Reliance::Sure);
 
-/// A cohort whose first member holds.
+/// Returns a cohort whose first member holds, and its members.
 fn cohort(members: usize, bounds: Bounds) -> (Cohort, Vec<MemberId>) {
     let mut cohort = Cohort::default();
     let members: Vec<MemberId> = (0..members).map(|_| cohort.enter(bounds)).collect();
@@ -20,7 +20,7 @@ fn tell(cohort: &mut Cohort, id: MemberId, event: Event, at_ms: u64) -> Vec<Ask>
     asks
 }
 
-/// Lets the holder hand over to the next, which takes the hold.
+/// Lets the holder hand over to the next member, which takes the hold.
 fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
     assert_eq!(tell(cohort, from, LETS_GO, at_ms), [Ask::Wake(to)]);
     assert_eq!(cohort.state(to), State::Takes);
@@ -113,7 +113,7 @@ fn once_closed_there_are_no_turns_and_whoever_waited_is_told() {
 }
 
 proptest! {
-    /// Whatever comes and goes: turns go in the order of arrival, and to everybody who is still there.
+    /// Turns go in the order of arrival to every member that has not left, whatever members come and leave.
     #[test]
     fn turns_go_in_the_order_of_arrival_to_all_who_have_not_gone(
         events in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..200)

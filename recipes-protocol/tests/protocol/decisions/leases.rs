@@ -79,14 +79,14 @@ fn the_order_goes_on_over_the_wrap_of_the_numbers() {
     assert_eq!(verdict(&children, &names([i32::MIN]), 1), Verdict::Full);
 }
 
-/// One step of a semaphore's life in which nobody heeds turns, and leases come, are looked at and go as they will.
+/// One step of a semaphore whose clients ignore the turns.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Somebody creates so many leases.
+    /// A client creates this number of leases.
     Come(usize),
-    /// Somebody who does not hold lists and decides, by Curator's rule or by ours.
+    /// A client lists the leases and decides, by Curator's rule or by ours.
     Look { who: Index, as_curator: bool },
-    /// Somebody goes, holding or not.
+    /// A client leaves, whether it holds or not.
     Go(Index),
 }
 

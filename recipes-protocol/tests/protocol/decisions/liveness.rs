@@ -12,26 +12,26 @@ fn margins(session_timeout: Duration) -> Margins {
     Margins::new(session_timeout, None)
 }
 
-/// A session that has a proof every half second, of which the last was sent at that time.
+/// Returns a session with a proof every half second. The last proof was sent at `at_ms`.
 fn proved_at(at_ms: u64) -> Liveness {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     (0..=at_ms).step_by(500).chain([at_ms]).for_each(|at| prove(&mut live, at));
     live
 }
 
-/// A proof that is answered at once.
+/// Sends a proof that is answered at once.
 fn prove(live: &mut Liveness, at_ms: u64) {
     let sent = live.on_send(ms(at_ms));
     live.on_proof(ms(at_ms), sent);
 }
 
-/// A read that is answered at once.
+/// Sends a read that is answered at once.
 fn read(live: &mut Liveness, at_ms: u64) {
     let sent = live.on_send(ms(at_ms));
     live.on_answer(ms(at_ms), sent);
 }
 
-/// What a session with holds shows.
+/// Returns the state that a session with holds shows.
 fn state(live: Liveness, at_ms: u64) -> ConnectionState {
     live.at(ms(at_ms)).state(true)
 }
@@ -51,7 +51,7 @@ fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays
         let margins = Margins::new(ms(timeout), tick.map(ms));
         assert_eq!((margins.lost_after() + ms(1) / 2).as_millis(), lost_after_ms, "{tick:?} {timeout}");
         assert!(margins.are_sufficient() && margins.suspect_after() < margins.lost_after());
-        // Messages as seldom as the session sends them.
+        // The session sends messages at its longest interval.
         let mut live = Liveness::new(margins, ms(0));
         let step = margins.speak_after();
         let last = (0..100).map(|i| i * step).inspect(|at| {
@@ -64,7 +64,7 @@ fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays
     }
 }
 
-/// The longest that a hold may survive its last proof.
+/// Returns the longest time that a hold may survive its last proof.
 fn timeout_less_the_margin(margins: Margins) -> Duration {
     margins.trusted_for() - margins.heard_within()
 }
@@ -97,7 +97,7 @@ fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_le
     let live = proved_at(1_000);
     assert_eq!(state(live, 4_999), ConnectionState::Connected);
     assert_eq!(state(live, 5_000), ConnectionState::Suspended);
-    // Of what came after the handshake the leader need not have heard yet.
+    // The leader need not have heard yet of anything after the handshake.
     assert_eq!(live.lost_at(), ms(11_000));
     assert_eq!(state(live, 10_999), ConnectionState::Suspended);
     assert_eq!(state(live, 11_000), ConnectionState::Lost(LostReason::Silence));
@@ -139,7 +139,7 @@ fn many_messages_hide_none_that_is_old_enough() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     (0..20_000).step_by(10).for_each(|at| read(&mut live, at));
     prove(&mut live, 20_000);
-    // An interval of pings and a quarter of it: the remembered messages are that far apart.
+    // One ping interval (3 500 ms) and a quarter of it: the remembered messages are a quarter of the interval apart.
     assert!(live.lost_at() >= ms(20_000 - 4_400 + 11_000), "{:?}", live.lost_at());
     assert!(live.lost_at() <= ms(20_000 - 3_500 + 11_000), "{:?}", live.lost_at());
 }
@@ -213,7 +213,7 @@ fn a_handshake_without_an_answer_counts_with_the_timeout_that_its_server_grants(
     live.on_event(ms(2_100), Event::Attaching(ms(1_200)));
     assert_eq!(live.lost_at(), ms(3_200));
     assert_eq!(live.at(ms(3_200)).lost_since(LossEpoch(0)), Some(LostReason::Silence));
-    // Another server grants more, and the first may have taken the session in.
+    // Another server grants more. The first one may still accept the session.
     live.on_event(ms(2_500), Event::Attaching(TIMEOUT));
     assert_eq!(live.lost_at(), ms(3_200));
     live.on_event(ms(2_600), Event::Attached(TIMEOUT));
@@ -261,7 +261,7 @@ fn after_a_pause_no_proof_counts_until_the_follower_has_had_time_to_ping() {
 #[test]
 fn pauses_that_come_again_and_again_do_not_keep_proofs_from_counting() {
     let mut live = proved_at(1_000);
-    // Runs for 3.1 s, stands still for 2 s.
+    // The process runs for 3.1 s, then stands still for 2 s.
     for round in 0..20 {
         (0..3_100).step_by(500).for_each(|at| prove(&mut live, 1_000 + round * 5_100 + at));
     }
@@ -283,7 +283,7 @@ fn a_late_proof_revives_the_session_but_not_its_holds() {
 fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
     let mut live = proved_at(1_000);
     let sent = live.on_send(ms(1_500));
-    // The process was paused between the request and the reading of the answer.
+    // The process was paused between the request and the reading of its answer.
     live.on_proof(ms(20_000), sent);
     assert_eq!(state(live, 20_000), ConnectionState::Lost(LostReason::Silence));
     assert_eq!(live.loss_epoch(), LossEpoch(1));
@@ -335,7 +335,7 @@ fn a_session_with_holds_is_to_prove_that_it_lives_after_a_fifth_of_the_timeout_a
     assert_eq!(due(live, 60_000, true), None);
 }
 
-/// The keeper's signs, one at a time, each of which takes that long.
+/// Sends the keeper's signs, one at a time. Each takes this round trip.
 fn signs(round_trip_ms: u64, until_ms: u64) -> Liveness {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     let mut now = 0;

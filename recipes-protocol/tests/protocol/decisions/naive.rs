@@ -8,7 +8,7 @@ fn found(czxid: i64, may_be_own: bool) -> Found {
     Found { czxid, is_ours: true, may_be_own }
 }
 
-/// Tells a contender of each event, and returns what it asks for at last.
+/// Delivers each event to a contender. Returns its last ask.
 fn tell(contender: &mut Naive, taken: &mut Taken, events: &[Event]) -> Ask {
     for event in events {
         contender.ask();
@@ -17,7 +17,7 @@ fn tell(contender: &mut Naive, taken: &mut Taken, events: &[Event]) -> Ask {
     contender.ask()
 }
 
-/// A contender whose `create` was not answered.
+/// Returns a contender whose `create` was not answered.
 fn doubtful(taken: &mut Taken) -> Naive {
     let mut contender = Naive::new(false);
     assert_eq!(tell(&mut contender, taken, &[LOST, Event::Paused]), Ask::Create);

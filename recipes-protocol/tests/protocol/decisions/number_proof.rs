@@ -9,7 +9,7 @@ fn grant(number: i32) -> Grant {
     Grant { parent: PARENT, sequence: Sequence::new(number) }
 }
 
-/// What is known after these grants in one node, each of which was released.
+/// Returns what is known after these grants in one node. Each of them was released.
 fn after(numbers: &[i32]) -> NumberProof {
     let mut known = NumberProof::default();
     for number in numbers {
@@ -23,7 +23,7 @@ fn proves(expected: Option<Expected>, own: i32, watched: Option<ParentCzxid>) ->
     expected.is_some_and(|expected| expected.proves(Sequence::new(own), watched))
 }
 
-/// Whether a contender of this number would hold by what is known now.
+/// Tells whether a contender with the number `own` would hold, by what is known.
 fn trusts(known: &NumberProof, watched: Option<ParentCzxid>, own: i32) -> bool {
     match known.first_requests(watched) {
         FirstRequests::Nothing(expected) => proves(Some(expected), own, watched),

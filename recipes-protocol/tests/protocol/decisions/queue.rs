@@ -59,7 +59,7 @@ fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
     assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
 }
 
-/// A queue of readers (`r`) and writers (`w`), and a name for each.
+/// Returns the names of a queue of readers (`r`) and writers (`w`).
 fn readers_and_writers(kinds: &str) -> Vec<String> {
     let marker = |kind| if kind == 'r' { "__READ__" } else { "__WRIT__" };
     kinds.chars().enumerate().map(|(i, kind)| format!("_c_x{i}-{}{i:010}", marker(kind))).collect()
@@ -119,8 +119,9 @@ proptest! {
     }
 }
 
-/// Removes contenders in every order and, after each removal, re-decides only for those whose watched node went,
-/// as the server would wake them. Whoever is first must then know it: nobody entitled sleeps for ever.
+/// Removes contenders in every order. After each removal, only the waiters that watched the removed node decide
+/// again, because the server wakes only those. The first contender in the queue must then know that it holds: no
+/// contender that may hold sleeps for ever.
 #[test]
 fn in_every_order_of_departure_the_first_in_the_queue_is_awake() {
     for size in 1..=6 {

@@ -8,13 +8,13 @@ const PARENT: i64 = 5;
 /// The transaction that created the contender's node.
 const OWN: i64 = 9;
 
-/// The lock's node with these data, the last change of its children, and the number of them.
+/// Returns the lock's node with this data, the last change of its children, and their number.
 fn noted(data: &[u8], changed: i64, children: i32) -> ParentState {
     let stat = Stat { czxid: PARENT, pzxid: changed, version: 3, num_children: children };
     ParentState::new(data, &stat)
 }
 
-/// Whether a note of the number `released` lets the contender `own` in whose predecessor is gone.
+/// Tells whether a note of the number `released` lets in the contender `own`, whose predecessor is gone.
 fn passes(released: i32, predecessor: i32, own: i32) -> bool {
     let noted = noted(&note(Sequence::new(released), ParentCzxid(PARENT)), 12, 2);
     noted.passes(Sequence::new(predecessor), Sequence::new(own), OWN)

@@ -1,4 +1,4 @@
-//! Steps of the state machine that the models of few contenders do not come to.
+//! Steps of the state machine that the models of few contenders do not reach.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{
@@ -26,7 +26,7 @@ fn created(queue: &mut SessionQueue, id: ContenderId, number: i32, czxid: i64) -
     asks_of(queue, Event::Created(id, Ok((made, Seen::Nothing))))
 }
 
-/// What a contender with number 7 sees, behind one with number 6.
+/// Delivers a listing to the contender with number 7, behind one with number 6.
 fn listed(queue: &mut SessionQueue, id: ContenderId) -> Vec<Ask> {
     let stat = Stat { czxid: 1, pzxid: 70, num_children: 2, ..Stat::default() };
     let viewpoint: Viewpoint = queue.viewpoint(id);

@@ -1,11 +1,11 @@
-//! The assumption of the model of the queue, checked by itself: a hold is lost by the client's clock before the leader can
+//! A model of clocks. It checks an assumption of the queue's model: a hold is lost by the client's clock before the leader can
 //! expire its session.
 //!
 //! The library's [`Liveness`] runs against a follower and a leader. The follower hears the session by its messages, reads and
 //! proofs, and tells the leader with each ping. A proof is committed by the leader and does not renew the session. Each message
 //! and each answer may take any time, which stands for slow links and for pauses of the process, too. At any moment the
-//! follower stands still, the leader is deposed, or the connection goes and the session connects to a server that grants less.
-//! Clocks go at the same pace, in steps; whatever happens at all happens at such a step.
+//! follower may stand still, the leader may be deposed, or the connection may be lost. A session that lost its connection
+//! connects to a server that grants less. All clocks run at the same pace, in steps. Every event happens at such a step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins, Sent};
 
-/// The session timeout, the shortest that is granted.
+/// The session timeout: the shortest one that a server grants.
 const TIMEOUT: u32 = 48;
-/// A longer one that another server has granted before.
+/// A longer session timeout that another server granted before.
 const LONG_TIMEOUT: u32 = 96;
-/// How far each run is followed: long enough to lose a session.
+/// The end of each run, which leaves time to lose a session.
 const END: u32 = TIMEOUT + 3 * STEP;
-/// How far apart the moments are at which something happens.
+/// The time between two steps.
 const STEP: u32 = TIMEOUT / 8;
 
 const LOST: &str = "a hold is lost before its session expires";
@@ -38,12 +38,12 @@ struct State {
     /// The session timeout at the leader, and when the leader heard the session last.
     timeout: u32,
     heard: u32,
-    /// Whether the follower has heard the session since its last ping, and when that was.
+    /// Whether the follower has heard the session since its last ping, and when it sent that ping.
     is_touched: bool,
     pinged: u32,
     /// Whether the leader hears nothing of the follower any more.
     is_still: bool,
-    /// Whether that is because the leader was deposed. Then the follower goes on answering reads.
+    /// Whether the reason is that the leader was deposed. Then the follower still answers reads.
     is_deposed: bool,
     read: Option<Message>,
     proof: Option<Message>,
@@ -69,26 +69,26 @@ enum Action {
     ReceiveProof,
     StandStill,
     Depose,
-    /// The connection goes, and the session sends its handshake to another server.
+    /// The connection is lost, and the session sends its handshake to another server.
     Attach,
     TakeIn,
     Attached,
 }
 
-/// The library's rules, or others.
+/// The library's rules, or wrong ones.
 #[derive(Clone, Copy)]
 struct Clocks {
-    /// How often the follower pings the leader, and the tick that the client was told.
+    /// The interval of the follower's pings, and the tick that the client was told.
     ping_after: u32,
     tick: Option<u32>,
-    /// How many reads the session sends, and how many proofs.
+    /// Upper bounds of the reads and proofs that the session sends.
     reads_max: u8,
     proofs_max: u8,
     /// Whether messages are answered at once, if at all.
     is_prompt: bool,
-    /// Whether the connection may go.
+    /// Whether the connection may be lost.
     attaches: bool,
-    /// Whether a message counts as one that was sent when its answer is received.
+    /// The messages that count as sent when their answer is received.
     counts_from_the_answer: Counts,
     /// Whether a leader that was deposed answers a proof.
     is_sync_proof: bool,
@@ -96,7 +96,7 @@ struct Clocks {
     asks: bool,
 }
 
-/// For which messages a rule holds.
+/// The messages that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     None,
@@ -137,7 +137,7 @@ impl Model for Clocks {
     fn init_states(&self) -> Vec<State> {
         let timeout = if self.attaches { LONG_TIMEOUT } else { TIMEOUT };
         let margins = Margins::new(time(timeout), self.tick.map(time));
-        // The first ping comes sooner or later.
+        // The time from the creation of the session to the first ping varies.
         let created_at = |created: u32| State {
             now: created,
             live: Liveness::new(margins, time(created)),
@@ -162,7 +162,7 @@ impl Model for Clocks {
         let State { now, is_still, is_deposed, read, proof, handshake, .. } = *state;
         let is_ping_due = !is_still && now + STEP > state.pinged + self.ping_after;
         if state.is_expired() {
-            // A hold that is lost by now stays lost. Only an answer that is under way could grant another.
+            // A hold that is lost by now stays lost. Only an answer under way could grant another.
             let is_under_way = |message: Option<Message>| message.is_some_and(|message| message.answered);
             actions.extend(is_under_way(read).then_some(Action::ReceiveRead));
             actions.extend(is_under_way(proof).then_some(Action::ReceiveProof));
@@ -271,7 +271,7 @@ impl Model for Clocks {
                 next.live.on_event(now, Event::Connected);
             }
         }
-        // Something is held whenever it may be: a later grant would be lost with an earlier one.
+        // The session holds whenever it may. A later grant would be lost together with an earlier one.
         let live = next.live.at(time(next.now));
         if live.is_proved() && next.hold.is_none_or(|granted| next.is_lost(granted)) {
             next.hold = Some(live.loss_epoch());

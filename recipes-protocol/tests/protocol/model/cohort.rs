@@ -1,12 +1,18 @@
-//! A cohort as the library runs it: contenders of one session ([`Cohort`]), whatever the order in which they come, hold, hand over and go.
+//! A model of a cohort as the library runs it: contenders of one session arrive, hold, hand over and leave in every order.
 //!
-//! The lock behind the cohort is a queue of nodes; [`world`](super::world) shows that it may be. Another process contends for it.
+//! The lock behind the cohort is a plain queue of nodes. The model in [`world`](super::world) shows that this is sufficient.
+//! Another process contends for the lock, too.
 //!
 //! # Faults
 //!
-//! Each happens at any moment: a contender gives up or lets its hold go by a drop; the bound of time is reached; the connection goes and
-//! comes back; holds are lost by silence; the server expires the session, and its client hears of that; somebody deletes a node of the
-//! cohort.
+//! Each may happen at any moment:
+//!
+//! * A contender gives up, or its hold is dropped.
+//! * A holder takes the whole time that the bounds allow.
+//! * The connection is lost, and comes back.
+//! * Holds are lost by silence.
+//! * The server expires the session, and its client learns of that.
+//! * Somebody deletes a node of the cohort.
 
 mod process;
 
@@ -29,10 +35,10 @@ pub(crate) const ENDED: &str = "whoever waits is told when the session has ended
 pub(crate) const SERVED: &str = "when the holders let go everybody is served";
 pub(crate) const CLEAN: &str = "when everybody is done nobody has the turn and no node is left";
 
-/// How long a cohort may have the lock.
+/// The time that the bounds allow a cohort.
 const MAX_TENURE: Duration = Duration::from_secs(1);
 
-/// How often holds may be lost while the session lives.
+/// Upper bound of the losses of holds while the session lives.
 const LOSSES_MAX: u8 = 2;
 
 /// What a contender wants.
@@ -40,31 +46,31 @@ const LOSSES_MAX: u8 = 2;
 pub(crate) enum Program {
     /// It waits for the lock.
     Lock,
-    /// It takes the lock if nobody is in the way.
+    /// It takes the lock if no other contender is in the way.
     Try,
 }
 
-/// What may happen at any moment.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     /// Futures and guards are dropped.
     pub(crate) drops: bool,
-    /// The connection goes and comes back, holds are lost by silence, the session expires.
+    /// The connection is lost and comes back, holds are lost by silence, the session expires.
     pub(crate) losses: bool,
-    /// Somebody deletes one node.
+    /// How many nodes somebody deletes.
     pub(crate) deletions: u8,
-    /// How often a holder takes as long as a cohort may have the lock.
+    /// How often a holder takes the whole time that the bounds allow.
     pub(crate) slow: u8,
 }
 
-/// Contenders, their bound, and what may go wrong.
+/// Contenders, their bound, and their faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Lab {
     pub(crate) programs: Vec<Program>,
     pub(crate) max_handovers: u32,
     pub(crate) faults: Faults,
-    /// Whether the shell takes the time of a hand-over for that of the grant, as it must not. It does no harm, as whoever takes a
-    /// hold looks at it first.
+    /// Whether the shell wrongly takes the time of a hand-over for the time of the grant. That does no harm, because a contender
+    /// looks at a hold before it takes it.
     pub(crate) forgets_age: bool,
 }
 
@@ -73,7 +79,7 @@ pub(crate) enum Action {
     Come(usize),
     Step(usize),
     Release(usize),
-    /// Of a future or a guard, wherever it stands.
+    /// A future or a guard is dropped, in any state.
     Drop(usize),
     /// The reaper deletes a node.
     Reap(u8),
@@ -103,7 +109,7 @@ impl Lab {
         Bounds { max_handovers: self.max_handovers, max_tenure: MAX_TENURE }
     }
 
-    /// What happens sooner or later, although nobody who holds lets go.
+    /// Lists what happens sooner or later, even if no holder releases.
     fn progress(state: &Process, actions: &mut Vec<Action>) {
         let able = (0..state.members.len()).filter(|i| state.can_step(*i));
         actions.extend(able.map(Action::Step));
@@ -119,7 +125,7 @@ impl Lab {
         }
     }
 
-    /// What happens when nothing goes wrong any more.
+    /// Lists what happens when nothing goes wrong any more.
     fn work(state: &Process, actions: &mut Vec<Action>) {
         Self::progress(state, actions);
         for (i, member) in state.members.iter().enumerate() {
@@ -153,7 +159,7 @@ impl Lab {
             actions.push(Action::End);
             actions.extend((state.losses < LOSSES_MAX).then_some(Action::LoseHolds));
             actions.extend((!state.is_suspect).then_some(Action::Disconnect));
-            // A hold is lost before the server can expire its session; the model of the clocks shows that.
+            // A hold is lost before the server can expire its session. The model of the clocks shows that.
             let is_lost = |had: &Had| !matches!(had, Had::Hold { .. }) || state.is_lost(*had);
             let are_lost = state.had().all(|had| is_lost(&had));
             actions.extend((!state.is_expired && are_lost).then_some(Action::Expire));
@@ -164,7 +170,7 @@ impl Lab {
         }
     }
 
-    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    /// Checks every run. The number of states is pinned, so that a change of the model is noticed.
     #[track_caller]
     pub(crate) fn check(&self, states: usize) {
         let checker = self.clone().checker().threads(2).spawn_bfs().join();
@@ -264,7 +270,8 @@ impl Model for Lab {
     }
 }
 
-/// But for those whose node somebody else has deleted.
+/// Tells whether at most one contender holds, by the first node of the queue. Lost holds do not count, and neither do holds whose
+/// node somebody deleted.
 fn holders_have_the_lock_alone(_: &Lab, state: &Process) -> bool {
     let held = (0..state.members.len()).filter(|i| state.holds(*i)).filter_map(|i| match state.members[i].had {
         had @ Had::Hold { node, .. } if !state.is_lost(had) && !state.deleted.contains(&node) => Some(node),

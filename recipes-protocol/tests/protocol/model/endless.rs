@@ -5,14 +5,13 @@ use std::hash::Hash;
 
 use stateright::Model;
 
-/// A state that comes back to itself by nothing but `steps`: a run of them that never ends. Looks at every state that can
-/// be reached.
+/// Searches all reachable states for a cycle of `steps`, which is a run that never ends. Returns a state of the cycle.
 pub(super) fn find_endless_run<M>(model: &M, steps: impl Fn(&M::State, &mut Vec<M::Action>)) -> Option<M::State>
 where
     M: Model,
     M::State: Clone + Eq + Hash,
 {
-    /// Where a state stands in the search, depth first.
+    /// The mark of a state in the depth-first search.
     #[derive(PartialEq)]
     enum Mark {
         OnPath,

@@ -1,12 +1,17 @@
-//! The naive lock as the library runs it: contenders ([`Naive`]) of several sessions against one server, in every order of requests,
-//! answers, faults and users.
+//! A model of the naive lock as the library runs it: contenders ([`Naive`]) of several sessions and one server. It covers
+//! every order of requests, answers, faults and users.
 //!
 //! # Faults
 //!
-//! Each happens at any moment, as often as [`Faults`] says: the reply to a write is lost, which was applied or was not, or, if it creates
-//! the node, arrives later; a session expires, which its client knows before; a user gives up; somebody overwrites the data of the node;
-//! somebody deletes a node of whose creation no answer is on its way. The server works off what has come late before it answers another
-//! `sync` of the session, or creates a node for it.
+//! Each may happen at any moment, as often as [`Faults`] says:
+//!
+//! * The reply to a write is lost. The write was applied or was not. A `create` may also arrive later.
+//! * A session expires. Its client knows that before.
+//! * A user gives up.
+//! * Somebody overwrites the data of the node.
+//! * Somebody deletes the node, if no contender knows it as its own or is about to learn of it.
+//!
+//! Before the server answers a `sync` of a user, or creates a node for it, it applies a late `create` of that user.
 
 use stateright::{Checker, Model, Property};
 use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
@@ -22,11 +27,11 @@ pub(crate) const CLEAN: &str = "whoever is finished has left nothing behind";
 pub(crate) enum Program {
     /// It waits for the lock.
     Lock,
-    /// It takes the lock if nobody is in the way.
+    /// It takes the lock if no other contender is in the way.
     Try,
 }
 
-/// How often which fault may happen.
+/// Upper bounds of the faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) replies: u8,
@@ -36,7 +41,7 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
 }
 
-/// Users with their sessions, and what may go wrong.
+/// Users with their sessions, and their faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Lab {
     pub(crate) users: Vec<(Program, usize)>,
@@ -60,7 +65,7 @@ struct User {
     answer: Option<Event>,
     /// Whether it has a watch that has not fired.
     is_watching: bool,
-    /// Whether a `create` of it may yet arrive.
+    /// Whether one of its `create`s may still arrive.
     is_late: bool,
 }
 
@@ -82,7 +87,7 @@ pub(crate) struct World {
     left: Faults,
 }
 
-/// What becomes of a request whose reply is lost.
+/// The fate of a request whose reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Applied,
@@ -93,10 +98,10 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Come(usize),
-    /// The server does what was asked for.
+    /// The server carries out what the user's contender asks for.
     Apply(usize),
     Lose(usize, Fate),
-    /// A `create` arrives whose reply was lost long ago.
+    /// A `create` arrives late. Its reply was lost before.
     ArriveLate(usize),
     Deliver(usize),
     Release(usize),
@@ -111,7 +116,7 @@ impl World {
         self.users[i].contender.clone().ask()
     }
 
-    /// Whether the server can do something for a user.
+    /// Tells whether the server can do something for a user.
     fn can_apply(&self, i: usize) -> bool {
         let user = &self.users[i];
         if user.answer.is_some() || !matches!(user.phase, Phase::Inside) {
@@ -119,7 +124,7 @@ impl World {
         }
         match self.ask(i) {
             Ask::Wait => !user.is_watching,
-            // What came before it is worked off first.
+            // The late `create` is applied first.
             Ask::ReadLatest => !user.is_late,
             Ask::Create => !(user.is_late && self.node.is_none()),
             Ask::Hold | Ask::End(_) => false,
@@ -183,7 +188,7 @@ impl World {
         let user = &mut self.users[i];
         user.contender.ask();
         user.is_late |= fate == Fate::Late;
-        // A deletion is asked for anew.
+        // The contender asks again for a deletion.
         user.answer = (ask == Ask::Create).then_some(Event::Created(Err(NotCreated::Failed(Failure::ReplyLost))));
     }
 
@@ -192,7 +197,7 @@ impl World {
         user.contender.on(answer, &mut self.taken[user.session]);
     }
 
-    /// Whether somebody may delete the node: nobody holds by it, or is about to be told of it.
+    /// Tells whether somebody may delete the node: no contender knows it as its own or is about to learn of it.
     fn is_unknown(&self) -> bool {
         let Some(node) = &self.node else { return false };
         self.users.iter().all(|user| {
@@ -253,7 +258,7 @@ impl World {
         }
     }
 
-    /// The session is over, and all that its users want.
+    /// Ends a session, and all that its users want.
     fn expire(&mut self, session: usize) {
         for user in self.users.iter_mut().filter(|user| user.session == session && user.phase != Phase::Outside) {
             *user = User { phase: Phase::Done, answer: None, is_watching: false, is_late: false, ..user.clone() };
@@ -298,7 +303,7 @@ impl Model for Lab {
             }
             Action::ArriveLate(i) => {
                 next.users[i].is_late = false;
-                // Nobody waits for the answer.
+                // No user waits for the answer.
                 let _ = next.create(i);
             }
             Action::Deliver(i) => {
@@ -372,7 +377,7 @@ impl Lab {
         Self { users: users.to_vec(), faults }
     }
 
-    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    /// Checks every run. The number of states is pinned, so that a change of the model is noticed.
     #[track_caller]
     pub(crate) fn check(&self, states: usize) {
         let checker = self.clone().checker().threads(2).spawn_bfs().join();

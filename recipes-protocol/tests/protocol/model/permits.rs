@@ -1,14 +1,18 @@
-//! The semaphore as the library runs it: attempts to take permits ([`Permits`]) against one server, in every order of requests,
-//! answers, faults and users.
+//! A model of a semaphore as the library runs it: attempts to take permits ([`Permits`]) and one server. It covers every order of
+//! requests, answers, faults and users.
 //!
-//! Each attempt has a session of its own. The queue for the turn is what [`world`](super::world) shows of it: first come, first served,
-//! and whoever has the turn has it until its node goes.
+//! Each attempt has a session of its own. The queue for the turn has only the properties that [`world`](super::world) shows of it.
+//! The first to come is the first to be served, and an attempt has the turn until its node is deleted.
 //!
 //! # Faults
 //!
-//! Each happens at any moment, as often as [`Faults`] says: the reply to a request is lost, which was applied or was not; a session
-//! expires, which its client knows before; a user gives up; somebody deletes a lease of somebody who waits, or the place of somebody in
-//! the queue for the turn.
+//! Each may happen at any moment, as often as [`Faults`] says:
+//!
+//! * The reply to a request is lost. The request was applied or was not.
+//! * A session expires. Its client knows that before.
+//! * A user gives up.
+//! * Somebody deletes a lease of a waiter.
+//! * Somebody deletes the place of a waiter in the queue for the turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +25,16 @@ pub(crate) const HELD: &str = "every permit that is held has its lease";
 pub(crate) const SERVED: &str = "everybody is served";
 pub(crate) const CLEAN: &str = "whoever is finished has left nothing behind";
 
-/// Who wants how many permits.
+/// What a user does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Program {
-    /// It waits for so many.
+    /// It waits for this number of permits.
     Take(usize),
-    /// It takes so many if nobody is in the way.
+    /// It takes this number of permits if no other attempt is in the way.
     Try(usize),
 }
 
-/// How often which fault may happen.
+/// Upper bounds of the faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) replies: u8,
@@ -40,7 +44,7 @@ pub(crate) struct Faults {
     pub(crate) turns: u8,
 }
 
-/// Users, how many permits there are, and what may go wrong.
+/// Users, the number of permits, and the faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Lab {
     pub(crate) programs: Vec<Program>,
@@ -63,10 +67,10 @@ struct User {
     program: Program,
     phase: Phase,
     attempt: Permits,
-    /// How many leases of the last ask were created.
+    /// The leases of the last ask that were created.
     created: Vec<Made>,
     answer: Option<Event>,
-    /// Whether the watch that it has set has fired.
+    /// Whether its watch has fired.
     has_changed: bool,
 }
 
@@ -77,9 +81,9 @@ pub(crate) struct World {
     /// The leases by name, each with its user.
     leases: BTreeMap<String, usize>,
     created: i32,
-    /// Whose watch is set.
+    /// The users whose watch is set.
     watches: BTreeSet<usize>,
-    /// Who queues for the turn, in order.
+    /// The users that queue for the turn, in order.
     turns: Vec<usize>,
     left: Faults,
 }
@@ -87,9 +91,9 @@ pub(crate) struct World {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Come(usize),
-    /// The server does a part of what was asked for, or all of it.
+    /// The server carries out a part of what was asked for, or all of it.
     Apply(usize),
-    /// As `Apply`, or not applied, and the reply is lost.
+    /// The reply is lost. The request is applied as by `Apply`, or not at all.
     Lose {
         user: usize,
         is_applied: bool,
@@ -107,14 +111,14 @@ impl World {
         self.users[i].attempt.clone().ask()
     }
 
-    /// Whether the server can do something for a user.
+    /// Tells whether the server can do something for a user.
     fn can_apply(&self, i: usize) -> bool {
         let user = &self.users[i];
         if user.answer.is_some() || user.phase == Phase::Outside {
             return false;
         }
         match self.ask(i) {
-            // It is granted once it is the first.
+            // The first in the queue has the turn.
             Ask::TakeTurn if self.turns.contains(&i) => self.turns.first() == Some(&i),
             Ask::Wait => user.has_changed,
             Ask::Hold | Ask::End(_) => false,
@@ -173,7 +177,7 @@ impl World {
         Event::Listed(self.leases.keys().cloned().collect(), self.permits)
     }
 
-    /// The leases of a user that it does not know.
+    /// Returns the leases of a user that the user does not know.
     fn unnamed(&self, i: usize) -> Vec<Made> {
         let known: Vec<&String> = self.users[i].attempt.leases().iter().map(|lease| &lease.name).collect();
         let of_user = self.leases.iter().filter(|(name, user)| **user == i && !known.contains(name));
@@ -192,7 +196,7 @@ impl World {
         }
     }
 
-    /// A reply is lost. What was applied of a write stays.
+    /// Loses a reply. The part of a write that was applied stays.
     fn lose(&mut self, i: usize, is_applied: bool) {
         let ask = self.ask(i);
         if is_applied {
@@ -205,12 +209,12 @@ impl World {
                 user.created.clear();
                 Some(Event::Created(Flight { is_reply_lost: true, has_unnamed: true, ..Flight::default() }))
             }
-            // It is asked for again.
+            // The attempt asks for it again.
             _ => None,
         };
     }
 
-    /// Gives up. Whatever was asked for before is not answered, but for the place in the queue, which goes by itself.
+    /// Lets a user give up. Its last ask is not answered. If that was for the turn, its place in the queue is deleted.
     fn give_up(&mut self, i: usize) {
         let is_queued = matches!(self.ask(i), Ask::TakeTurn | Ask::TryTurn);
         let user = &mut self.users[i];
@@ -222,7 +226,7 @@ impl World {
         }
     }
 
-    /// Whether a user waits, also when the answer that is on its way has arrived.
+    /// Tells whether a user waits, even after the answer on its way has arrived.
     fn waits(&self, i: usize) -> bool {
         let user = &self.users[i];
         let mut attempt = user.attempt.clone();
@@ -355,7 +359,7 @@ impl Model for Lab {
                 next.left.turns -= 1;
                 next.turns.retain(|other| *other != i);
                 if next.ask(i) == Ask::TakeTurn {
-                    // It is told, and fails.
+                    // The user is told, and fails.
                     next.give_up(i);
                 }
             }
@@ -404,7 +408,7 @@ impl Lab {
         Self { programs: programs.to_vec(), permits, faults }
     }
 
-    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    /// Checks every run. The number of states is pinned, so that a change of the model is noticed.
     #[track_caller]
     pub(crate) fn check(&self, states: usize) {
         let checker = self.clone().checker().threads(2).spawn_bfs().join();

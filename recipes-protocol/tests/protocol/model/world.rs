@@ -1,27 +1,32 @@
-//! The queue as the locks run it: [`SessionQueue`]s of several sessions against one server, in every order of requests, answers,
-//! notifications, faults and users.
+//! A model of the queue as the locks run it: [`SessionQueue`]s of several sessions and one server. It covers every order of
+//! requests, answers, notifications, faults and users.
 //!
-//! Nothing of the protocol is written here. A session sends what its queue asks for and delivers what comes back, as the contract
-//! of [`zk_recipes_protocol::session_queue`] says. The server applies the requests of a session in their order, at any time.
-//! What it answers is handed to each contender by itself, at any later time: those of one session overtake each other. The
-//! proof that the session lives comes at any later time, too.
+//! The protocol itself is not part of this model. A session sends what its queue asks for and delivers what comes back, as the
+//! contract of [`zk_recipes_protocol::session_queue`] says. The server applies the requests of a session in their order, at any
+//! time. Each contender gets its answers at any later time, so answers to different contenders of a session overtake each other.
+//! The proof that the session lives comes at any later time, too.
 //!
 //! # Faults
 //!
-//! Each happens at any moment, as often as [`Faults`] says: a connection ends, with requests that were applied and not answered, or
-//! never applied; a session expires, which its client knows before; a user gives up, or drops what it has; somebody deletes the
-//! node of a waiter, overwrites the data of a node, or deletes the empty lock's node and creates it again with its old data or
-//! with none. A child that is no contender may be there, or a contender of Apache Curator.
+//! Each may happen at any moment, as often as [`Faults`] says:
+//!
+//! * A connection ends. Some of its requests were applied and not answered, and others are never applied.
+//! * A session expires. Its client knows that before.
+//! * A user gives up, or drops what it has.
+//! * Somebody deletes the node of a waiter, or overwrites the data of a node.
+//! * Somebody deletes the lock's node while it is empty, and creates it again with its old data or with none.
+//!
+//! A child that is no contender may exist, or a contender of Apache Curator.
 //!
 //! # What is not modelled
 //!
 //! * Refused requests, and parents that are missing when a node is created.
-//! * Servers that lag behind. Whoever sees the past of the queue sees at least what was ahead of its own node when that was
-//!   created, so it waits too long, but is never granted too early.
-//! * Time. That a hold is lost before its session expires is checked in [`clocks`](super::clocks).
+//! * Servers that lag behind. A contender that sees an old queue sees at least the nodes that were ahead when its own node was
+//!   created. So it waits too long, but is never granted too early.
+//! * Time. The model in [`clocks`](super::clocks) checks that a hold is lost before its session expires.
 //! * A hold whose node is deleted by hand: the guarantees do not cover it.
-//! * A node that is deleted by hand after its contender has begun to leave: between the question whose node it is and its deletion
-//!   by name another node may get the name.
+//! * A node that is deleted by hand after its contender has begun to leave. The contender asks whose node it is and then deletes it
+//!   by name. In between, another node may get the name.
 
 mod arriving;
 mod curator;
@@ -50,7 +55,7 @@ struct User {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
-    /// It has yet to come.
+    /// It has not arrived yet.
     Outside,
     /// It waits, holds or leaves.
     Inside(ContenderId),
@@ -65,15 +70,15 @@ struct Session {
     queue: SessionQueue,
     /// Requests that the server has not applied yet.
     requests: VecDeque<Request>,
-    /// Requests that wait: for a connection, or for whoever sees to what was dropped. They are sent in any order.
+    /// Requests that wait for a connection, or that follow from a drop. They are sent in any order.
     delayed: Vec<Request>,
     is_away: bool,
     arriving: Arrivals,
-    /// Who waits for the proof that the session lives.
+    /// The contenders that wait for a proof that the session lives.
     proving: BTreeSet<ContenderId>,
-    /// Who pauses, and for what.
+    /// The contenders that pause, and their reasons.
     pauses: BTreeSet<(ContenderId, Pause)>,
-    /// Who was not forgotten.
+    /// The contenders that were not forgotten.
     known: BTreeSet<ContenderId>,
     is_over: bool,
 }
@@ -85,9 +90,9 @@ pub(crate) struct World {
     users: Vec<User>,
     curator: Option<Curator>,
     left: Faults,
-    /// Whether somebody was granted whose node was not there, or while another that bars its way was.
+    /// Whether a contender was granted although it had no node, or although another contender kept it from holding.
     is_granted_wrongly: bool,
-    /// Whether somebody was told that its node was deleted.
+    /// Whether a contender was told that its node was deleted.
     is_told_deleted: bool,
 }
 
@@ -108,7 +113,7 @@ impl Session {
 }
 
 impl World {
-    /// Does what a queue has asked for, and sends its requests, or delays them.
+    /// Carries out the asks of a queue. Sends its requests, or delays them.
     fn carry_out(&mut self, session: SessionNo, asks: Vec<Ask>, is_delayed: bool) {
         for ask in asks {
             match ask {
@@ -148,7 +153,7 @@ impl World {
         self.carry_out(session, asks, false);
     }
 
-    /// Tells that a user has dropped what it has. Somebody else sends what has to be sent, some time later.
+    /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
         let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
         of.queue.on(Event::Leaves(id, false), &mut asks);
@@ -174,7 +179,7 @@ impl World {
         self.carry_out(session, asks, false);
     }
 
-    /// The contender of the user before, if that one writes.
+    /// Returns the contender of the user before, if that user holds as a writer.
     fn writer(&self, i: usize) -> Option<ContenderId> {
         let before = self.users.get(i.checked_sub(1)?)?;
         match before.phase {
@@ -183,44 +188,44 @@ impl World {
         }
     }
 
-    /// Whether a user may begin: any may, but one that downgrades only while its writer holds.
+    /// Tells whether a user may arrive. The reader of a downgrade may arrive only while its writer holds.
     fn may_come(&self, i: usize) -> bool {
         let User { program, session, .. } = self.users[i];
         !self.sessions[session].is_over && (program != Program::Downgrade || self.writer(i).is_some())
     }
 
-    /// Whether nothing more happens to a user.
+    /// Tells whether nothing more happens to a user.
     fn is_finished(&self, i: usize) -> bool {
         let User { program, phase, .. } = self.users[i];
         phase == Phase::Done || (phase == Phase::Outside && program == Program::Downgrade)
     }
 
-    /// Whether everybody has had what it wants.
+    /// Tells whether all users have finished.
     fn is_over(&self) -> bool {
         let is_curator_done = self.curator.as_ref().is_none_or(|curator| *curator == Curator::Done);
         is_curator_done && (0..self.users.len()).all(|i| self.is_finished(i))
     }
 
-    /// Whether a user has a place, and nobody waits for its grant yet.
+    /// Tells whether a user has a place and does not wait for its grant yet.
     fn is_placed(&self, user: &User) -> bool {
         let Phase::Inside(id) = user.phase else { return false };
         self.sessions[user.session].queue.state(id) == Standing::Placed
     }
 
-    /// Whether a user holds, as far as it can know.
+    /// Tells whether a user holds, as far as it can know.
     fn holds(&self, user: &User) -> bool {
         let Phase::Inside(id) = user.phase else { return false };
         matches!(self.sessions[user.session].queue.state(id), Standing::Holding(_))
     }
 
-    /// Whether a user waits for its grant, with a node in the queue or without.
+    /// Tells whether a user waits for its grant, with a node in the queue or without.
     fn waits(&self, user: &User) -> bool {
         let Phase::Inside(id) = user.phase else { return false };
         self.sessions[user.session].queue.state(id) == Standing::Contending
     }
 
-    /// Notes whether a contender was granted that should not have been: its node is not there, or one that bars its way is there
-    /// of somebody who does not leave.
+    /// Notes whether a contender was granted wrongly. Its node is missing, or a node that keeps it from holding belongs to a
+    /// contender that does not leave.
     fn note_grant(&mut self, session: SessionNo, id: ContenderId) {
         let queue = &self.sessions[session].queue;
         let Standing::Holding(grant) = queue.state(id) else { return };
@@ -233,7 +238,7 @@ impl World {
                     Standing::Leaving { .. } | Standing::Failed { .. } => true,
                     // It stands for a hold of its session.
                     Standing::Kept => other_session == session,
-                    // Its number is another's. It holds only if that one's node is still there.
+                    // It shares the number of its writer, and holds only if the writer's node still exists.
                     Standing::Contending if matches!(queue.wish(other).kind, WishKind::Beside(_)) => true,
                     _ => other_session == session && wish.kind == WishKind::Beside(other),
                 };
@@ -253,7 +258,7 @@ impl World {
         })
     }
 
-    /// Whether a user waits for a lock that it would have if it looked.
+    /// Tells whether a user waits for a lock that it would have if it looked.
     fn might_hold(&self, user: &User) -> bool {
         let Phase::Inside(id) = user.phase else { return false };
         let queue = &self.sessions[user.session].queue;
@@ -261,13 +266,13 @@ impl World {
         self.server.barring(&node.name, queue.wish(id).names).next().is_none()
     }
 
-    /// Forgets what is over.
+    /// Forgets the contenders that are over.
     fn tidy(&mut self) {
         for user in &mut self.users {
             let (Phase::Inside(id) | Phase::Lost(id)) = user.phase else { continue };
             let standing = self.sessions[user.session].queue.state(id);
             let is_told = matches!(standing, Standing::Failed { outcome: Outcome::NodeDeleted, .. });
-            // Whoever shares the lock is told so, too, if the writer has let go.
+            // The reader of a downgrade is told so, too, if its writer has released.
             self.is_told_deleted |= is_told && user.program != Program::Downgrade;
             if let Standing::Over(_) | Standing::Kept | Standing::Failed { .. } | Standing::Leaving { .. } = standing {
                 user.phase = Phase::Done;
@@ -281,14 +286,14 @@ impl World {
         }
     }
 
-    /// The server carries out the next request of a session.
+    /// Lets the server carry out the next request of a session.
     fn apply(&mut self, session: SessionNo) {
         let Some(mut request) = self.sessions[session].requests.pop_front() else { return };
         let (event, told) = self.server.apply(session, &mut request);
         self.notify(told);
         match event {
             Some(event) => self.sessions[session].arriving.push(Arriving::answer(request, event)),
-            // There is more to it.
+            // The request takes another step.
             None => self.sessions[session].requests.push_front(request),
         }
     }
@@ -299,8 +304,8 @@ impl World {
         }
     }
 
-    /// The connection of a session ends: what was not applied never will be, and what has not arrived is lost. What one contender
-    /// was `told` has arrived.
+    /// Ends the connection of a session. Requests that were not applied never will be, and answers that have not arrived are lost.
+    /// The answers to the contender `told` have arrived.
     fn cut(&mut self, session: SessionNo, told: Option<ContenderId>) {
         let watches = self.server.unwatch(session);
         let of = &mut self.sessions[session];
@@ -319,14 +324,14 @@ impl World {
         for request in unanswered {
             match lost_reply(&request.ask) {
                 Some(event) => events.push(event),
-                // Reads are repeated: those of a search one by one, others together.
+                // Reads are repeated: a search continues with its next read, and the reads of other asks begin again.
                 None if matches!(request.progress, Progress::Searching { .. }) => of.delayed.push(request),
                 None => of.delayed.push(Request { progress: Progress::Fresh, ..request }),
             }
         }
         for event in events {
             match event {
-                // It learns first that there is a watch.
+                // The contender first learns that the watch is set.
                 Event::Fired(id, _) if Some(id) == told => {
                     self.sessions[session].arriving.push(Arriving::Notification(event))
                 }
@@ -343,7 +348,7 @@ impl World {
         self.notify(told.into_iter().filter(|(other, _)| *other != session).collect());
     }
 
-    /// Whether something happens without its users.
+    /// Tells whether something is under way that needs no user.
     fn is_busy(&self) -> bool {
         let is_busy = |of: &Session| {
             let is_sent = of.is_away || !of.delayed.is_empty() || !of.requests.is_empty();
@@ -352,7 +357,7 @@ impl World {
         self.sessions.iter().any(is_busy)
     }
 
-    /// What happens sooner or later.
+    /// Lists what happens sooner or later.
     pub(crate) fn progress(&self, actions: &mut Vec<Action>) {
         for (i, user) in self.users.iter().enumerate() {
             match user.phase {
@@ -419,8 +424,8 @@ impl World {
         }
     }
 
-    /// Whether a node is that of somebody who waits, also when all answers that are on their way have arrived. Who holds as soon
-    /// as they arrive is a holder: the server has let it in.
+    /// Tells whether a node belongs to a waiter that still waits after all answers on their way have arrived. A contender that
+    /// holds as soon as they arrive is a holder: the server has let it in.
     fn is_of_a_waiter(&self, name: &str, child: &Child) -> bool {
         let is_of = |user: &&User| match user.phase {
             Phase::Inside(id) => match self.sessions[user.session].queue.node(id) {
@@ -447,7 +452,7 @@ impl World {
     }
 }
 
-/// What a queue is told of a request whose connection has ended; nothing of a read, which is repeated.
+/// Returns what a queue is told of a request whose connection has ended. `None` for a read that is repeated.
 fn lost_reply(ask: &Ask) -> Option<Event> {
     match ask {
         Ask::Create(id, ..) => Some(Event::Created(*id, Err(NotCreated::Failed(Failure::ReplyLost)))),

@@ -24,8 +24,9 @@ use crate::session::backoff::Backoff;
 use crate::session::liveness_cell::Proof;
 use crate::session::reaper::{Leftover, Removal, until_answered};
 use crate::session::remote::Remote;
+use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::weak_map::WeakMap;
-use crate::session::wire::{Watch, is_refusal, retry_lost_reply};
+use crate::session::wire::Watch;
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper.
 pub(super) struct Attempt {

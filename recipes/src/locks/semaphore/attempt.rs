@@ -22,7 +22,8 @@ use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::liveness_cell::Proof;
-use crate::session::wire::{REQUESTS_MAX, is_refusal};
+use crate::session::replies::is_refusal;
+use crate::session::wire::REQUESTS_MAX;
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper as a whole.
 pub(super) struct Attempt<'a> {

@@ -1,4 +1,4 @@
-//! The contenders of a process as its shell runs them, and what is on the server.
+//! The contenders of a process as its shell runs them, and the nodes on the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) enum Had {
     },
     Hold {
         node: u8,
-        /// The session's count of losses when it was granted.
+        /// The session's number of losses at the grant.
         losses: u8,
     },
 }
@@ -42,7 +42,7 @@ pub(crate) enum Owner {
     Other,
 }
 
-/// What must never be seen.
+/// What must never happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Mistakes {
     pub(super) overtaken: bool,
@@ -55,20 +55,20 @@ pub(crate) struct Mistakes {
 pub(crate) struct Process {
     pub(super) cohort: Cohort,
     pub(super) members: Vec<Member>,
-    /// What was passed on, until the next takes it.
+    /// What was passed on, until the next contender takes it.
     pub(super) passed: Had,
     pub(super) now: Duration,
-    /// Who has come, in order.
+    /// The contenders in the order of their arrival.
     arrived: Vec<usize>,
     /// The nodes of the lock in the order of the queue.
     pub(super) nodes: Vec<(u8, Owner)>,
     created: u8,
-    /// Those that the reaper will delete.
+    /// The nodes that the reaper will delete.
     pub(super) abandoned: BTreeSet<u8>,
-    /// Those that somebody has deleted.
+    /// The nodes that somebody deleted.
     pub(super) deleted: BTreeSet<u8>,
     pub(super) is_other_done: bool,
-    /// How many hand-overs the other process has waited for.
+    /// The number of hand-overs that the other process has waited for.
     pub(super) passed_over: u8,
     pub(super) is_suspect: bool,
     pub(super) losses: u8,
@@ -76,7 +76,7 @@ pub(crate) struct Process {
     pub(super) is_expired: bool,
     /// Whether the session's client knows that it has ended.
     pub(super) is_ended: bool,
-    /// How many were told that their node was deleted.
+    /// The number of contenders that were told that their node was deleted.
     pub(super) failures: u8,
     newest_token: Option<(u8, u64)>,
     pub(super) left: Faults,
@@ -85,7 +85,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Nobody has come yet.
+    /// Returns the process before any contender has arrived.
     pub(super) fn new(lab: &Lab) -> Self {
         let member =
             |program: &Program| Member { phase: Phase::Away, had: Had::Nothing, is_try: *program == Program::Try };
@@ -128,7 +128,7 @@ impl Process {
         matches!(self.state(i), Some(State::Holds { .. }))
     }
 
-    /// Whether it waits for its turn and was not told of anything.
+    /// Tells whether a contender waits for its turn and was not woken.
     pub(super) fn sleeps(&self, i: usize) -> bool {
         matches!(self.members[i].phase, Phase::In { asleep: true, .. })
     }
@@ -137,7 +137,7 @@ impl Process {
         self.is_other_done && self.members.iter().all(|member| member.phase == Phase::Done)
     }
 
-    /// Everything that somebody has.
+    /// Returns everything that contenders have or that is being passed on.
     pub(super) fn had(&self) -> impl Iterator<Item = Had> {
         self.members.iter().map(|member| member.had).chain([self.passed])
     }
@@ -158,7 +158,7 @@ impl Process {
         self.nodes.iter().any(|(other, _)| *other == node)
     }
 
-    /// Whether a contender can take a step.
+    /// Tells whether a contender can take a step.
     pub(super) fn can_step(&self, i: usize) -> bool {
         let Phase::In { id, asleep, pending } = self.members[i].phase else { return false };
         let brought = if self.members[i].had == Had::Nothing { self.passed } else { self.members[i].had };
@@ -183,7 +183,7 @@ impl Process {
         };
     }
 
-    /// What a contender does when it is polled.
+    /// Does what a contender does when it is polled.
     pub(super) fn step(&mut self, i: usize) {
         let Phase::In { id, pending, .. } = self.members[i].phase else { return };
         self.bring(i, id);
@@ -255,7 +255,7 @@ impl Process {
     }
 
     pub(super) fn grant_token(&mut self, token: (u8, u64)) {
-        // Whoever was let in by the deletion of a holder's node has a newer one.
+        // If somebody deleted a holder's node, the contender that this let in has a newer token.
         self.mistakes.token_shrank |= self.newest_token >= Some(token) && !self.deleted.contains(&token.0);
         self.newest_token = self.newest_token.max(Some(token));
     }
@@ -289,7 +289,7 @@ impl Process {
         }
     }
 
-    /// Gives up, or is dropped, wherever it stands.
+    /// Lets a contender give up or be dropped, in any state.
     pub(super) fn leave(&mut self, i: usize) {
         let reliance = self.reliance(self.members[i].had);
         self.tell(i, Event::Leaves(reliance));
@@ -324,7 +324,8 @@ impl Process {
         self.abandoned.remove(&node);
     }
 
-    /// As the library: what comes with the turn is passed on, unless the contender is to release it or to give it up.
+    /// Reports an event as the library does. What comes with the turn is passed on, unless the contender has to
+    /// release it or give it up.
     fn tell(&mut self, i: usize, event: Event) -> Vec<Ask> {
         let Phase::In { id, .. } = self.members[i].phase else { return Vec::new() };
         self.bring(i, id);

@@ -1,4 +1,4 @@
-//! What the server has sent to a session and nobody has been told yet.
+//! What the server has sent to a session and the session has not delivered yet.
 
 use std::vec;
 
@@ -13,20 +13,20 @@ pub(super) enum Arriving {
     Notification(Event),
 }
 
-/// In the order in which the server has sent it, as far as that makes a difference.
+/// Messages in the order in which the server sent them, as far as the order makes a difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Arrivals(Vec<Arriving>);
 
-/// For whom something is.
+/// The addressee of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Addressee {
     /// A contender, which handles its answers in their order.
     Answered(ContenderId),
-    /// A contender whose watch has fired. It may hear of that before it handles answers that came first.
+    /// A contender whose watch has fired. It may hear of that before it handles earlier answers.
     Notified(ContenderId),
-    /// All who queue under these names. They learn that there is a watch of the lock's node.
+    /// All contenders under these names. They learn that a watch of the lock's node is set.
     Watching(Names),
-    /// They learn that it has fired, before they handle later answers.
+    /// The same contenders. They learn that the watch has fired, before they handle later answers.
     Disturbed(Names),
 }
 
@@ -54,7 +54,7 @@ impl Arriving {
         }
     }
 
-    /// The contender that it is for, if it is for one.
+    /// Returns the contender that the message is for, if it is for one.
     pub(super) fn contender(&self) -> Option<ContenderId> {
         match self.addressee() {
             Addressee::Answered(id) | Addressee::Notified(id) => Some(id),
@@ -62,7 +62,7 @@ impl Arriving {
         }
     }
 
-    /// Whether this has to be told before what was sent later.
+    /// Tells whether this message must be delivered before a `later` one.
     fn goes_before(&self, later: &Self) -> bool {
         match (self.addressee(), later.addressee()) {
             (Addressee::Answered(id), Addressee::Answered(later))
@@ -84,14 +84,14 @@ impl Arrivals {
         self.sort();
     }
 
-    /// What may be told next.
+    /// Returns the positions of the messages that may be delivered next.
     pub(super) fn deliverable(&self) -> impl Iterator<Item = usize> {
         (0..self.0.len()).filter(|i| !(0..*i).any(|first| self.goes_before(first, *i)))
     }
 
     fn goes_before(&self, first: usize, later: usize) -> bool {
         match self.0[first].addressee() {
-            // Nobody knows of the watch yet.
+            // No contender knows of the watch yet.
             Addressee::Disturbed(names)
                 if self.0[..first].iter().any(|set| set.addressee() == Addressee::Watching(names)) =>
             {
@@ -105,7 +105,7 @@ impl Arrivals {
         self.0.is_empty()
     }
 
-    /// Who is to be told something.
+    /// Returns the contenders that a message is for.
     pub(super) fn contenders(&self) -> impl Iterator<Item = ContenderId> {
         self.0.iter().filter_map(Arriving::contender)
     }
@@ -116,7 +116,8 @@ impl Arrivals {
         event
     }
 
-    /// What different contenders are told has no order. States that differ in nothing else are one.
+    /// Sorts messages to different contenders, whose order makes no difference. States that differ only in that order
+    /// become one.
     fn sort(&mut self) {
         for part in self
             .0

@@ -1,7 +1,8 @@
-//! A contender of Apache Curator's `InterProcessMutex`, in a session of its own that nothing happens to.
+//! A contender of Apache Curator's `InterProcessMutex`, in a session of its own that has no faults.
 //!
-//! It creates its node, lists the queue, and holds if it is the first. Otherwise it watches the one directly ahead, and lists the queue
-//! again when that one is gone. Each step is one request with its answer: what is under way of it concerns nobody else.
+//! It creates its node, lists the queue, and holds if it is the first. Otherwise it watches the node directly ahead, and lists the
+//! queue again when that node is gone. Each step is one request with its answer, because a request of it under way concerns no
+//! other contender.
 
 use zk_recipes_protocol::names::{Names, Sequence};
 
@@ -12,7 +13,7 @@ pub(super) enum Curator {
     Outside,
     /// It is about to list the queue.
     Queued(String),
-    /// It watches another's node.
+    /// It watches the node directly ahead.
     Watching {
         own: String,
         ahead: String,
@@ -22,7 +23,7 @@ pub(super) enum Curator {
 }
 
 impl Curator {
-    /// Whether it can take its next step.
+    /// Tells whether it can take its next step.
     pub(super) fn can_go(&self, server: &Server) -> bool {
         match self {
             Self::Outside | Self::Queued(_) | Self::Holding(_) => true,

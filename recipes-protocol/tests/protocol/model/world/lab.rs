@@ -15,7 +15,7 @@ pub(crate) const AWAKE: &str = "nobody sleeps who might hold";
 pub(crate) const SERVED: &str = "everybody is served";
 pub(crate) const CLEAN: &str = "whoever is finished has left no node behind";
 
-/// What a user does from the first to the last.
+/// What a user does, from its arrival to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Program {
     /// `Mutex::acquire`, then a release.
@@ -32,11 +32,11 @@ pub(crate) enum Program {
     Write,
     /// `Mutex::enqueue`, and later `Waiter::granted`.
     Place,
-    /// `ReadLock::acquire_as` for the owner of the user before, if that one writes.
+    /// `ReadLock::acquire_as` for the owner of the user before, while that user writes.
     Downgrade,
 }
 
-/// How often which fault may happen.
+/// Upper bounds of the faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) cuts: u8,
@@ -58,7 +58,7 @@ pub(crate) enum Action {
     Apply(SessionNo),
     /// An answer or a notification arrives.
     Deliver(SessionNo, usize),
-    /// Whoever waits for it is told that the session lives.
+    /// A contender that waits for it is told that the session lives.
     Prove(SessionNo, ContenderId),
     Wake(SessionNo, ContenderId, Pause),
     Drop(usize),
@@ -67,7 +67,7 @@ pub(crate) enum Action {
     Send(SessionNo, usize),
     /// As `Send`. The look overtakes the `create` before it.
     SendLookFirst(SessionNo, usize),
-    /// The connection ends. What this contender was sent has arrived, and nothing else.
+    /// The connection ends. Only what was sent to this contender has arrived.
     Cut(SessionNo, Option<ContenderId>),
     Expire(SessionNo),
     Delete(String),
@@ -77,7 +77,7 @@ pub(crate) enum Action {
     },
 }
 
-/// Users, each with its session, and what may go wrong.
+/// Users, each with its session, and the faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Lab {
     pub(crate) users: Vec<(Program, SessionNo)>,
@@ -87,7 +87,7 @@ pub(crate) struct Lab {
     pub(crate) first_number: i32,
     /// The next number of a lock's node that was deleted and created again.
     pub(crate) first_number_anew: i32,
-    /// The number and the lock's node that a note names which is there at the start.
+    /// The number and the lock's node in a note that exists at the start.
     pub(crate) note: Option<(i32, i64)>,
     pub(crate) has_foreign: bool,
     /// Whether a contender of Apache Curator queues up as well.
@@ -98,7 +98,7 @@ pub(crate) struct Lab {
 impl Faults {
     pub(crate) const NONE: Self = Self { cuts: 0, expiries: 0, drops: 0, deletions: 0, overwrites: 0, new_parents: 0 };
     pub(crate) const ALL: Self = Self { cuts: 1, expiries: 1, drops: 1, deletions: 1, overwrites: 1, new_parents: 1 };
-    /// All but the end of a session, and a lock's node that is created again.
+    /// All faults except an expired session and a lock's node that is created again.
     pub(crate) const MOST: Self = Self { expiries: 0, new_parents: 0, ..Self::ALL };
     pub(crate) const CUT: Self = Self { cuts: 1, ..Self::NONE };
     pub(crate) const DROP: Self = Self { drops: 1, ..Self::NONE };
@@ -111,7 +111,7 @@ impl Program {
         if matches!(self, Self::Read | Self::Downgrade) { Mode::Shared } else { Mode::Exclusive }
     }
 
-    /// `writer` holds for the same owner.
+    /// Returns the wish of a user. `writer` holds for the same owner.
     pub(super) fn wish(self, writer: Option<ContenderId>) -> Wish {
         let beside = || WishKind::Beside(writer.expect("BUG: a downgrade without a hold"));
         let (mode, naming, names, kind) = match self {
@@ -234,7 +234,7 @@ impl Model for Lab {
                 let holders = (0..state.users.len()).filter(|i| state.holds(&state.users[*i]));
                 let (alone, mut shared): (Vec<usize>, Vec<usize>) =
                     holders.partition(|i| state.users[*i].program.mode() == Mode::Exclusive);
-                // An owner may write and read.
+                // One owner may write and read at once.
                 shared.retain(|i| state.users[*i].program != Program::Downgrade || state.writer(*i).is_none());
                 let of_curator = usize::from(matches!(state.curator, Some(Curator::Holding(_))));
                 alone.len() + usize::from(!shared.is_empty()) + of_curator <= 1
@@ -266,7 +266,7 @@ impl Model for Lab {
 }
 
 impl Lab {
-    /// What becomes of the world if always the first happens of what may.
+    /// Runs the world to its end. The first of all possible actions always happens.
     fn run_to_the_end(&self, mut world: World) -> World {
         loop {
             let mut actions = Vec::new();
@@ -290,7 +290,7 @@ impl Lab {
         }
     }
 
-    /// Follows every run. The number of states is pinned, lest the model change without anybody noticing.
+    /// Checks every run. The number of states is pinned, so that a change of the model is noticed.
     #[track_caller]
     pub(crate) fn check(&self, states: usize) {
         let checker = self.clone().checker().threads(2).spawn_bfs().join();

@@ -1,4 +1,4 @@
-//! One server: the lock's node with its children, the sessions' watches, and what it answers.
+//! A model of one server: the lock's node with its children, the watches of the sessions, and the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) struct Child {
     pub(super) czxid: i64,
     /// The session that owns it, if it is one of ours.
     pub(super) owner: Option<SessionNo>,
-    /// The contender that wrote its data, unless they were overwritten.
+    /// The contender that wrote its data, unless the data was overwritten.
     pub(super) mark: Option<ContenderId>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Parent {
     next_number: i32,
 }
 
-/// A request as it is on its way, with what the shell knows of its contender.
+/// A request on its way, with what the shell knows of its contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     pub(super) ask: Ask,
@@ -42,7 +42,7 @@ pub(super) struct Request {
     pub(super) progress: Progress,
 }
 
-/// How far a request has got that takes several steps.
+/// The progress of a request that takes several steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Progress {
     Fresh,
@@ -62,9 +62,9 @@ pub(super) struct Server {
     zxid: i64,
     pub(super) parent: Parent,
     pub(super) children: BTreeMap<String, Child>,
-    /// Who is told when a child is deleted.
+    /// The watches of children. They fire when a child is deleted or overwritten.
     watches: BTreeSet<(String, SessionNo, ContenderId)>,
-    /// Who is told when the lock's node changes.
+    /// The watches of the lock's node.
     parent_watches: BTreeSet<(SessionNo, Names)>,
 }
 
@@ -78,7 +78,8 @@ impl Server {
         Self { zxid: 1, parent, children, watches, parent_watches }
     }
 
-    /// Carries a request of a session out. Returns its answer, unless there is more to it, and whom it notifies.
+    /// Carries out a request of a session. Returns its answer, unless the request takes another step, and the notifications that
+    /// it causes.
     pub(super) fn apply(&mut self, session: SessionNo, request: &mut Request) -> (Option<Event>, Notifications) {
         let mut told = Vec::new();
         let own = || request.own.as_ref().expect("BUG: the request is of a contender without a node");
@@ -123,7 +124,7 @@ impl Server {
         self.children.get(&own.name).is_some_and(|child| child.czxid == own.czxid)
     }
 
-    /// Creates a node, and looks in a second step, unless the look was the first.
+    /// Creates a node. Looks in a second step, unless the look came first.
     fn create(
         &mut self,
         session: SessionNo,
@@ -156,14 +157,14 @@ impl Server {
         }
     }
 
-    /// The numbers near the last are left out, and the last is given again and again.
+    /// Returns the next number. Skips the numbers near the last one, which is given again and again.
     fn next_number(&mut self) -> Sequence {
         let number = self.parent.next_number;
         self.parent.next_number = if number >= EXHAUSTED_FROM - 1 { i32::MAX } else { number + 1 };
         Sequence::new(number)
     }
 
-    /// What a look behind a `create` shows.
+    /// Returns what a look behind a `create` shows.
     pub(super) fn look(&self, look: FirstLook, request: &Request) -> Seen {
         match look {
             FirstLook::None => Seen::Nothing,
@@ -172,7 +173,7 @@ impl Server {
         }
     }
 
-    /// Finds the nodes of a `create` whose reply was lost: by their names, or by their data, which are read one after the other.
+    /// Finds the nodes of a `create` whose reply was lost, by their names or by their data. Reads the data of one node per step.
     fn find(&self, session: SessionNo, id: ContenderId, request: &mut Request) -> Option<Event> {
         let wish = request.wish.as_ref().expect("BUG: a search for nobody");
         let prefix = prefix(session, id, wish);
@@ -193,7 +194,7 @@ impl Server {
             return is_over.then(|| Event::Found(id, Ok(Found::default())));
         };
         if let Some((name, child)) = left.pop().and_then(|name| self.children.get_key_value(&name)) {
-            // The node of this name may be another's by now.
+            // The node of this name may belong to another session by now.
             match child.mark {
                 _ if child.owner != Some(session) => {}
                 Some(mark) if mark == id => found.marked = Some(made(name, child)),
@@ -204,7 +205,7 @@ impl Server {
         (found.marked.is_some() || left.is_empty()).then(|| Event::Found(id, Ok(found.clone())))
     }
 
-    /// The nodes that keep the contender of a node from holding.
+    /// Returns the nodes that keep the contender of the node `own` from holding.
     pub(super) fn barring(&self, own: &str, names: Names) -> impl Iterator<Item = &Child> {
         let (own_mode, own) = names.parse(own).expect("BUG: the node of a contender is none");
         let bars = move |name: &str| {
@@ -277,8 +278,8 @@ impl Server {
         self.notify(name, false, told);
     }
 
-    /// Deletes the lock's node, which has no children, and creates it again, with its old data or with none.
-    /// Others may have come and gone in it.
+    /// Deletes the lock's node, which has no children, and creates it again, with its old data or with none. Other contenders
+    /// may have come and left in the new node, so its `next_number` is an argument.
     pub(super) fn begin_anew(&mut self, keeps_data: bool, next_number: i32, told: &mut Notifications) {
         self.zxid += 1;
         let data = if keeps_data { self.parent.data.clone() } else { Vec::new() };
@@ -312,7 +313,7 @@ impl Server {
         told
     }
 
-    /// The holder's note that an older version of the library, or an earlier lock's node, has left.
+    /// Writes the note of a holder. It names the lock's node `of_node`, which may be another one than this.
     pub(super) fn leave_note(&mut self, released: i32, of_node: i64) {
         self.parent.data = note(Sequence::new(released), ParentCzxid(of_node));
     }
@@ -334,7 +335,7 @@ impl Server {
     }
 }
 
-/// What the name of a node begins with that a contender creates. Session and contender stand for the uuid.
+/// Returns the beginning of the name of a contender's node. Session and contender stand for the uuid.
 pub(super) fn prefix(session: SessionNo, id: ContenderId, wish: &Wish) -> String {
     let marker = wish.names.marker(wish.mode);
     match wish.naming {

@@ -1,6 +1,7 @@
-//! What the log says of acquires and holds.
+//! What the log says of acquires and holds, and what `Debug` shows of them.
 
 mod acquires;
+mod debug_texts;
 mod losses;
 
 use std::io;

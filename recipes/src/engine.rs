@@ -20,7 +20,6 @@ use std::task::{Context, Poll, Waker};
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tracing::warn;
-use zk_recipes_protocol::liveness::LostReason;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Warning, Wish,
@@ -43,7 +42,6 @@ use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
 
 /// The contenders of a session for the lock at one path.
-#[derive(Debug)]
 pub(crate) struct Engine {
     remote: Remote,
     path: String,
@@ -53,7 +51,7 @@ pub(crate) struct Engine {
 /// What a contender waits for: the answer to a request, or the end of a pause.
 type Request = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Core {
     queue: SessionQueue,
     contenders: HashMap<ContenderId, Entry>,
@@ -152,11 +150,8 @@ impl Engine {
                     continue;
                 }
                 Ask::Lose(id) => {
-                    if let Some(Made { name, czxid, .. }) = core.queue.node(id) {
-                        let (path, reason) = (node::child(&self.path, name), LostReason::NodeDeleted);
-                        warn!(path, token = czxid, ?reason, "the hold is lost");
-                    }
-                    core.entry(id).proof.iter().for_each(|proof| proof.validity().invalidate());
+                    let node = node::child(&self.path, &core.node(id).name);
+                    core.entry(id).proof.iter().for_each(|proof| proof.lose(&node));
                     continue;
                 }
                 Ask::Tell(id) => {
@@ -337,9 +332,9 @@ impl Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("mark", &self.mark).finish_non_exhaustive()
+        f.debug_struct("Engine").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -266,6 +266,7 @@ mod deadline;
 mod error;
 mod node;
 mod options;
+mod token;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -276,7 +277,6 @@ pub use hold::guard::{HoldState, LockGuard};
 pub use hold::multi_guard::MultiGuard;
 pub use hold::owner::Owner;
 pub use hold::revoke::{Revocation, revoke};
-pub use hold::token::FencingToken;
 pub use hold::waiter::Waiter;
 pub use locks::any_lock::AnyLock;
 pub use locks::cohort::CohortMutex;
@@ -296,4 +296,5 @@ pub use session::acl::{Acl, Auth, Parents, Permissions};
 pub use session::tls::Tls;
 pub use session::traffic::Traffic;
 pub use session::{ConnectionStateStream, ConnectionStates, Session, SessionConfig};
+pub use token::FencingToken;
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

@@ -4,6 +4,7 @@ pub(crate) mod acl;
 pub(crate) mod backoff;
 pub(crate) mod connect;
 pub(crate) mod ending;
+pub(crate) mod hold_reports;
 pub(crate) mod keeper;
 pub(crate) mod line;
 pub(crate) mod liveness_cell;
@@ -41,10 +42,11 @@ use crate::node;
 use crate::session::acl::{Acl, Auth, NodePolicy, Parents};
 use crate::session::connect::Connector;
 use crate::session::ending::Ending;
+use crate::session::hold_reports::HoldName;
 use crate::session::keeper::Keeper;
 use crate::session::line::Line;
 use crate::session::liveness_cell::LivenessCell;
-use crate::session::reaper::Leftover;
+use crate::session::reaper::{Abandoned, Leftover};
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
 use crate::session::tls::Tls;
@@ -197,7 +199,7 @@ pub struct Session {
 
 struct Inner {
     remote: Remote,
-    abandoned: mpsc::UnboundedSender<Box<dyn Leftover>>,
+    abandoned: mpsc::UnboundedSender<Abandoned>,
     ending: Arc<Ending>,
     /// What those share who use the session, by type.
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
@@ -351,10 +353,10 @@ impl Session {
         &self.inner.ending
     }
 
-    /// Leaves something to the reaper.
-    pub(crate) fn abandon(&self, leftover: Box<dyn Leftover>) {
+    /// Leaves something to the reaper. `hold`: the hold that it stands for, if that was dropped.
+    pub(crate) fn abandon(&self, leftover: Box<dyn Leftover>, hold: Option<HoldName>) {
         // It fails only once the reaper has seen the session end, and then the server has deleted everything.
-        if self.inner.abandoned.send(leftover).is_err() {
+        if self.inner.abandoned.send(Abandoned { leftover, hold }).is_err() {
             debug!("the session has ended, the server deletes what it left");
         }
     }
@@ -370,11 +372,17 @@ impl fmt::Debug for Session {
 }
 
 /// The states of a session's connection, one after the other. Made by [`Session::states`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ConnectionStates {
     seen: ConnectionState,
     changes: watch::Receiver<Liveness>,
     liveness: Arc<LivenessCell>,
+}
+
+impl fmt::Debug for ConnectionStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionStates").field("current", &self.seen).finish_non_exhaustive()
+    }
 }
 
 impl ConnectionStates {

@@ -1,8 +1,5 @@
 //! A contender with the promise that nothing of it stays behind.
 
-use std::mem;
-
-use tracing::{Instrument, Span, debug, debug_span, field};
 use zk_recipes_protocol::liveness;
 use zk_recipes_protocol::names::Naming;
 use zk_recipes_protocol::session_queue::{ContenderId, Made};
@@ -12,6 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
+use crate::session::hold_reports::HoldName;
 use crate::session::liveness_cell::Proof;
 use crate::session::reaper::Removal;
 
@@ -26,8 +24,8 @@ pub(crate) struct Contender {
     naming: Naming,
     made: Option<Made>,
     path: String,
-    /// Of the acquire, until the lock is granted.
-    span: Span,
+    /// The hold, once that was dropped.
+    dropped_hold: Option<HoldName>,
 }
 
 /// What a contender was granted.
@@ -40,12 +38,16 @@ pub(crate) struct Granted {
 impl Contender {
     pub(crate) fn new(session: &Session, place: Place, lock: &str, naming: Naming) -> Self {
         let (session, lock) = (session.clone(), lock.to_owned());
-        let span = debug_span!("acquire", lock, session = format_args!("{:#x}", session.id()), node = field::Empty);
-        Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None, span }
+        Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None, dropped_hold: None }
     }
 
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The path of the lock.
+    pub(crate) fn lock(&self) -> &str {
+        &self.lock
     }
 
     /// The path to name in messages: that of the node, or of the lock before there is one.
@@ -68,14 +70,12 @@ impl Contender {
 
     fn note_node(&mut self, made: &Made) {
         self.path = node::child(&self.lock, &made.name);
-        self.span.record("node", &made.name);
         self.made = Some(made.clone());
     }
 
     /// Waits until the contender has a place in the queue. Returns its node.
     pub(crate) async fn placed(&mut self) -> Result<Made, Error> {
-        let span = self.span.clone();
-        let made = self.place().placed().instrument(span).await?;
+        let made = self.place().placed().await?;
         self.note_node(&made);
         Ok(made)
     }
@@ -88,11 +88,9 @@ impl Contender {
     /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait. Dropped, the contender keeps its
     /// place.
     pub(crate) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
-        let span = self.span.clone();
-        let granted = self.place().granted().instrument(span).await?;
+        let granted = self.place().granted().await?;
         if let Some(Granted { made, .. }) = &granted {
             self.note_node(made);
-            mem::replace(&mut self.span, Span::none()).in_scope(|| debug!(token = made.czxid, "granted"));
         }
         Ok(granted)
     }
@@ -112,20 +110,15 @@ impl Contender {
         let removal = place.leave(passes_on).await?;
         let place = self.place.take();
         if removal == Removal::Kept {
-            place.into_iter().for_each(|place| self.session.abandon(Box::new(place)));
+            place.into_iter().for_each(|place| self.session.abandon(Box::new(place), None));
         }
         Ok(removal)
     }
 
     /// Gives up what was not granted: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
-    pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
+    pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         let (session, path) = (self.session.clone(), self.path.clone());
-        let span = mem::replace(&mut self.span, Span::none());
-        let leaving = async {
-            debug!(path, "gives up");
-            withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
-        };
-        leaving.instrument(span).await
+        withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
     }
 
     /// Notes that the node of a hold was found to be gone.
@@ -138,6 +131,11 @@ impl Contender {
         self.place.iter().for_each(Place::forget_proof);
     }
 
+    /// Notes that its hold is being dropped, and it with that.
+    pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
+        self.dropped_hold = hold;
+    }
+
     /// What is there of the contender, for whoever sees to its end.
     pub(crate) fn into_place(mut self) -> Option<Place> {
         self.place.take()
@@ -147,9 +145,8 @@ impl Contender {
 impl Drop for Contender {
     fn drop(&mut self) {
         if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
-            self.span.in_scope(|| debug!(path = self.path, "dropped"));
             place.leave_later();
-            self.session.abandon(Box::new(place));
+            self.session.abandon(Box::new(place), self.dropped_hold.take());
         }
     }
 }

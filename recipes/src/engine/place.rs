@@ -228,6 +228,10 @@ impl Leftover for Place {
         self.path()
     }
 
+    fn lock(&self) -> &str {
+        &self.engine.path
+    }
+
     fn remove<'a>(&'a mut self, _: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
         Box::pin(self.leave(false))
     }

@@ -1,23 +1,25 @@
 //! A hold of a lock.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tracing::warn;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::engine::{Contender, Granted, withdrawal};
 use crate::error::Error;
+use crate::hold::evidence::Evidence;
 use crate::hold::node_claim::NodeClaim;
 use crate::hold::owner::Slot;
 use crate::hold::revoke::Revocation;
-use crate::hold::token::FencingToken;
 use crate::hold::turn::Turn;
 use crate::session::Session;
+use crate::session::hold_reports::{HoldName, HoldReport};
 use crate::session::liveness_cell::Proof;
 use crate::session::reaper::Removal;
+use crate::token::FencingToken;
 
 /// Whether a hold can be relied on at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,82 +34,62 @@ pub enum HoldState {
 }
 
 /// What the guards of one hold share, or have one after the other. The node goes with the last of them.
-#[derive(Debug)]
 pub(crate) struct Hold {
     evidence: Evidence,
     token: FencingToken,
     proof: Proof,
+    /// What the log says of it.
+    report: HoldReport,
     /// Of the owner that it was granted to.
     slot: Option<Arc<Slot>>,
-}
-
-/// What stands for a hold on the server.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all holds are of the large one")]
-enum Evidence {
-    /// A place in the queue.
-    Place(Contender),
-    /// A node of another kind.
-    Node(NodeClaim),
 }
 
 impl Hold {
     /// The hold of a contender that was granted the lock.
     pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
         let Granted { made, proof } = granted;
-        let token = FencingToken::new(made.czxid);
-        let proof = proof.reported(contender.path(), token.czxid());
-        Self { evidence: Evidence::Place(contender), token, proof, slot: None }
+        Self::new(Evidence::Place(contender), FencingToken::new(made.czxid), proof)
     }
 
     /// The hold of whoever has a node that is in no queue.
     pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
-        let proof = proof.reported(claim.path(), token.czxid());
-        Self { evidence: Evidence::Node(claim), token, proof, slot: None }
+        Self::new(Evidence::Node(claim), token, proof)
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
-        let proof = proof.reported(contender.path(), self.token.czxid());
-        Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
+        Self::new(Evidence::Place(contender), self.token, proof)
+    }
+
+    fn new(evidence: Evidence, token: FencingToken, proof: Proof) -> Self {
+        let report = proof.report(HoldName::new(evidence.lock(), evidence.path(), token));
+        Self { evidence, token, proof, report, slot: None }
     }
 
     /// The contender that holds.
     pub(crate) fn contender(&self) -> &Contender {
-        match &self.evidence {
-            Evidence::Place(contender) => contender,
-            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
-        }
-    }
-
-    /// As [`contender`](Self::contender), for whoever sees to its end and does not rely on the hold.
-    pub(crate) fn into_contender(self) -> Contender {
-        match self.evidence {
-            Evidence::Place(contender) => {
-                contender.forget_proof();
-                contender
-            }
-            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
-        }
+        self.evidence.contender()
     }
 
     /// The same hold, of an owner.
-    pub(crate) fn owned(self, slot: &Arc<Slot>) -> Self {
-        Self { slot: Some(Arc::clone(slot)), ..self }
+    pub(crate) fn owned(mut self, slot: &Arc<Slot>) -> Self {
+        self.slot = Some(Arc::clone(slot));
+        self
     }
 
     /// Notes that somebody else has deleted the node. The hold is lost.
     pub(crate) fn note_gone(&self) {
-        warn!(path = self.path(), token = self.token.czxid(), reason = ?LostReason::NodeDeleted, "the hold is lost");
         self.contender().note_missing_node();
-        self.proof.validity().invalidate();
+        self.proof.lose(self.path());
+    }
+
+    /// Notes the token that the hold has after a hand-over.
+    pub(crate) fn note_handover(&self, token: FencingToken) {
+        self.report.set_token(token);
     }
 
     pub(crate) fn session(&self) -> &Session {
-        match &self.evidence {
-            Evidence::Place(contender) => contender.session(),
-            Evidence::Node(claim) => claim.session(),
-        }
+        self.evidence.session()
     }
 
     pub(crate) fn token(&self) -> FencingToken {
@@ -115,10 +97,7 @@ impl Hold {
     }
 
     pub(crate) fn path(&self) -> &str {
-        match &self.evidence {
-            Evidence::Place(contender) => contender.path(),
-            Evidence::Node(claim) => claim.path(),
-        }
+        self.evidence.path()
     }
 
     /// The transaction that created the node, where the path alone does not tell it from others.
@@ -159,25 +138,54 @@ impl Hold {
         Error::HoldLost { path: self.path().to_owned(), reason }
     }
 
-    pub(crate) async fn release(self) -> Result<(), Error> {
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
         let is_held = self.state() == HoldState::Held;
         let path = self.path().to_owned();
-        let Self { evidence, proof, .. } = self;
-        let removed = match evidence {
-            // A hold that is lost, or may be, is not passed on.
-            Evidence::Place(mut contender) => contender.leave(is_held).await,
-            Evidence::Node(mut claim) => claim.remove().await,
-        };
-        let reason = match removed {
+        // A hold that is lost, or may be, is not passed on.
+        let reason = match self.evidence.remove(is_held).await {
             // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => proof.lost_with_session().or(match removal {
+            Ok(removal) => self.proof.lost_with_session().or(match removal {
                 Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
             }),
             Err(Error::SessionEnded { reason }) => Some(reason),
             Err(error) => return Err(error),
         };
-        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+        match reason {
+            Some(reason) => {
+                self.report.lost(reason);
+                Err(Error::HoldLost { path, reason })
+            }
+            None => {
+                self.report.end();
+                Ok(())
+            }
+        }
+    }
+
+    /// Deletes the node of a hold that nobody relies on. Waits only as long as [`withdrawal`].
+    pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
+        self.report.end();
+        self.evidence.withdraw().await
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let lost = match self.state() {
+            HoldState::Lost(reason) => Some(reason),
+            HoldState::Held | HoldState::Suspect => None,
+        };
+        self.evidence.note_dropped(self.report.dropped(lost));
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("node", &self.path())
+            .field("token", &format_args!("{}", self.token))
+            .finish_non_exhaustive()
     }
 }
 
@@ -191,7 +199,6 @@ impl Hold {
 /// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
 /// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
 /// storage checks does that.
-#[derive(Debug)]
 #[must_use = "if unused the lock is released immediately"]
 pub struct LockGuard {
     stake: Stake,
@@ -237,6 +244,11 @@ impl LockGuard {
             Stake::Share(hold) => hold.token(),
             Stake::Turn(turn) => turn.token(),
         }
+    }
+
+    /// The path of the lock.
+    pub(crate) fn lock(&self) -> &str {
+        self.hold().evidence.lock()
     }
 
     /// The path of the node that stands for this hold.
@@ -325,6 +337,16 @@ impl LockGuard {
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
         let (session, path) = (self.hold().session().clone(), self.node_path().to_owned());
         withdrawal(&session, &path, self.release()).await
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("node", &self.node_path())
+            .field("token", &format_args!("{}", self.token()))
+            .field("state", &self.state())
+            .finish_non_exhaustive()
     }
 }
 

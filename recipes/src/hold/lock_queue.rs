@@ -1,5 +1,6 @@
 //! The queue of one lock, as its recipe uses it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{Wish, WishKind};
 
 use crate::deadline::Deadline;
-use crate::engine::{Contender, Engine};
+use crate::engine::{Contender, Engine, Granted};
 use crate::error::Error;
-use crate::hold::guard::Hold;
+use crate::hold::acquire_span::AcquireSpan;
+use crate::hold::guard::{Hold, LockGuard};
 use crate::node;
 use crate::options::validate_node_data;
 use crate::session::Session;
 
 /// Sequential nodes below one parent.
-#[derive(Debug)]
 pub(crate) struct LockQueue {
     session: Session,
     engine: Arc<Engine>,
@@ -64,6 +65,14 @@ impl LockQueue {
         self.naming
     }
 
+    /// Writes the `Debug` text of a lock.
+    pub(crate) fn describe(&self, lock: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(lock)
+            .field("path", &self.parent())
+            .field("node_data", &format_args!("{} bytes", self.node_data.len()))
+            .finish_non_exhaustive()
+    }
+
     /// For how long a `try` waits for answers: not longer than a hold would survive without one.
     pub(crate) fn answer_within(&self) -> Duration {
         self.session.timeout() / 2
@@ -76,18 +85,59 @@ impl LockQueue {
         Contender::new(&self.session, place, self.parent(), self.naming)
     }
 
+    /// Opens the span of an acquire.
+    pub(crate) fn acquire_span(&self, mode: Mode) -> AcquireSpan {
+        let is_read_write = matches!(self.names, Names::READ_WRITE | Names::READ_WRITE_AND_KAZOO);
+        let recipe = match (mode, self.naming) {
+            (Mode::Shared, _) => "read",
+            (Mode::Exclusive, _) if is_read_write => "write",
+            (Mode::Exclusive, Naming::Numbered) => "handoff",
+            (Mode::Exclusive, Naming::Protected) => "mutex",
+        };
+        AcquireSpan::new(recipe, self.parent(), Some(&self.session))
+    }
+
     /// Queues up and waits for the grant. `None` when the deadline came first; the node is gone then.
-    pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
-        let granted = self.enter(mode, WishKind::Wait).granted_by(deadline).await?;
-        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+    pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
+        self.acquire_span(mode).run(async { Ok(self.queue(mode, deadline).await?.map(LockGuard::new)) }).await
     }
 
     /// Takes the lock if nobody is in the way. Reads first: a lock that is taken costs one read and no write.
-    pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<Hold>, Error> {
+    pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<LockGuard>, Error> {
+        self.acquire_span(mode).run(async { Ok(self.try_queue(mode).await?.map(LockGuard::new)) }).await
+    }
+
+    /// As [`acquire`](Self::acquire), within the span of the caller.
+    pub(crate) async fn queue(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+        let granted = self.contend(mode, deadline).await?;
+        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
+    pub(crate) async fn try_queue(&self, mode: Mode) -> Result<Option<Hold>, Error> {
+        let granted = self.try_contend(mode).await?;
+        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+    }
+
+    /// Waits for a turn on whose hold nobody relies. `None` when the deadline came first; the node is gone then.
+    pub(crate) async fn take_turn(&self, deadline: Deadline) -> Result<Option<Contender>, Error> {
+        Ok(self.contend(Mode::Exclusive, deadline).await?.map(into_turn))
+    }
+
+    /// As [`take_turn`](Self::take_turn), if nobody is in the way.
+    pub(crate) async fn try_turn(&self) -> Result<Option<Contender>, Error> {
+        Ok(self.try_contend(Mode::Exclusive).await?.map(into_turn))
+    }
+
+    async fn contend(&self, mode: Mode, deadline: Deadline) -> Result<Option<(Contender, Granted)>, Error> {
+        self.enter(mode, WishKind::Wait).granted_by(deadline).await
+    }
+
+    async fn try_contend(&self, mode: Mode) -> Result<Option<(Contender, Granted)>, Error> {
         let within = self.answer_within();
         let mut contender = self.enter(mode, WishKind::Try);
         match Deadline::after(within).bound(contender.granted()).await {
-            Some(Ok(Some(granted))) => Ok(Some(Hold::of(contender, granted))),
+            Some(Ok(Some(granted))) => Ok(Some((contender, granted))),
             Some(Ok(None)) => contender.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
             None => Err(Error::NoAnswer { within }),
@@ -110,5 +160,17 @@ impl LockQueue {
             Err(Error::NodeDeleted { .. }) => Err(holder.lost_error(LostReason::NodeDeleted)),
             Err(error) => Err(error),
         }
+    }
+}
+
+fn into_turn((contender, granted): (Contender, Granted)) -> Contender {
+    contender.forget_proof();
+    drop(granted);
+    contender
+}
+
+impl fmt::Debug for LockQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe("LockQueue", f)
     }
 }

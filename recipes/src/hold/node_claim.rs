@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use crate::engine::withdrawal;
 use crate::error::Error;
 use crate::session::Session;
+use crate::session::hold_reports::HoldName;
 use crate::session::reaper::{Leftover, Removal, until_answered};
 use crate::session::remote::Remote;
 
@@ -14,12 +15,14 @@ pub(crate) struct NodeClaim {
     session: Session,
     /// `None` once it is gone.
     leftover: Option<Box<dyn Leftover>>,
+    /// The hold, once that was dropped.
+    dropped_hold: Option<HoldName>,
 }
 
 impl NodeClaim {
     /// A claim on what is there, or may be.
     pub(crate) fn new(session: &Session, leftover: impl Leftover + 'static) -> Self {
-        Self { session: session.clone(), leftover: Some(Box::new(leftover)) }
+        Self { session: session.clone(), leftover: Some(Box::new(leftover)), dropped_hold: None }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -28,6 +31,15 @@ impl NodeClaim {
 
     pub(crate) fn path(&self) -> &str {
         self.leftover.as_ref().map_or("/", |leftover| leftover.path())
+    }
+
+    pub(crate) fn lock(&self) -> &str {
+        self.leftover.as_ref().map_or("/", |leftover| leftover.lock())
+    }
+
+    /// Notes that its hold is being dropped, and it with that.
+    pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
+        self.dropped_hold = hold;
     }
 
     /// Deletes what is there and waits for the confirmation. When this is dropped or fails, the reaper goes on.
@@ -39,7 +51,7 @@ impl NodeClaim {
     }
 
     /// Gives up what was not granted: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
-    pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
+    pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         let (session, path) = (self.session.clone(), self.path().to_owned());
         withdrawal(&session, &path, async { self.remove().await.map(drop) }).await
     }
@@ -48,7 +60,7 @@ impl NodeClaim {
 impl Drop for NodeClaim {
     fn drop(&mut self) {
         if let Some(leftover) = self.leftover.take() {
-            self.session.abandon(leftover);
+            self.session.abandon(leftover, self.dropped_hold.take());
         }
     }
 }
@@ -56,12 +68,17 @@ impl Drop for NodeClaim {
 /// A node whose name nobody else can have.
 #[derive(Debug)]
 pub(crate) struct NamedNode {
+    pub(crate) lock: String,
     pub(crate) path: String,
 }
 
 impl Leftover for NamedNode {
     fn path(&self) -> &str {
         &self.path
+    }
+
+    fn lock(&self) -> &str {
+        &self.lock
     }
 
     fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {

@@ -1,6 +1,7 @@
 //! Who holds a lock, for those who take it more than once.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -34,7 +35,7 @@ use crate::hold::lock_queue::LockQueue;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Owner {
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
 }
@@ -105,20 +106,26 @@ impl Owner {
         mode: Mode,
         deadline: Deadline,
     ) -> Result<Option<LockGuard>, Error> {
-        match self.get(queue, mode, deadline, Form::Acquire).await? {
-            Got::Guard(guard) => Ok(Some(guard)),
-            Got::NotHad | Got::NoAnswer => Ok(None),
-        }
+        let acquire = async {
+            match self.get(queue, mode, deadline, Form::Acquire).await? {
+                Got::Guard(guard) => Ok(Some(guard)),
+                Got::NotHad | Got::NoAnswer => Ok(None),
+            }
+        };
+        queue.acquire_span(mode).run(acquire).await
     }
 
     /// Gets the lock if the owner has it or nobody is in the way.
     pub(crate) async fn try_acquire(&self, queue: &LockQueue, mode: Mode) -> Result<Option<LockGuard>, Error> {
         let within = queue.answer_within();
-        match self.get(queue, mode, Deadline::after(within), Form::TryAcquire).await? {
-            Got::Guard(guard) => Ok(Some(guard)),
-            Got::NotHad => Ok(None),
-            Got::NoAnswer => Err(Error::NoAnswer { within }),
-        }
+        let acquire = async {
+            match self.get(queue, mode, Deadline::after(within), Form::TryAcquire).await? {
+                Got::Guard(guard) => Ok(Some(guard)),
+                Got::NotHad => Ok(None),
+                Got::NoAnswer => Err(Error::NoAnswer { within }),
+            }
+        };
+        queue.acquire_span(mode).run(acquire).await
     }
 
     async fn get(&self, queue: &LockQueue, mode: Mode, deadline: Deadline, form: Form) -> Result<Got, Error> {
@@ -142,8 +149,8 @@ impl Owner {
             let hold = match (slot.entry(queue, mode)?, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
                 (Entry::Suspect, _) => continue,
-                (Entry::Queue, Form::TryAcquire) => queue.try_acquire(mode).await?,
-                (Entry::Queue, Form::Acquire) => queue.acquire(mode, deadline).await?,
+                (Entry::Queue, Form::TryAcquire) => queue.try_queue(mode).await?,
+                (Entry::Queue, Form::Acquire) => queue.queue(mode, deadline).await?,
                 (Entry::Downgrade, _) => {
                     let Some(writer) = slot.writer() else { continue };
                     match queue.share_with(&writer, mode, deadline).await? {
@@ -164,6 +171,12 @@ impl Owner {
             slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(key).or_default())
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").field("locks", &self.slots.lock().len()).finish_non_exhaustive()
     }
 }
 

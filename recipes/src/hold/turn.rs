@@ -14,9 +14,9 @@ use zk_recipes_protocol::cohort::{self, Ask, Bounds, Event, MemberId, Others, Re
 use crate::engine::Contender;
 use crate::error::Error;
 use crate::hold::guard::{Hold, HoldState};
-use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::replies::retry_lost_reply;
+use crate::token::FencingToken;
 
 /// The contenders of one session for one lock.
 #[derive(Debug)]
@@ -155,6 +155,9 @@ impl Turn {
         if self.tell(Event::Looked(self.reliance())).contains(&Ask::GiveUp) {
             self.had = Had::Nothing;
         }
+        if let State::Holds { .. } = self.state {
+            self.hold().note_handover(self.token());
+        }
     }
 
     pub(crate) fn hold(&self) -> &Hold {
@@ -208,8 +211,8 @@ impl Turn {
     pub(crate) async fn give_up(mut self) -> Result<(), Error> {
         let asks = self.tell_of_the_end();
         match std::mem::take(&mut self.had) {
-            Had::Place(contender) if asks.contains(&Ask::GiveUp) => contender.withdraw().await,
-            Had::Hold(hold) if asks.contains(&Ask::GiveUp) => hold.into_contender().withdraw().await,
+            Had::Place(mut contender) if asks.contains(&Ask::GiveUp) => contender.withdraw().await,
+            Had::Hold(hold) if asks.contains(&Ask::GiveUp) => hold.withdraw().await,
             _ => Ok(()),
         }
     }

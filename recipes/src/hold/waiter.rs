@@ -1,5 +1,6 @@
 //! A place in the queue of a lock, between taking it and the grant.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use crate::deadline::Deadline;
 use crate::deadline::granted;
 use crate::engine::Contender;
 use crate::error::Error;
+use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::revoke::Revocation;
-use crate::hold::token::FencingToken;
+use crate::token::FencingToken;
 
 /// A contender that has its place in the queue. Dropped, it gives the place up: the session's reaper deletes the node.
 ///
@@ -32,18 +34,27 @@ use crate::hold::token::FencingToken;
 /// }
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused the place is given up immediately"]
 pub struct Waiter {
     contender: Contender,
     token: FencingToken,
+    span: AcquireSpan,
 }
 
 impl Waiter {
     pub(crate) async fn take(queue: &Arc<LockQueue>, mode: Mode) -> Result<Self, Error> {
+        let span = queue.acquire_span(mode);
         let mut contender = queue.enter(mode, WishKind::Place);
-        let token = FencingToken::new(contender.placed().await?.czxid);
-        Ok(Self { contender, token })
+        match span.run_part(contender.placed()).await {
+            Ok(made) => {
+                span.note_node(contender.path());
+                Ok(Self { contender, token: FencingToken::new(made.czxid), span })
+            }
+            Err(error) => {
+                span.fail(&error);
+                Err(error)
+            }
+        }
     }
 
     /// The path of the node that stands for this place.
@@ -89,9 +100,21 @@ impl Waiter {
     }
 
     async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let Self { mut contender, .. } = self;
+        let Self { mut contender, span, .. } = self;
         contender.wait();
-        let granted = contender.granted_by(deadline).await?;
-        Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))
+        let granted = async {
+            let granted = contender.granted_by(deadline).await?;
+            Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))
+        };
+        span.run(granted).await
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter")
+            .field("node", &self.node_path())
+            .field("token", &format_args!("{}", self.token))
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! The lock that a process hands over within itself.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use zk_recipes_protocol::session_queue::WishKind;
 use crate::deadline::Deadline;
 use crate::deadline::granted;
 use crate::error::Error;
+use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::turn::{Cohort, Ended, Turn};
@@ -92,7 +94,7 @@ impl Cohorts {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CohortMutex {
     queue: Arc<LockQueue>,
     cohort: Arc<Cohort>,
@@ -172,11 +174,14 @@ impl CohortMutex {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        let turn = self.cohort.enter_at_once(self.bounds).map_err(|Ended| self.ended())?;
-        let Some(mut turn) = turn else { return Ok(None) };
-        let Some(hold) = self.queue.try_acquire(Mode::Exclusive).await? else { return Ok(None) };
-        turn.hold_by(hold);
-        Ok(Some(LockGuard::in_turn(turn)))
+        let acquire = async {
+            let turn = self.cohort.enter_at_once(self.bounds).map_err(|Ended| self.ended())?;
+            let Some(mut turn) = turn else { return Ok(None) };
+            let Some(hold) = self.queue.try_queue(Mode::Exclusive).await? else { return Ok(None) };
+            turn.hold_by(hold);
+            Ok(Some(LockGuard::in_turn(turn)))
+        };
+        self.acquire_span().run(acquire).await
     }
 
     /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is gone, unless
@@ -220,14 +225,21 @@ impl CohortMutex {
     }
 
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        // Out here, so that what is had when the time is up can be given up in order.
-        let mut turn = self.cohort.enter(self.bounds);
-        match deadline.bound(self.hold(&mut turn)).await {
-            Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
-            // The next begins anew.
-            Some(Err(error)) => Err(turn.fail(error)),
-            None => turn.give_up().await.map(|()| None),
-        }
+        let acquire = async {
+            // Out here, so that what is had when the time is up can be given up in order.
+            let mut turn = self.cohort.enter(self.bounds);
+            match deadline.bound(self.hold(&mut turn)).await {
+                Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
+                // The next begins anew.
+                Some(Err(error)) => Err(turn.fail(error)),
+                None => turn.give_up().await.map(|()| None),
+            }
+        };
+        self.acquire_span().run(acquire).await
+    }
+
+    fn acquire_span(&self) -> AcquireSpan {
+        AcquireSpan::new("cohort", self.path(), Some(self.session()))
     }
 
     /// Waits for the turn, and makes a hold of whatever comes with it.
@@ -260,5 +272,11 @@ impl From<HandoffMutex> for CohortMutex {
     /// A cohort that queues for this lock.
     fn from(mutex: HandoffMutex) -> Self {
         Self::of(mutex.into_queue())
+    }
+}
+
+impl fmt::Debug for CohortMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.describe("CohortMutex", f)
     }
 }

@@ -1,5 +1,6 @@
 //! The queue lock whose hand-over costs the same however many wait.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ use crate::session::Session;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HandoffMutex {
     queue: Arc<LockQueue>,
 }
@@ -83,7 +84,7 @@ impl HandoffMutex {
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
     /// had not been answered yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(|hold| LockGuard::new(granted(hold)))
+        self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(granted)
     }
 
     /// Takes the lock if nobody is in the way. When somebody is, it has only read.
@@ -96,7 +97,7 @@ impl HandoffMutex {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        self.queue.try_acquire(Mode::Exclusive).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.try_acquire(Mode::Exclusive).await
     }
 
     /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
@@ -109,7 +110,7 @@ impl HandoffMutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await
     }
 
     /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
@@ -178,5 +179,11 @@ impl HandoffMutex {
     /// It only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
+    }
+}
+
+impl fmt::Debug for HandoffMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.describe("HandoffMutex", f)
     }
 }

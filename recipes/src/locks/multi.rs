@@ -1,13 +1,16 @@
 //! Several locks as one.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::{Span, debug, field};
 
 use crate::deadline::granted;
 use crate::error::Error;
+use crate::hold::acquire_span::{AcquireSpan, Grant};
 use crate::hold::guard::LockGuard;
 use crate::hold::multi_guard::MultiGuard;
 use crate::locks::any_lock::AnyLock;
@@ -54,7 +57,7 @@ use crate::session::Session;
 /// }
 /// ```
 #[doc(alias = "InterProcessMultiLock")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MultiLock {
     locks: Arc<[AnyLock]>,
 }
@@ -150,6 +153,13 @@ impl MultiLock {
     }
 
     async fn acquire_all(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
+        let first = self.locks.first().map(AnyLock::session);
+        let session = first.filter(|first| self.locks.iter().all(|lock| lock.session().id() == first.id()));
+        let span = AcquireSpan::new("multi", field::debug(Paths(&self.locks)), session);
+        span.run(self.acquire_in_order(patience)).await
+    }
+
+    async fn acquire_in_order(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
         let mut held = MultiGuard::new(Vec::with_capacity(self.locks.len()));
         for lock in self.locks.iter() {
             // Whoever has lost one of the locks need not wait for the others.
@@ -177,6 +187,28 @@ impl Patience {
     }
 }
 
+impl Grant for MultiGuard {
+    fn log(&self, _: &Span) {
+        // The grant of each lock was logged when that was acquired.
+        debug!(locks = self.guards().len(), "all granted");
+    }
+}
+
+/// The paths of locks.
+struct Paths<'a>(&'a [AnyLock]);
+
+impl fmt::Debug for Paths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(AnyLock::path)).finish()
+    }
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLock").field("paths", &Paths(&self.locks)).finish_non_exhaustive()
+    }
+}
+
 /// Why two locks of one path and one session cannot be held as one.
 fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
     match (first, second) {
@@ -193,6 +225,9 @@ fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
 /// Gives back what was had of locks that could not all be had. Returns the cause, where that was an error, and with it
 /// whatever goes wrong now.
 async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
+    for guard in held.guards() {
+        debug!(lock = guard.lock(), node = guard.node_path(), token = %guard.token(), "gives back");
+    }
     let mut failures = held.withdraw().await;
     if let Some(cause) = &cause {
         forget_repeated(cause, &mut failures);

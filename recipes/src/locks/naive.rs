@@ -2,12 +2,14 @@
 
 mod attempt;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::attempt::Attempt;
 use crate::deadline::{Deadline, granted};
 use crate::error::Error;
+use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
 use crate::locks::participants::{Participant, participants};
 use crate::node;
@@ -28,12 +30,11 @@ use crate::session::Session;
 /// held.release().await
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NaiveLock {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     session: Session,
     path: String,
@@ -57,7 +58,7 @@ impl NaiveLock {
     /// # Cancel safety
     /// Dropped, it stops waiting; the session's reaper deletes the node if it was created meanwhile.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        Attempt::new(self, None).take(Deadline::never()).await.map(granted)
+        self.take(None, Deadline::never()).await.map(granted)
     }
 
     /// Takes the lock if nobody holds it. When somebody does, it has only read.
@@ -70,7 +71,7 @@ impl NaiveLock {
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let within = self.session().timeout() / 2;
-        Attempt::new(self, Some(within)).take(Deadline::after(within)).await
+        self.take(Some(within), Deadline::after(within)).await
     }
 
     /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then.
@@ -82,7 +83,7 @@ impl NaiveLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        Attempt::new(self, None).take(Deadline::after(wait)).await
+        self.take(None, Deadline::after(wait)).await
     }
 
     /// Who holds the lock. Who waits has no node.
@@ -104,5 +105,16 @@ impl NaiveLock {
 
     pub(crate) fn session(&self) -> &Session {
         &self.inner.session
+    }
+
+    async fn take(&self, try_within: Option<Duration>, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
+        let span = AcquireSpan::new("naive", self.path(), Some(self.session()));
+        span.run(async { Attempt::new(self, try_within).take(deadline).await }).await
+    }
+}
+
+impl fmt::Debug for NaiveLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NaiveLock").field("path", &self.path()).finish_non_exhaustive()
     }
 }

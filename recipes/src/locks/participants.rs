@@ -7,10 +7,10 @@ use zk_recipes_protocol::queue::Queue;
 use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::error::Error;
-use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::Session;
 use crate::session::replies::retry_lost_reply;
+use crate::token::FencingToken;
 
 /// How many nodes are asked about at a time.
 const READS_MAX: usize = 64;

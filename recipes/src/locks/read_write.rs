@@ -1,5 +1,6 @@
 //! The lock that readers share.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,19 +40,19 @@ use crate::session::Session;
 /// # }
 /// ```
 #[doc(alias = "InterProcessReadWriteLock")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RwLock {
     queue: Arc<LockQueue>,
 }
 
 /// The side of a [`RwLock`] that is shared with other readers. Made by [`RwLock::read_lock`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReadLock {
     queue: Arc<LockQueue>,
 }
 
 /// The side of a [`RwLock`] that excludes everybody. Made by [`RwLock::write_lock`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WriteLock {
     queue: Arc<LockQueue>,
 }
@@ -117,7 +118,7 @@ impl ReadLock {
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
     /// had not been answered yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        self.queue.acquire(Mode::Shared, Deadline::never()).await.map(|hold| LockGuard::new(granted(hold)))
+        self.queue.acquire(Mode::Shared, Deadline::never()).await.map(granted)
     }
 
     /// Takes the lock if nobody is in the way. When somebody is, it has only read.
@@ -130,7 +131,7 @@ impl ReadLock {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        self.queue.try_acquire(Mode::Shared).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.try_acquire(Mode::Shared).await
     }
 
     /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
@@ -143,7 +144,7 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        self.queue.acquire(Mode::Shared, Deadline::after(wait)).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.acquire(Mode::Shared, Deadline::after(wait)).await
     }
 
     /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
@@ -226,7 +227,7 @@ impl WriteLock {
     /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
     /// had not been answered yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(|hold| LockGuard::new(granted(hold)))
+        self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(granted)
     }
 
     /// Takes the lock if nobody is in the way. When somebody is, it has only read.
@@ -239,7 +240,7 @@ impl WriteLock {
     /// # Cancel safety
     /// Dropped, it leaves nothing behind: the session's reaper sees to that.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        self.queue.try_acquire(Mode::Exclusive).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.try_acquire(Mode::Exclusive).await
     }
 
     /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
@@ -252,7 +253,7 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await.map(|hold| hold.map(LockGuard::new))
+        self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await
     }
 
     /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
@@ -328,4 +329,22 @@ async fn participants_of(queue: &LockQueue, kind: ParticipantKind) -> Result<Vec
     let mut all = participants::of_queue(queue.session(), queue.parent(), queue.names()).await?;
     all.retain(|participant| participant.kind == kind);
     Ok(all)
+}
+
+impl fmt::Debug for RwLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.describe("RwLock", f)
+    }
+}
+
+impl fmt::Debug for ReadLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.describe("ReadLock", f)
+    }
+}
+
+impl fmt::Debug for WriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.describe("WriteLock", f)
+    }
 }

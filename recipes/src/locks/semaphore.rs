@@ -4,6 +4,7 @@ mod attempt;
 mod leases;
 mod permits;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use zookeeper_client::Error as ClientError;
 use crate::deadline::Deadline;
 use crate::deadline::granted;
 use crate::error::Error;
+use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::multi_guard::MultiGuard;
@@ -73,13 +75,14 @@ use crate::session::wire::Watch;
 /// # }
 /// ```
 #[doc(alias = "InterProcessSemaphoreV2")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Semaphore {
+    /// What the log calls it.
+    recipe: &'static str,
     inner: Arc<Inner>,
     node_data: Arc<[u8]>,
 }
 
-#[derive(Debug)]
 struct Inner {
     path: String,
     /// Who has it may add leases.
@@ -123,7 +126,7 @@ impl Semaphore {
             foreign_reported: AtomicBool::new(false),
             low_numbers_reported: AtomicBool::new(false),
         };
-        Ok(Self { inner: Arc::new(inner), node_data: Arc::default() })
+        Ok(Self { recipe: "semaphore", inner: Arc::new(inner), node_data: Arc::default() })
     }
 
     /// The same semaphore, whose leases say this of themselves from now on, to whoever looks at the
@@ -242,13 +245,38 @@ impl Semaphore {
 
     async fn take(&self, wanted: u32, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
-        Attempt::new(self, wanted, None).take(deadline).await
+        self.acquire_span().run(async { Attempt::new(self, wanted, None).take(deadline).await }).await
     }
 
     async fn try_take(&self, wanted: u32) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
         let within = self.inner.turns.answer_within();
-        Attempt::new(self, wanted, Some(within)).take(Deadline::after(within)).await
+        let acquire = async { Attempt::new(self, wanted, Some(within)).take(Deadline::after(within)).await };
+        self.acquire_span().run(acquire).await
+    }
+
+    fn acquire_span(&self) -> AcquireSpan {
+        AcquireSpan::new(self.recipe, self.path(), Some(self.session()))
+    }
+
+    /// The same semaphore, under another name in the log.
+    pub(crate) fn named(self, recipe: &'static str) -> Self {
+        Self { recipe, ..self }
+    }
+
+    /// Writes the `Debug` text of a lock.
+    pub(crate) fn describe(&self, lock: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(lock)
+            .field("path", &self.path())
+            .field("permits", &self.inner.permits)
+            .field("node_data", &format_args!("{} bytes", self.node_data.len()))
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe("Semaphore", f)
     }
 }
 
@@ -322,8 +350,8 @@ impl Inner {
         if let Some(child) = Leases::from_children(children).foreign()
             && !self.foreign_reported.swap(true, Ordering::Relaxed)
         {
-            let semaphore = &self.path;
-            warn!(semaphore, child, "ignoring a child that is no lease; Apache Curator clients would count it as one");
+            let lock = &self.path;
+            warn!(lock, child, "ignoring a child that is no lease; Apache Curator clients would count it as one");
         }
     }
 }

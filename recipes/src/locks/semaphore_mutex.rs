@@ -1,5 +1,6 @@
 //! The lock that is a semaphore with one permit.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -27,7 +28,7 @@ use crate::session::Session;
 /// # }
 /// ```
 #[doc(alias = "InterProcessSemaphoreMutex")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
@@ -39,7 +40,7 @@ impl SemaphoreMutex {
     /// # Errors
     /// [`Error::InvalidPath`]; nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        Ok(Self { semaphore: Semaphore::new(session, path, 1)? })
+        Ok(Self { semaphore: Semaphore::new(session, path, 1)?.named("semaphore-mutex") })
     }
 
     /// The same lock, whose nodes say this of themselves from now on, to whoever looks at the
@@ -107,5 +108,11 @@ impl SemaphoreMutex {
 
     pub(crate) fn session(&self) -> &Session {
         self.semaphore.session()
+    }
+}
+
+impl fmt::Debug for SemaphoreMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.semaphore.describe("SemaphoreMutex", f)
     }
 }

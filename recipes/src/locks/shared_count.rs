@@ -1,5 +1,6 @@
 //! A number that clients share.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -38,12 +39,11 @@ use crate::session::wire::Watch;
 /// ```
 #[doc(alias = "SharedCountReader")]
 #[doc(alias = "SharedValue")]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedCount {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     session: Session,
     path: String,
@@ -58,6 +58,12 @@ pub struct VersionedCount {
     pub value: i32,
     /// How often it had been set since its node was created.
     pub version: i32,
+}
+
+impl fmt::Debug for SharedCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedCount").field("path", &self.inner.path).finish_non_exhaustive()
+    }
 }
 
 impl SharedCount {

@@ -1,15 +1,13 @@
 //! The liveness of one session, shared by whoever learns of it and whoever relies on it.
 
-use std::collections::HashMap;
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
-use tracing::{info, warn};
 use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LossEpoch, LostReason, Margins, Sent, Sign};
+
+use crate::session::hold_reports::{HoldName, HoldReport, HoldReports};
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
@@ -21,31 +19,13 @@ pub(crate) struct LivenessCell {
     /// The number of holds. Only a session that has any asks for proofs.
     holds: AtomicUsize,
     /// What the log says of the holds.
-    reports: Mutex<Reports>,
-}
-
-/// The holds that the log is to tell of.
-#[derive(Debug, Default)]
-struct Reports {
-    next: u64,
-    holds: HashMap<u64, Reported>,
-}
-
-/// A hold that the log is to tell of.
-#[derive(Debug)]
-struct Reported {
-    path: String,
-    token: i64,
-    loss_epoch: LossEpoch,
-    is_suspect: bool,
+    reports: Arc<HoldReports>,
 }
 
 /// One hold of the session, until it is dropped.
 #[derive(Debug)]
 struct Holding {
     liveness: Arc<LivenessCell>,
-    /// By which the log is to tell of it.
-    report: Option<u64>,
 }
 
 /// That the session was proved to live when a hold was granted. As long as there is one, the session goes on asking for
@@ -68,7 +48,7 @@ impl LivenessCell {
     /// The liveness of a session whose handshake was begun at `connecting` and has been answered.
     pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
         let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
-        Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Mutex::default() }
+        Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Arc::default() }
     }
 
     fn now(&self) -> Duration {
@@ -159,40 +139,15 @@ impl LivenessCell {
             is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
         });
         if is_changed {
-            self.report();
+            self.reports.look(&self.read());
         }
-    }
-
-    /// Logs which holds have become suspect or were lost.
-    fn report(&self) {
-        let live = self.read();
-        self.reports.lock().holds.retain(|_, hold| {
-            let Reported { path, token, loss_epoch, is_suspect } = hold;
-            if let Some(reason) = live.lost_since(*loss_epoch) {
-                warn!(path, token, ?reason, "the hold is lost");
-                return false;
-            }
-            match (mem::replace(is_suspect, !live.is_proved()), *is_suspect) {
-                (false, true) => info!(path, token, "the hold is suspect: no server has answered lately"),
-                (true, false) => info!(path, token, "the hold can be relied on again"),
-                _ => {}
-            }
-            true
-        });
     }
 }
 
 impl Proof {
-    /// The proof of a hold that the log is to tell of when it becomes suspect or is lost.
-    pub(crate) fn reported(mut self, path: &str, token: i64) -> Self {
-        let mut reports = self.holding.liveness.reports.lock();
-        let number = reports.next;
-        reports.next += 1;
-        let hold = Reported { path: path.to_owned(), token, loss_epoch: self.loss_epoch, is_suspect: false };
-        reports.holds.insert(number, hold);
-        drop(reports);
-        self.holding.report = Some(number);
-        self
+    /// Lets the log tell of a hold by this proof when it becomes suspect or is lost.
+    pub(crate) fn report(&self, hold: HoldName) -> HoldReport {
+        self.holding.liveness.reports.add(hold, self.loss_epoch)
     }
 
     /// Why the hold is lost with its session, if it is.
@@ -204,8 +159,10 @@ impl Proof {
         live.lost_since(self.loss_epoch).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
     }
 
-    pub(crate) fn validity(&self) -> &Validity {
-        &self.validity
+    /// Notes that somebody else has deleted the node of the hold, and logs it once.
+    pub(crate) fn lose(&self, node: &str) {
+        self.validity.is_void.send_replace(true);
+        self.holding.liveness.reports.lose(node);
     }
 
     /// Whether the hold can be relied on, and if not, why it is lost, if it is.
@@ -238,17 +195,10 @@ impl Proof {
     }
 }
 
-impl Validity {
-    /// Notes that somebody else has deleted the nodes that stood for the hold.
-    pub(crate) fn invalidate(&self) {
-        self.is_void.send_replace(true);
-    }
-}
-
 impl Holding {
     fn new(liveness: &Arc<LivenessCell>) -> Self {
         liveness.holds.fetch_add(1, Ordering::SeqCst);
-        Self { liveness: Arc::clone(liveness), report: None }
+        Self { liveness: Arc::clone(liveness) }
     }
 }
 
@@ -260,9 +210,6 @@ impl Clone for Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        if let Some(number) = self.report {
-            self.liveness.reports.lock().holds.remove(&number);
-        }
         self.liveness.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }

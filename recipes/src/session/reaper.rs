@@ -11,17 +11,22 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::{debug, warn};
+use zk_recipes_protocol::liveness::LostReason;
 use zookeeper_client::Error as ClientError;
 
 use super::backoff::Backoff;
+use super::hold_reports::HoldName;
 use super::remote::Remote;
 use super::wire::REQUESTS_MAX;
 use crate::error::Error;
 
 /// What somebody has left on the server, and how it is deleted.
 pub(crate) trait Leftover: fmt::Debug + Send + Sync {
-    /// The path to name in messages.
+    /// The path to name in messages: that of the node, if there is one.
     fn path(&self) -> &str;
+
+    /// The path of the lock.
+    fn lock(&self) -> &str;
 
     /// Deletes what is there, however often replies are lost, and never a node of others. After an error it goes on from where it
     /// was.
@@ -34,6 +39,14 @@ pub(crate) trait Leftover: fmt::Debug + Send + Sync {
             Ok(())
         })
     }
+}
+
+/// Something that was left to the reaper.
+#[derive(Debug)]
+pub(crate) struct Abandoned {
+    pub(crate) leftover: Box<dyn Leftover>,
+    /// The hold that it stands for, if that was dropped.
+    pub(crate) hold: Option<HoldName>,
 }
 
 /// Whether there was anything to delete.
@@ -68,7 +81,7 @@ pub(crate) async fn until_answered<T>(
 
 /// Runs until the session is dropped or ends; either way the server deletes what is left, all of it ephemeral. What has
 /// not been tried by then is tried once more: while the connection is away the session lives on without us.
-pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>>, remote: Remote) {
+pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
     // Only those that are being tried take a place, not those that pause.
     let places = Semaphore::new(REQUESTS_MAX);
     let (dropped, is_dropped) = watch::channel(false);
@@ -76,8 +89,8 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>
     loop {
         tokio::select! {
             () = remote.wire().stages().ended() => return,
-            leftover = abandoned.recv() => match leftover {
-                Some(leftover) => reaping.push(reap(leftover, &remote, &places, is_dropped.clone())),
+            received = abandoned.recv() => match received {
+                Some(abandoned) => reaping.push(reap(abandoned, &remote, &places, is_dropped.clone())),
                 None => break,
             },
             Some(reaped) = reaping.next(), if !reaping.is_empty() => {
@@ -96,7 +109,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Box<dyn Leftover>
 
 /// Deletes what was left, however often the server refuses, unless the session has been dropped. Breaks when it has ended.
 async fn reap(
-    mut leftover: Box<dyn Leftover>,
+    Abandoned { mut leftover, hold }: Abandoned,
     remote: &Remote,
     places: &Semaphore,
     mut is_dropped: watch::Receiver<bool>,
@@ -108,20 +121,24 @@ async fn reap(
             let _place = places.acquire().await;
             leftover.remove(remote).await
         };
-        let path = leftover.path();
+        let (lock, node) = (leftover.lock(), leftover.path());
         match removal {
             Ok(Removal::Kept) => {}
             Ok(removal) => {
-                debug!(path, ?removal, "reaped an abandoned node");
+                debug!(lock, node, ?removal, "reaped an abandoned node");
+                if let (Removal::NothingThere, Some(hold)) = (removal, hold) {
+                    hold.warn_lost(LostReason::NodeDeleted);
+                }
                 return ControlFlow::Continue(());
             }
             Err(Error::SessionEnded { .. }) => return ControlFlow::Break(()),
             Err(error) if is_reported => {
-                debug!(path, error = crate::error::chain(&error), "still cannot delete an abandoned node")
+                debug!(lock, node, error = crate::error::chain(&error), "still cannot delete an abandoned node")
             }
             Err(error) => {
                 warn!(
-                    path,
+                    lock,
+                    node,
                     error = crate::error::chain(&error),
                     "cannot delete an abandoned node yet, and goes on trying while the session lives"
                 );

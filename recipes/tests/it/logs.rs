@@ -1,4 +1,8 @@
-//! What the log says of acquires and holds.
+//! What the log says of acquires and holds, and what `Debug` shows of them.
+
+mod acquires;
+mod debug_texts;
+mod losses;
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex as StdMutex};
@@ -8,6 +12,7 @@ use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tracing::Dispatch;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
 use zk_recipes::{HoldState, Mutex, NaiveLock, Session, SessionConfig};
 
 use crate::support::{Lab, until};
@@ -26,6 +31,7 @@ impl Log {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)
+            .with_span_events(FmtSpan::NEW)
             .with_ansi(false)
             .with_writer(log.clone())
             .finish();
@@ -36,13 +42,28 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
+    /// The lines with all of these.
+    fn lines(&self, parts: &[&str]) -> Vec<String> {
+        self.text().lines().filter(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned).collect()
+    }
+
     /// Whether there is a line with all of these.
     fn has(&self, parts: &[&str]) -> bool {
-        self.text().lines().any(|line| parts.iter().all(|part| line.contains(part)))
+        !self.lines(parts).is_empty()
     }
 
     fn expect(&self, parts: &[&str]) {
         assert!(self.has(parts), "no line has {parts:?}:\n{}", self.text());
+    }
+
+    fn expect_once(&self, parts: &[&str]) {
+        assert_eq!(self.lines(parts).len(), 1, "not one line has {parts:?}:\n{}", self.text());
+    }
+
+    /// How many spans of acquires were opened.
+    fn acquires(&self) -> usize {
+        let opened = self.lines(&[" acquire{", "acquire_span: new"]);
+        opened.iter().filter(|line| !line.contains(":part{")).count()
     }
 }
 
@@ -88,13 +109,13 @@ async fn a_hold_that_becomes_suspect_or_is_lost_is_logged_with_its_node_and_toke
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
     let held = Mutex::new(&session, "/logs/b").unwrap().acquire().await.unwrap();
-    let (path, token) = (format!("path=\"{}\"", held.node_path()), format!("token={}", held.token().czxid()));
+    let hold = format!("lock=\"/logs/b\" node=\"{}\" token={}", held.node_path(), held.token());
     proxy.cut();
     until("the session is connected again", async || log.has(&["INFO", "connected again"])).await;
     until("the hold is relied on again", async || held.state() == HoldState::Held).await;
     proxy.blackhole();
     held.lost().await;
     until("the loss is logged", async || log.has(&["WARN", "the hold is lost"])).await;
-    log.expect(&["INFO", "suspect", &path, &token]);
-    log.expect(&["WARN", "the hold is lost", &path, &token, "reason=Silence"]);
+    log.expect(&["INFO", "suspect", &hold]);
+    log.expect_once(&["WARN", "the hold is lost", &hold, "reason=Silence"]);
 }

@@ -18,7 +18,7 @@ use crate::support::{Lab, SOON, soon, until};
 const PATH: &str = "/locks/relay";
 
 /// The requests until the first waiter of a session watches: the creation with a look, and the watch.
-const FIRST: u64 = 3;
+pub(crate) const FIRST: u64 = 3;
 /// Those until another one does: the creation, and the watch.
 const LATER: u64 = 2;
 
@@ -33,7 +33,11 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 }
 
 /// Lets a contender wait until it follows the one ahead: until the last of its `requests` has been answered.
-async fn until_it_follows<T>(session: &Session, requests: u64, mut waiting: Pin<&mut impl Future<Output = T>>) {
+pub(crate) async fn until_it_follows<T>(
+    session: &Session,
+    requests: u64,
+    mut waiting: Pin<&mut impl Future<Output = T>>,
+) {
     let before = session.traffic();
     let mut received = None;
     until("it follows", async || {
@@ -68,10 +72,10 @@ async fn refuse_deletions(lab: &Lab) {
 }
 
 /// Deletes the nodes of all contenders in one transaction.
-async fn delete_all(lab: &Lab) {
+pub(crate) async fn delete_all(lab: &Lab, path: &str) {
     let mut delete = lab.raw.new_multi_writer();
-    for name in lab.children(PATH).await {
-        delete.add_delete(&format!("{PATH}/{name}"), None).unwrap();
+    for name in lab.children(path).await {
+        delete.add_delete(&format!("{path}/{name}"), None).unwrap();
     }
     delete.commit().await.unwrap();
 }
@@ -340,7 +344,7 @@ async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
-        delete_all(&lab).await;
+        delete_all(&lab, PATH).await;
         let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
         let mut releasing = pin!(held.release());
         assert!(poll_once(releasing.as_mut()).is_pending());
@@ -370,7 +374,7 @@ async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_wer
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
         proxy.blackhole();
-        delete_all(&lab).await;
+        delete_all(&lab, PATH).await;
         let theirs = soon("the other session", kind(&other).acquire()).await.unwrap();
         let mut releasing = pin!(held.release());
         assert!(poll_once(releasing.as_mut()).is_pending());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tracing::{Instrument, Span, debug_span};
 use uuid::Uuid;
 use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
 use zk_recipes_protocol::session_queue::Failure;
@@ -17,7 +16,6 @@ use crate::engine::is_ours;
 use crate::error::Error;
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::node_claim::NodeClaim;
-use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
@@ -27,6 +25,8 @@ use crate::session::remote::Remote;
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
+use crate::session::wire::{Watch, is_refusal, retry_lost_reply};
+use crate::token::FencingToken;
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper.
 pub(super) struct Attempt {
@@ -74,8 +74,7 @@ impl Attempt {
 
     /// Takes the lock. `None` if somebody was in the way or the deadline came first; our node is gone then.
     pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let span = self.span();
-        match deadline.bound(self.contend().instrument(span)).await {
+        match deadline.bound(self.contend()).await {
             Some(Ok(true)) => Ok(Some(self.guard())),
             Some(Ok(false)) => self.withdraw().await.map(|()| None),
             Some(Err(error)) => Err(error),
@@ -84,11 +83,6 @@ impl Attempt {
                 None => self.withdraw().await.map(|()| None),
             },
         }
-    }
-
-    fn span(&self) -> Span {
-        let session = format_args!("{:#x}", self.session.id());
-        debug_span!("acquire", lock = self.node.as_ref().map(Leftover::path), session)
     }
 
     /// Whether the contender holds in the end. Otherwise somebody was in the way.
@@ -199,7 +193,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if let Some(node) = self.give_up() {
-            self.session.abandon(Box::new(node));
+            self.session.abandon(Box::new(node), None);
         }
     }
 }
@@ -244,6 +238,10 @@ impl OwnNode {
 
 impl Leftover for OwnNode {
     fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn lock(&self) -> &str {
         &self.path
     }
 

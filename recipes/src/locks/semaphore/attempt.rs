@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tracing::warn;
+use tracing::{Instrument, debug_span, warn};
 use zk_recipes_protocol::names::{Mode, Names};
 use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits};
 use zk_recipes_protocol::session_queue::Made;
@@ -18,12 +18,12 @@ use crate::engine::{Contender, find_unnamed, made};
 use crate::error::{Error, chain};
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::node_claim::{NamedNode, NodeClaim};
-use crate::hold::token::FencingToken;
 use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::liveness_cell::Proof;
 use crate::session::replies::is_refusal;
 use crate::session::wire::REQUESTS_MAX;
+use crate::token::FencingToken;
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper as a whole.
 pub(super) struct Attempt<'a> {
@@ -113,7 +113,7 @@ impl<'a> Attempt<'a> {
                 Event::Changed
             }
             Ask::TryTurn => {
-                self.turn = inner.turns.try_acquire(Mode::Exclusive).await?.map(Hold::into_contender);
+                self.turn = inner.turns.try_turn().instrument(debug_span!("turn")).await?;
                 Event::Turn(self.turn.is_some())
             }
             Ask::Create(count) => self.create(count).await?,
@@ -144,8 +144,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn take_turn(&mut self, deadline: Deadline) -> Result<Event, Error> {
-        let turn = self.semaphore.inner.turns.acquire(Mode::Exclusive, deadline).await?;
-        self.turn = turn.map(Hold::into_contender);
+        self.turn = self.semaphore.inner.turns.take_turn(deadline).instrument(debug_span!("turn")).await?;
         Ok(Event::Turn(self.turn.is_some()))
     }
 
@@ -155,7 +154,8 @@ impl<'a> Attempt<'a> {
             None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
             Some(Err(error)) => {
                 warn!(
-                    path = turn.path(),
+                    lock = self.semaphore.path(),
+                    node = turn.path(),
                     error = chain(&error),
                     "could not give back the turn, which keeps the next waiting"
                 );
@@ -165,7 +165,7 @@ impl<'a> Attempt<'a> {
 
     /// Sends requests for leases together and waits for all answers.
     async fn create(&mut self, count: usize) -> Result<Event, Error> {
-        let Semaphore { inner, node_data } = self.semaphore;
+        let Semaphore { inner, node_data, .. } = self.semaphore;
         let session = self.semaphore.session();
         let path = node::child(&inner.leases, &self.prefix);
         let create = || session.wire().create(&path, node_data, CreateMode::EphemeralSequential);
@@ -206,8 +206,8 @@ impl<'a> Attempt<'a> {
         leases.sort_unstable_by_key(|lease| lease.czxid);
         let session = self.semaphore.session();
         let guard = |Made { name, czxid, .. }: Made| {
-            let path = node::child(&inner.leases, &name);
-            let claim = NodeClaim::new(session, NamedNode { path });
+            let (lock, path) = (inner.path.clone(), node::child(&inner.leases, &name));
+            let claim = NodeClaim::new(session, NamedNode { lock, path });
             LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
         };
         leases.into_iter().map(guard).collect()
@@ -225,6 +225,7 @@ impl<'a> Attempt<'a> {
         let turn = self.turn.take().and_then(Contender::into_place);
         let permits = mem::replace(&mut self.permits, Permits::ended());
         (turn.is_some() || !permits.is_ended()).then(|| Leases {
+            lock: self.semaphore.inner.path.clone(),
             parent: self.semaphore.inner.leases.clone(),
             prefix: mem::take(&mut self.prefix),
             permits,
@@ -236,7 +237,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if let Some(leases) = self.give_up() {
-            self.semaphore.session().abandon(Box::new(leases));
+            self.semaphore.session().abandon(Box::new(leases), None);
         }
     }
 }

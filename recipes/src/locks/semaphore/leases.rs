@@ -14,6 +14,7 @@ use crate::session::remote::Remote;
 /// The leases of an attempt that was given up, and the turn in which they were made.
 #[derive(Debug)]
 pub(super) struct Leases {
+    pub(super) lock: String,
     pub(super) parent: String,
     /// What all of their names begin with. Only we wrote it.
     pub(super) prefix: String,
@@ -63,6 +64,10 @@ impl Leases {
 impl Leftover for Leases {
     fn path(&self) -> &str {
         &self.parent
+    }
+
+    fn lock(&self) -> &str {
+        &self.lock
     }
 
     fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {

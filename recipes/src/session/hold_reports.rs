@@ -1,0 +1,137 @@
+//! What the log says of the holds of a session.
+//!
+//! A hold is in the list from its grant until it is over. Whoever takes it out of the list writes the last line about it, so a loss is
+//! logged once, wherever it is found.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::{debug, info, warn};
+use zk_recipes_protocol::liveness::{Liveness, LossEpoch, LostReason};
+
+use crate::token::FencingToken;
+
+/// The holds of a session that the log is to tell of.
+#[derive(Debug, Default)]
+pub(super) struct HoldReports {
+    listed: Mutex<Listed>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    next: u64,
+    holds: HashMap<u64, Reported>,
+}
+
+#[derive(Debug)]
+struct Reported {
+    hold: HoldName,
+    loss_epoch: LossEpoch,
+    is_suspect: bool,
+}
+
+/// A hold as the log names it.
+#[derive(Debug)]
+pub(crate) struct HoldName {
+    lock: String,
+    node: String,
+    token: FencingToken,
+}
+
+/// One hold in the list. Dropped, it leaves the list, and the log says nothing more of the hold.
+#[derive(Debug)]
+pub(crate) struct HoldReport {
+    reports: Arc<HoldReports>,
+    number: u64,
+}
+
+impl HoldName {
+    pub(crate) fn new(lock: &str, node: &str, token: FencingToken) -> Self {
+        Self { lock: lock.to_owned(), node: node.to_owned(), token }
+    }
+
+    /// Logs the loss of a hold that is not in the list any more.
+    pub(crate) fn warn_lost(&self, reason: LostReason) {
+        let Self { lock, node, token } = self;
+        warn!(lock, node, %token, ?reason, "the hold is lost");
+    }
+}
+
+impl HoldReports {
+    pub(super) fn add(self: &Arc<Self>, hold: HoldName, loss_epoch: LossEpoch) -> HoldReport {
+        let mut listed = self.listed.lock();
+        let number = listed.next;
+        listed.next += 1;
+        listed.holds.insert(number, Reported { hold, loss_epoch, is_suspect: false });
+        HoldReport { reports: Arc::clone(self), number }
+    }
+
+    /// Logs which holds have become suspect or were lost with their session.
+    pub(super) fn look(&self, live: &Liveness) {
+        self.listed.lock().holds.retain(|_, reported| {
+            if let Some(reason) = live.lost_since(reported.loss_epoch) {
+                reported.hold.warn_lost(reason);
+                return false;
+            }
+            let HoldName { lock, node, token } = &reported.hold;
+            match (mem::replace(&mut reported.is_suspect, !live.is_proved()), reported.is_suspect) {
+                (false, true) => info!(lock, node, %token, "the hold is suspect: no server has answered lately"),
+                (true, false) => info!(lock, node, %token, "the hold can be relied on again"),
+                _ => {}
+            }
+            true
+        });
+    }
+
+    /// Logs that somebody else has deleted the node of a hold.
+    pub(super) fn lose(&self, node: &str) {
+        self.listed.lock().holds.retain(|_, Reported { hold, .. }| {
+            let is_lost = hold.node == node;
+            if is_lost {
+                hold.warn_lost(LostReason::NodeDeleted);
+            }
+            !is_lost
+        });
+    }
+}
+
+impl HoldReport {
+    /// Notes that the hold was handed over, and what token it has now.
+    pub(crate) fn set_token(&self, token: FencingToken) {
+        if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
+            reported.hold.token = token;
+        }
+    }
+
+    /// Logs a loss, unless it was logged before.
+    pub(crate) fn lost(&self, reason: LostReason) {
+        if let Some(hold) = self.end() {
+            hold.warn_lost(reason);
+        }
+    }
+
+    /// Logs that the hold was dropped. Returns it for the reaper, which may find that it was lost. `lost`: it was lost before.
+    pub(crate) fn dropped(&self, lost: Option<LostReason>) -> Option<HoldName> {
+        let hold = self.end()?;
+        if let Some(reason) = lost {
+            hold.warn_lost(reason);
+            return None;
+        }
+        let HoldName { lock, node, token } = &hold;
+        debug!(lock, node, %token, "dropped");
+        Some(hold)
+    }
+
+    /// Takes the hold out of the list. `None` if it is not there any more.
+    pub(crate) fn end(&self) -> Option<HoldName> {
+        self.reports.listed.lock().holds.remove(&self.number).map(|reported| reported.hold)
+    }
+}
+
+impl Drop for HoldReport {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

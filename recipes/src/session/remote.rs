@@ -89,7 +89,11 @@ impl Remote {
     pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
         match error {
             ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
-            ClientError::ClientClosed | ClientError::AuthFailed => self.ended(),
+            ClientError::ClientClosed => self.ended(),
+            ClientError::AuthFailed => {
+                let reason = self.liveness().ended().unwrap_or(LostReason::CredentialsRefused);
+                Error::SessionEnded { reason }
+            }
             error => Error::refused(operation, path, error),
         }
     }

@@ -48,6 +48,11 @@ impl Contender {
         &self.session
     }
 
+    /// The path of the lock.
+    pub(crate) fn lock(&self) -> &str {
+        &self.lock
+    }
+
     /// The path to name in messages: that of the node, or of the lock before there is one.
     pub(crate) fn path(&self) -> &str {
         &self.path

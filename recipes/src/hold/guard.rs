@@ -13,27 +13,19 @@ use crate::error::Error;
 use crate::hold::node_claim::NodeClaim;
 use crate::hold::owner::Slot;
 use crate::hold::revoke::Revocation;
+use crate::hold::state::HoldState;
 use crate::hold::token::FencingToken;
 use crate::hold::turn::Turn;
+use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::session::Session;
 use crate::session::liveness_cell::Proof;
 use crate::session::reaper::Removal;
 
-/// Whether a hold can be relied on at this moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldState {
-    /// The session was proved to live lately: nobody else holds.
-    Held,
-    /// The connection is away, has just come back, or a proof is late. Nobody else holds yet; do not start what cannot be
-    /// undone.
-    Suspect,
-    /// Another client may hold. Final: it never turns back.
-    Lost(LostReason),
-}
-
 /// What the guards of one hold share, or have one after the other. The node goes with the last of them.
 #[derive(Debug)]
 pub(crate) struct Hold {
+    /// Before the others: the watches are told before the node is given up.
+    end: HoldEnd,
     evidence: Evidence,
     token: FencingToken,
     proof: Proof,
@@ -43,12 +35,11 @@ pub(crate) struct Hold {
 
 /// What stands for a hold on the server.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all holds are of the large one")]
 enum Evidence {
     /// A place in the queue.
     Place(Contender),
     /// A node of another kind.
-    Node(NodeClaim),
+    Node { lock: Box<str>, claim: NodeClaim },
 }
 
 impl Hold {
@@ -57,26 +48,28 @@ impl Hold {
         let Granted { made, proof } = granted;
         let token = FencingToken::new(made.czxid);
         let proof = proof.reported(contender.path(), token.czxid());
-        Self { evidence: Evidence::Place(contender), token, proof, slot: None }
+        Self { end: HoldEnd::default(), evidence: Evidence::Place(contender), token, proof, slot: None }
     }
 
-    /// The hold of whoever has a node that is in no queue.
-    pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
+    /// The hold of a lock by a node that is in no queue.
+    pub(crate) fn of_node(lock: &str, claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
         let proof = proof.reported(claim.path(), token.czxid());
-        Self { evidence: Evidence::Node(claim), token, proof, slot: None }
+        let evidence = Evidence::Node { lock: lock.into(), claim };
+        Self { end: HoldEnd::default(), evidence, token, proof, slot: None }
     }
 
     /// Another hold that is as old as this one: whatever loses the one loses the other.
     pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
         let proof = proof.reported(contender.path(), self.token.czxid());
-        Self { evidence: Evidence::Place(contender), token: self.token, proof, slot: None }
+        let (end, evidence) = (HoldEnd::default(), Evidence::Place(contender));
+        Self { end, evidence, token: self.token, proof, slot: None }
     }
 
     /// The contender that holds.
     pub(crate) fn contender(&self) -> &Contender {
         match &self.evidence {
             Evidence::Place(contender) => contender,
-            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+            Evidence::Node { .. } => unreachable!("BUG: a hold of another recipe is in a queue"),
         }
     }
 
@@ -87,7 +80,7 @@ impl Hold {
                 contender.forget_proof();
                 contender
             }
-            Evidence::Node(_) => unreachable!("BUG: a hold of another recipe is in a queue"),
+            Evidence::Node { .. } => unreachable!("BUG: a hold of another recipe is in a queue"),
         }
     }
 
@@ -106,7 +99,7 @@ impl Hold {
     pub(crate) fn session(&self) -> &Session {
         match &self.evidence {
             Evidence::Place(contender) => contender.session(),
-            Evidence::Node(claim) => claim.session(),
+            Evidence::Node { claim, .. } => claim.session(),
         }
     }
 
@@ -114,10 +107,19 @@ impl Hold {
         self.token
     }
 
+    /// The path of the lock.
+    pub(crate) fn lock(&self) -> &str {
+        match &self.evidence {
+            Evidence::Place(contender) => contender.lock(),
+            Evidence::Node { lock, .. } => lock,
+        }
+    }
+
+    /// The path of the node.
     pub(crate) fn path(&self) -> &str {
         match &self.evidence {
             Evidence::Place(contender) => contender.path(),
-            Evidence::Node(claim) => claim.path(),
+            Evidence::Node { claim, .. } => claim.path(),
         }
     }
 
@@ -125,16 +127,12 @@ impl Hold {
     fn czxid(&self) -> Option<i64> {
         match &self.evidence {
             Evidence::Place(contender) => contender.czxid(),
-            Evidence::Node(_) => Some(self.token.czxid()),
+            Evidence::Node { .. } => Some(self.token.czxid()),
         }
     }
 
     pub(crate) fn state(&self) -> HoldState {
-        match self.proof.state() {
-            Ok(()) => HoldState::Held,
-            Err(None) => HoldState::Suspect,
-            Err(Some(reason)) => HoldState::Lost(reason),
-        }
+        HoldState::of(self.proof.state())
     }
 
     async fn lost(&self) -> LostReason {
@@ -156,17 +154,35 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        Error::HoldLost { path: self.path().to_owned(), reason }
+        self.lost_error_of(self.token, reason)
+    }
+
+    /// As [`lost_error`](Self::lost_error), of a holder by this token.
+    pub(crate) fn lost_error_of(&self, token: FencingToken, reason: LostReason) -> Error {
+        Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
+    }
+
+    /// A watch that ends when `end` says so.
+    pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
+        end.watch(&self.proof)
     }
 
     pub(crate) async fn release(self) -> Result<(), Error> {
+        let token = self.token;
+        self.release_by(token).await
+    }
+
+    /// As [`release`](Self::release), by the holder of this token.
+    pub(crate) async fn release_by(self, token: FencingToken) -> Result<(), Error> {
+        // Before the request is sent, or the hold passed on: then another contender may hold.
+        self.end.tell();
         let is_held = self.state() == HoldState::Held;
-        let path = self.path().to_owned();
+        let (path, node_path) = (self.lock().to_owned(), self.path().to_owned());
         let Self { evidence, proof, .. } = self;
         let removed = match evidence {
             // A hold that is lost, or may be, is not passed on.
             Evidence::Place(mut contender) => contender.leave(is_held).await,
-            Evidence::Node(mut claim) => claim.remove().await,
+            Evidence::Node { mut claim, .. } => claim.remove().await,
         };
         let reason = match removed {
             // It was deleted, possibly by an attempt whose reply was lost.
@@ -177,7 +193,7 @@ impl Hold {
             Err(Error::SessionEnded { reason }) => Some(reason),
             Err(error) => return Err(error),
         };
-        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, reason }))
+        reason.map_or(Ok(()), |reason| Err(Error::HoldLost { path, node_path, token, reason }))
     }
 }
 
@@ -186,7 +202,9 @@ impl Hold {
 ///
 /// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
 /// returns. Use [`release`](Self::release) when the order matters. The guards by which one [`Owner`](crate::Owner) holds
-/// a lock several times share the hold, which ends with the last of them.
+/// a lock several times share the hold, which ends with the last of them. The guard of a [`CohortMutex`](crate::CohortMutex)
+/// hands the lock over when it is dropped, if the next contender of the process may have it; otherwise the reaper deletes
+/// the node.
 ///
 /// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
 /// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
@@ -239,6 +257,12 @@ impl LockGuard {
         }
     }
 
+    /// The path of the lock, as the lock was made with. For a semaphore, the path of the semaphore.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.hold().lock()
+    }
+
     /// The path of the node that stands for this hold.
     #[must_use]
     pub fn node_path(&self) -> &str {
@@ -257,6 +281,20 @@ impl LockGuard {
     /// Nothing is lost; call it again.
     pub async fn lost(&self) -> LostReason {
         self.hold().lost().await
+    }
+
+    /// A watch of this hold, for tasks that do not have the guard. It outlives the guard and does not hold.
+    #[must_use]
+    pub fn watch(&self) -> HoldWatch {
+        match &self.stake {
+            Stake::Share(hold) => hold.watch_until(&hold.end),
+            Stake::Turn(turn) => turn.watch(),
+        }
+    }
+
+    /// The error that says why this hold is lost.
+    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
+        self.hold().lost_error_of(self.token(), reason)
     }
 
     /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
@@ -283,11 +321,14 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        run_while_held(section, || self.state(), self.lost(), || self.node_path()).await
+        run_while_held(section, || self.state(), self.lost(), |reason| self.lost_error(reason)).await
     }
 
     /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
     /// nothing is sent. Of a [`CohortMutex`](crate::CohortMutex) it may go to the next contender of this process instead.
+    ///
+    /// The wait has no bound of its own: without a connection it lasts until the session has connected again or has ended.
+    /// `tokio::time::timeout` around it is safe, as a drop of it is.
     ///
     /// # Errors
     /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
@@ -295,7 +336,7 @@ impl LockGuard {
     /// [`Error::NotAuthorized`] or [`Error::Refused`] when the server does not delete the node; the reaper goes on asking.
     ///
     /// # Cancel safety
-    /// Dropped, the reaper releases the lock.
+    /// Dropped, the reaper releases the lock, or the guard of a `CohortMutex` hands it over as far as it had not yet.
     pub async fn release(self) -> Result<(), Error> {
         let hold = match self.stake {
             Stake::Share(hold) => hold,
@@ -329,11 +370,11 @@ impl LockGuard {
 }
 
 /// Polls a section for as long as `state` says that it is not lost.
-pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
+pub(crate) async fn run_while_held<F: Future>(
     section: F,
     state: impl Fn() -> HoldState,
     lost: impl Future<Output = LostReason>,
-    path: impl Fn() -> P,
+    error: impl Fn(LostReason) -> Error,
 ) -> Result<F::Output, Error> {
     let mut section = pin!(section);
     let mut lost = pin!(lost);
@@ -344,7 +385,7 @@ pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
             (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
             _ => return section.as_mut().poll(cx).map(Ok),
         };
-        Poll::Ready(Err(Error::HoldLost { path: path().as_ref().to_owned(), reason }))
+        Poll::Ready(Err(error(reason)))
     })
     .await
 }

@@ -8,7 +8,7 @@ use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::deadline::Deadline;
 use crate::deadline::granted;
-use crate::engine::Contender;
+use crate::engine::{Contender, Granted};
 use crate::error::Error;
 use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::lock_queue::LockQueue;
@@ -37,13 +37,21 @@ use crate::hold::token::FencingToken;
 pub struct Waiter {
     contender: Contender,
     token: FencingToken,
+    /// What [`wait`](Waiter::wait) has waited for.
+    outcome: Option<Result<Granted, Error>>,
 }
 
 impl Waiter {
     pub(crate) async fn take(queue: &Arc<LockQueue>, mode: Mode) -> Result<Self, Error> {
         let mut contender = queue.enter(mode, WishKind::Place);
         let token = FencingToken::new(contender.placed().await?.czxid);
-        Ok(Self { contender, token })
+        Ok(Self { contender, token, outcome: None })
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.contender.lock()
     }
 
     /// The path of the node that stands for this place.
@@ -64,10 +72,33 @@ impl Waiter {
         Revocation::of(self.contender.session(), self.contender.path(), self.contender.czxid())
     }
 
+    /// Waits until the lock is granted or can no longer be granted. [`granted`](Self::granted) then returns the outcome at
+    /// once. From the grant on the lock is held, until [`granted`](Self::granted) takes it or this is dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(mut waiter: zk_recipes::Waiter) -> Result<(), zk_recipes::Error> {
+    /// # use std::time::Duration;
+    /// while tokio::time::timeout(Duration::from_secs(1), waiter.wait()).await.is_err() {
+    ///     println!("still waiting at {}", waiter.node_path()); // in the same place of the queue
+    /// }
+    /// waiter.granted().await?.release().await
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped, the place is kept; call it again.
+    pub async fn wait(&mut self) {
+        if self.outcome.is_none() {
+            self.contender.wait();
+            self.outcome = Some(self.contender.granted().await.map(granted));
+        }
+    }
+
     /// Waits for the grant, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the node, or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the node, [`Error::NotAuthorized`] or
+    /// [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, the place is given up.
@@ -88,8 +119,24 @@ impl Waiter {
         self.granted_until(Deadline::after(wait)).await
     }
 
+    /// Gives the place up and waits for the confirmation: the node is gone when this returns `Ok`. A drop gives the place up,
+    /// too, but nothing tells when.
+    ///
+    /// # Errors
+    /// [`Error::Unconfirmed`] when the server did not confirm within a quarter of the session timeout. [`Error::SessionEnded`],
+    /// [`Error::NotAuthorized`] or [`Error::Refused`]. If the session lives, its reaper goes on deleting the node.
+    ///
+    /// # Cancel safety
+    /// Dropped, the session's reaper deletes the node.
+    pub async fn withdraw(self) -> Result<(), Error> {
+        self.contender.withdraw().await
+    }
+
     async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let Self { mut contender, .. } = self;
+        let Self { mut contender, outcome, .. } = self;
+        if let Some(outcome) = outcome {
+            return outcome.map(|granted| Some(LockGuard::new(Hold::of(contender, granted))));
+        }
         contender.wait();
         let granted = contender.granted_by(deadline).await?;
         Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))

@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LossEpoch, LostReason, Margins, Sent, Sign};
 
+use crate::session::proof_view::{self, ProofView};
+
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
 #[derive(Debug)]
@@ -200,41 +202,23 @@ impl Proof {
         self.holding.liveness.read().lost_since(self.loss_epoch)
     }
 
-    fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
-        live.lost_since(self.loss_epoch).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
-    }
-
     pub(crate) fn validity(&self) -> &Validity {
         &self.validity
     }
 
     /// Whether the hold can be relied on, and if not, why it is lost, if it is.
     pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
-        let live = self.holding.liveness.read();
-        match self.lost_by(&live) {
-            None if live.is_proved() => Ok(()),
-            reason => Err(reason),
-        }
+        proof_view::state(&self.holding.liveness, self.loss_epoch, &self.validity)
     }
 
-    /// Waits until the hold is lost. Looks at the time by itself: the runtime that the session was connected in, where the
-    /// keeper does, may be another one, and blocked or at its end.
+    /// Waits until the hold is lost.
     pub(crate) async fn until_lost(&self) -> LostReason {
-        let liveness = &self.holding.liveness;
-        let (mut changes, mut voids) = (liveness.subscribe(), self.validity.is_void.subscribe());
-        loop {
-            let live = liveness.read();
-            if let Some(reason) = self.lost_by(&live) {
-                return reason;
-            }
-            let lost_at = liveness.moment(live.lost_at());
-            // The senders cannot go while `self` keeps them, so this ends with a change or in time.
-            tokio::select! {
-                _ = changes.changed() => {}
-                _ = voids.changed() => {}
-                () = tokio::time::sleep_until(lost_at.into()) => {}
-            }
-        }
+        proof_view::until_lost(&self.holding.liveness, self.loss_epoch, &self.validity).await
+    }
+
+    /// Shows the same hold, without counting as one.
+    pub(crate) fn view(&self) -> ProofView {
+        ProofView::new(&self.holding.liveness, self.loss_epoch, &self.validity)
     }
 }
 
@@ -242,6 +226,15 @@ impl Validity {
     /// Notes that somebody else has deleted the nodes that stood for the hold.
     pub(crate) fn invalidate(&self) {
         self.is_void.send_replace(true);
+    }
+
+    pub(crate) fn is_void(&self) -> bool {
+        *self.is_void.borrow()
+    }
+
+    /// Wakes when the nodes are noted as deleted.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
+        self.is_void.subscribe()
     }
 }
 

@@ -176,7 +176,9 @@ impl Attempt {
         let (node, proof) = (self.node.take(), self.proof.take());
         let granted = node.zip(proof).and_then(|(node, proof)| Some((node.contender.czxid()?, node, proof)));
         let (czxid, node, proof) = granted.unwrap_or_else(|| unreachable!("BUG: a grant without a node or a proof"));
-        LockGuard::new(Hold::of_node(NodeClaim::new(&self.session, node), FencingToken::new(czxid), proof))
+        let lock = node.path.clone();
+        let claim = NodeClaim::new(&self.session, node);
+        LockGuard::new(Hold::of_node(&lock, claim, FencingToken::new(czxid), proof))
     }
 
     /// Gives up: our node is gone when this returns `Ok`.

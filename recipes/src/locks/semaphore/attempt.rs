@@ -207,7 +207,7 @@ impl<'a> Attempt<'a> {
         let guard = |Made { name, czxid, .. }: Made| {
             let path = node::child(&inner.leases, &name);
             let claim = NodeClaim::new(session, NamedNode { path });
-            LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
+            LockGuard::new(Hold::of_node(&inner.path, claim, FencingToken::new(czxid), proof.clone()))
         };
         leases.into_iter().map(guard).collect()
     }

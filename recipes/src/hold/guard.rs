@@ -336,7 +336,8 @@ impl LockGuard {
     /// [`Error::NotAuthorized`] or [`Error::Refused`] when the server does not delete the node; the reaper goes on asking.
     ///
     /// # Cancel safety
-    /// Dropped, the reaper releases the lock, or the guard of a `CohortMutex` hands it over as far as it had not yet.
+    /// Dropped, the reaper releases the lock. The guard of a `CohortMutex` hands the lock over instead, if the next contender
+    /// may have it.
     pub async fn release(self) -> Result<(), Error> {
         let hold = match self.stake {
             Stake::Share(hold) => hold,

@@ -83,6 +83,7 @@ bench-compare: ## compare the benchmarks of the work tree with those of a revisi
 msrv: ## build the lock library and zk-lock with the least Rust version that they promise
 	rustup toolchain install $(MSRV) --profile minimal
 	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv -p zk-recipes-protocol -p zk-recipes -p zk-lock
+	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv --no-default-features -p zk-recipes
 
 package: ## build what crates.io would get, and upload nothing
 	cargo publish --workspace --dry-run --locked

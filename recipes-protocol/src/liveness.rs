@@ -76,10 +76,14 @@ pub enum LostReason {
     /// No server has answered for so long that the session may have expired: the connection was away, or this process
     /// did not run.
     Silence,
-    /// The session was closed: by its user, because the server refused its credentials, or with the Tokio runtime that it
-    /// was connected in.
+    /// The user of the session closed it, or dropped everything that kept it open.
     Closed,
-    /// The node of the hold was deleted by somebody else; noticed when the hold is released.
+    /// The server refused the session's credentials when the session connected again.
+    CredentialsRefused,
+    /// The Tokio runtime that the session was connected in has ended.
+    RuntimeEnded,
+    /// Somebody else deleted the node of the hold. Noticed when the hold is released, or by an earlier request that finds the
+    /// node missing.
     NodeDeleted,
 }
 
@@ -89,6 +93,8 @@ impl fmt::Display for LostReason {
             Self::Expired => "the session expired",
             Self::Silence => "no server answered for too long",
             Self::Closed => "the session was closed",
+            Self::CredentialsRefused => "the server refused the credentials of the session",
+            Self::RuntimeEnded => "the Tokio runtime of the session has ended",
             Self::NodeDeleted => "its node was deleted by somebody else",
         })
     }

@@ -36,7 +36,7 @@ use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::remote::Remote;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use zk_recipes_protocol::liveness::LostReason;
 
+use crate::token::FencingToken;
+
 /// Why a recipe or a session failed. Contention is never an error: it is a value, `None`.
 ///
 /// The text of an error does not repeat its [`source`](std::error::Error::source), but for [`Several`](Self::Several), which has as
@@ -13,6 +15,7 @@ use zk_recipes_protocol::liveness::LostReason;
 pub enum Error {
     /// The path cannot name a lock.
     #[error("invalid lock path {path:?}: {reason}")]
+    #[non_exhaustive]
     InvalidPath {
         /// The path as it was given.
         path: String,
@@ -25,6 +28,7 @@ pub enum Error {
         "the data of a lock's node can be {limit} bytes at most, not {length}: keep it elsewhere and give the nodes a \
          reference to it"
     )]
+    #[non_exhaustive]
     NodeDataTooLong {
         /// How many bytes were given.
         length: usize,
@@ -38,6 +42,7 @@ pub enum Error {
 
     /// No server of the connect string answered in time.
     #[error("no ZooKeeper server of {connect_string} answered within {within:?} (is one running there?)")]
+    #[non_exhaustive]
     Connect {
         /// The connect string as it was given.
         connect_string: String,
@@ -49,6 +54,7 @@ pub enum Error {
 
     /// The connect string names no servers. Nothing was tried.
     #[error("cannot read the connect string {connect_string:?} (give host:port,host:port/chroot)")]
+    #[non_exhaustive]
     InvalidConnectString {
         /// The connect string as it was given.
         connect_string: String,
@@ -58,6 +64,7 @@ pub enum Error {
 
     /// A setting of [`SessionConfig::tls`](crate::SessionConfig::tls) is no good. Nothing was tried.
     #[error("cannot use the {what} for TLS (give it as PEM)")]
+    #[non_exhaustive]
     InvalidTls {
         /// Which of them.
         what: &'static str,
@@ -70,6 +77,7 @@ pub enum Error {
         "cannot speak TLS with the ZooKeeper server {server} (is its certificate for this host and of the authority that \
          was given, and ours of one that it knows?)"
     )]
+    #[non_exhaustive]
     TlsRefused {
         /// The server, as in the connect string.
         server: String,
@@ -79,6 +87,7 @@ pub enum Error {
 
     /// A server of the connect string answered, and does not accept who the session is.
     #[error("a ZooKeeper server of {connect_string} refused the credentials: does it know their scheme?")]
+    #[non_exhaustive]
     CredentialsRefused {
         /// The connect string as it was given.
         connect_string: String,
@@ -86,6 +95,7 @@ pub enum Error {
 
     /// The connect string ends with a chroot that does not exist.
     #[error("there is no node {chroot} on the ZooKeeper servers of {connect_string}: create the chroot first")]
+    #[non_exhaustive]
     NoChroot {
         /// The connect string as it was given.
         connect_string: String,
@@ -95,6 +105,7 @@ pub enum Error {
 
     /// A lock was to be taken twice at once.
     #[error("the lock {path} was given twice: {reason}")]
+    #[non_exhaustive]
     DuplicateLock {
         /// The path of the lock.
         path: String,
@@ -112,6 +123,7 @@ pub enum Error {
         "the session timeout {timeout:?} is too short for servers with a tick of {tick:?}: ask for more, or have the \
          servers' maxSessionTimeout raised"
     )]
+    #[non_exhaustive]
     TimeoutTooShort {
         /// The timeout as the server granted it.
         timeout: Duration,
@@ -121,6 +133,7 @@ pub enum Error {
 
     /// The session has expired or was closed. Nothing on it will ever work again: open another one.
     #[error("the ZooKeeper session has ended: {reason}")]
+    #[non_exhaustive]
     SessionEnded {
         /// What ended it.
         reason: LostReason,
@@ -131,6 +144,7 @@ pub enum Error {
     #[error(
         "the ZooKeeper session of the count {path} has ended: {reason}; make the count anew on a session that lives"
     )]
+    #[non_exhaustive]
     CountSessionEnded {
         /// The path of the count.
         path: String,
@@ -145,6 +159,7 @@ pub enum Error {
          delete that node, or use another path",
         last = i32::MAX
     )]
+    #[non_exhaustive]
     NumbersExhausted {
         /// The node whose children queue.
         path: String,
@@ -154,6 +169,7 @@ pub enum Error {
 
     /// The server did not answer in time.
     #[error("ZooKeeper did not answer within {within:?}")]
+    #[non_exhaustive]
     NoAnswer {
         /// How long was waited.
         within: Duration,
@@ -162,6 +178,7 @@ pub enum Error {
     /// Our own node is gone: somebody else deleted it, or, where a [`Revocation`](crate::Revocation) says so, perhaps we
     /// ourselves.
     #[error("the node {path} has been deleted")]
+    #[non_exhaustive]
     NodeDeleted {
         /// The node that is gone.
         path: String,
@@ -170,6 +187,7 @@ pub enum Error {
     /// The wait was given up, but the server did not confirm in time that our node is gone from the queue. The
     /// session's reaper goes on deleting it.
     #[error("gave up waiting for {path}, and ZooKeeper did not confirm within {within:?} that the node is gone")]
+    #[non_exhaustive]
     Unconfirmed {
         /// The lock, or the node where its name is known.
         path: String,
@@ -179,15 +197,21 @@ pub enum Error {
 
     /// The hold was lost before it was released: what it guarded may have run beside another holder.
     #[error("the hold of {path} was lost: {reason}")]
+    #[non_exhaustive]
     HoldLost {
-        /// The node of the hold.
+        /// The path of the lock.
         path: String,
+        /// The node of the hold.
+        node_path: String,
+        /// The token of the hold.
+        token: FencingToken,
         /// What ended it.
         reason: LostReason,
     },
 
     /// So many permits can never be had.
     #[error("cannot take {wanted} permits of the semaphore {path}: {}", permits_to_ask_for(*.at_most))]
+    #[non_exhaustive]
     InvalidPermits {
         /// The path of the semaphore.
         path: String,
@@ -199,6 +223,7 @@ pub enum Error {
 
     /// The data of a node that was to hold a count is something else.
     #[error("the data of {path} is no count: it has {length} bytes instead of 4, is the node used for something else?")]
+    #[non_exhaustive]
     NotACount {
         /// The path of the count.
         path: String,
@@ -209,6 +234,7 @@ pub enum Error {
     /// Whether a write was applied cannot be told: its reply was lost with the connection, and since then the node has
     /// been changed, by this write or by another.
     #[error("the reply to setting {path} was lost, and it has been changed since, perhaps by us: read it again")]
+    #[non_exhaustive]
     Indeterminate {
         /// The node.
         path: String,
@@ -216,6 +242,7 @@ pub enum Error {
 
     /// An owner that shares a lock wants it alone. It would wait for itself for ever.
     #[error("the owner that wants to write under {path} still reads there: release the read lock first")]
+    #[non_exhaustive]
     Upgrade {
         /// The path of the lock.
         path: String,
@@ -223,6 +250,7 @@ pub enum Error {
 
     /// Several locks that were to be one failed, each for a reason of its own.
     #[error("{}{}", chain(.first), .others.iter().map(|error| format!("; also: {}", chain(error))).collect::<String>())]
+    #[non_exhaustive]
     Several {
         /// What failed first: the reason why the rest was undone, where it was.
         first: Box<Error>,
@@ -232,6 +260,7 @@ pub enum Error {
 
     /// The session may not do that with a node, as the node's ACL says.
     #[error("ZooKeeper does not allow this session to {operation} {path} (is it a user that the node's ACL names?)")]
+    #[non_exhaustive]
     NotAuthorized {
         /// What was asked of the server.
         operation: &'static str,
@@ -241,6 +270,7 @@ pub enum Error {
 
     /// The server refused a request.
     #[error("ZooKeeper refused to {operation} {path}")]
+    #[non_exhaustive]
     Refused {
         /// What was asked of it.
         operation: &'static str,

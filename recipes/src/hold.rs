@@ -8,5 +8,7 @@ pub(crate) mod multi_guard;
 pub(crate) mod node_claim;
 pub(crate) mod owner;
 pub(crate) mod revoke;
+pub(crate) mod state;
 pub(crate) mod turn;
 pub(crate) mod waiter;
+pub(crate) mod watch;

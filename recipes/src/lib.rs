@@ -193,7 +193,7 @@
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! for participant in zk_recipes::participants(&session, "/locks/goods-1").await? {
-//!     println!("{} {} in session {:#x}", participant.is_holder, participant.path, participant.session);
+//!     println!("{} {} in session {}", participant.is_holder, participant.path, participant.session);
 //!     if participant.is_holder {
 //!         zk_recipes::revoke(&session, &participant.path).await?;
 //!     }
@@ -230,7 +230,7 @@
 //! | `acquire(time, unit)` | `acquire_within(wait)` | `None` instead of `false`; the deadline bounds every request, a server that does not answer included |
 //! | `acquire(0, unit)` | `try_acquire()` | reads first, writes nothing when somebody is ahead |
 //! | `isAcquiredInThisProcess()` | [`LockGuard::state`] | knows of a lost session |
-//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`Session::states`] | tied to the hold |
+//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`LockGuard::watch`], [`Session::states`] | tied to the hold |
 //! | `makeRevocable`, `RevocationListener` | [`LockGuard::revocation`], [`Waiter::revocation`] | a future; before or after the acquire, for every hold |
 //! | `Revoker.attemptRevoke` | [`revoke()`] | |
 //! | `getParticipantNodes()` | `participants()` of each recipe, [`participants()`] | contenders only, with session, token and data |
@@ -273,11 +273,13 @@ mod token;
 struct Readme;
 
 pub use error::Error;
-pub use hold::guard::{HoldState, LockGuard};
+pub use hold::guard::LockGuard;
 pub use hold::multi_guard::MultiGuard;
 pub use hold::owner::Owner;
 pub use hold::revoke::{Revocation, revoke};
+pub use hold::state::HoldState;
 pub use hold::waiter::Waiter;
+pub use hold::watch::HoldWatch;
 pub use locks::any_lock::AnyLock;
 pub use locks::cohort::CohortMutex;
 pub use locks::handoff::HandoffMutex;
@@ -292,9 +294,11 @@ pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
 pub use options::LockOptions;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
+pub use session::id::{ParseSessionIdError, SessionId};
+pub use session::states::{ConnectionStateStream, ConnectionStates};
 #[cfg(feature = "tls")]
 pub use session::tls::Tls;
 pub use session::traffic::Traffic;
-pub use session::{ConnectionStateStream, ConnectionStates, Session, SessionConfig};
+pub use session::{Session, SessionConfig};
 pub use token::FencingToken;
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

@@ -5,14 +5,17 @@ pub(crate) mod backoff;
 pub(crate) mod connect;
 pub(crate) mod ending;
 pub(crate) mod hold_reports;
+pub(crate) mod id;
 pub(crate) mod keeper;
 pub(crate) mod line;
 pub(crate) mod liveness_cell;
+pub(crate) mod proof;
 pub(crate) mod reaper;
 pub(crate) mod remote;
 pub(crate) mod replies;
 pub(crate) mod servers;
 pub(crate) mod stages;
+pub(crate) mod states;
 pub(crate) mod task_link;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
@@ -26,14 +29,11 @@ pub(crate) mod wire;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::stream::{self, Stream};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 
@@ -43,12 +43,14 @@ use crate::session::acl::{Acl, Auth, NodePolicy, Parents};
 use crate::session::connect::Connector;
 use crate::session::ending::Ending;
 use crate::session::hold_reports::HoldName;
+use crate::session::id::SessionId;
 use crate::session::keeper::Keeper;
 use crate::session::line::Line;
 use crate::session::liveness_cell::LivenessCell;
 use crate::session::reaper::{Abandoned, Leftover};
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
+use crate::session::states::ConnectionStates;
 use crate::session::tls::Tls;
 use crate::session::traffic::Traffic;
 use crate::session::wire::Wire;
@@ -65,7 +67,8 @@ use crate::session::wire::Wire;
 #[non_exhaustive]
 pub struct SessionConfig {
     /// After how much silence the server expires the session and deletes its nodes. The server may grant another
-    /// value, see [`Session::timeout`]. A holder that dies blocks the others for this long.
+    /// value, see [`Session::timeout`]. A holder that dies blocks the others for this long. The server is asked for whole
+    /// milliseconds, at least 1 and at most `i32::MAX`; a longer or shorter value counts as the nearest of those.
     pub timeout: Duration,
     /// The `tickTime` of the servers. `None` stands for a tick of half the timeout, the longest that servers have unless
     /// their `minSessionTimeout` is set below two ticks: then the tick must be given. A shorter tick that is given lets
@@ -187,7 +190,7 @@ impl SessionConfig {
 /// # async fn example() -> Result<(), zk_recipes::Error> {
 /// let session = Session::connect("127.0.0.1:2181/shop", SessionConfig::default()).await?;
 /// let held = Mutex::new(&session, "/locks/goods-1")?.acquire().await?;
-/// println!("session {:#x} holds with token {}", session.id(), held.token());
+/// println!("session {} holds with token {}", session.id(), held.token());
 /// held.release().await?;
 /// session.close().await
 /// # }
@@ -246,8 +249,8 @@ impl Session {
 
     /// The id that the server gave to the session.
     #[must_use]
-    pub fn id(&self) -> i64 {
-        self.remote().session_id()
+    pub fn id(&self) -> SessionId {
+        SessionId::new(self.remote().session_id())
     }
 
     /// The session timeout as the servers granted it: the shortest of those granted so far, as the server of a new connection
@@ -266,8 +269,7 @@ impl Session {
     /// Follows the state of the connection from now on.
     #[must_use]
     pub fn states(&self) -> ConnectionStates {
-        let liveness = Arc::clone(self.remote().liveness_cell());
-        ConnectionStates { seen: self.state(), changes: liveness.subscribe(), liveness }
+        ConnectionStates::of(self.remote().liveness_cell())
     }
 
     /// Whether the session has expired or was closed: nothing on it will ever work again.
@@ -368,73 +370,5 @@ impl fmt::Debug for Session {
             .field("id", &format_args!("{:#x}", self.id()))
             .field("state", &self.state())
             .finish_non_exhaustive()
-    }
-}
-
-/// The states of a session's connection, one after the other. Made by [`Session::states`].
-#[derive(Clone)]
-pub struct ConnectionStates {
-    seen: ConnectionState,
-    changes: watch::Receiver<Liveness>,
-    liveness: Arc<LivenessCell>,
-}
-
-impl fmt::Debug for ConnectionStates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionStates").field("current", &self.seen).finish_non_exhaustive()
-    }
-}
-
-impl ConnectionStates {
-    /// The state that was seen last.
-    #[must_use]
-    pub fn current(&self) -> ConnectionState {
-        self.seen
-    }
-
-    /// Waits for another state than the one seen last and returns it; `None` once the session has ended and no other
-    /// will come. States that lasted only while nobody waited may be skipped.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost: the next call sees what this one would have seen.
-    pub async fn changed(&mut self) -> Option<ConnectionState> {
-        loop {
-            self.changes.mark_unchanged();
-            let state = self.liveness.state();
-            if state != self.seen {
-                self.seen = state;
-                return Some(state);
-            }
-            if self.liveness.read().ended().is_some() {
-                return None;
-            }
-            self.changes.changed().await.ok()?;
-        }
-    }
-
-    /// The states from now on, as a stream that ends with the session.
-    #[must_use]
-    pub fn into_stream(self) -> ConnectionStateStream {
-        let states = stream::unfold(self, async |mut states| states.changed().await.map(|state| (state, states)));
-        ConnectionStateStream { states: Box::pin(states) }
-    }
-}
-
-/// The states of a session's connection, as a stream that ends with the session. Made by [`ConnectionStates::into_stream`].
-pub struct ConnectionStateStream {
-    states: Pin<Box<dyn Stream<Item = ConnectionState> + Send>>,
-}
-
-impl Stream for ConnectionStateStream {
-    type Item = ConnectionState;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ConnectionState>> {
-        self.states.as_mut().poll_next(context)
-    }
-}
-
-impl fmt::Debug for ConnectionStateStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionStateStream").finish_non_exhaustive()
     }
 }

@@ -53,14 +53,14 @@ impl FencingToken {
 
     /// The transaction number, to be stored beside the data that the lock guards.
     #[must_use]
-    pub fn czxid(self) -> i64 {
+    pub const fn czxid(self) -> i64 {
         self.czxid
     }
 
     /// How often the lock was handed over, within its process, since the grant: 0 for the first holder, and for all of
     /// every recipe but [`CohortMutex`](crate::CohortMutex).
     #[must_use]
-    pub fn handover(self) -> i64 {
+    pub const fn handover(self) -> i64 {
         self.handover
     }
 }

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_path_that_can_name_no_lock_is_a_wrong_command_line() {
-        let source = LockError::InvalidPath { path: "locks".to_owned(), reason: "it must start with /" };
+        let source = zk_recipes::validate_path("locks").unwrap_err();
         let error = Error::lock("wait for", "locks")(source);
         assert_eq!(error.exit_status(), EXIT_USAGE);
         assert_eq!(chain(&error), "invalid lock path \"locks\": it must start with /");

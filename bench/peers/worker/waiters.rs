@@ -100,24 +100,20 @@ impl Waiters {
             Ok(drained) => drained?,
             Err(_) => return Err(format!("{finished} of {waiters} were served within {within:?}").into()),
         }
-        let after = traffic(sessions.of_recipes());
+        let traffic = traffic(sessions.of_recipes()).since(before);
         sessions.close().await?;
         Ok(Drained {
             // The first holder was not served: it was there before.
             served: finished.saturating_sub(1),
             tokens: u32::try_from(tokens.len())?.saturating_sub(1),
             elapsed_us,
-            requests: after.requests - before.requests,
-            notifications: after.notifications - before.notifications,
-            bytes: after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received,
+            requests: traffic.requests,
+            notifications: traffic.notifications,
+            bytes: traffic.bytes_sent + traffic.bytes_received,
         })
     }
 }
 
 fn traffic(sessions: &[Session]) -> Traffic {
-    let mut total = Traffic::default();
-    for session in sessions {
-        total += session.traffic();
-    }
-    total
+    sessions.iter().map(Session::traffic).sum()
 }

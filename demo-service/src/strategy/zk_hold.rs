@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
-use zk_recipes::{AnyLock, ConnectionState, FencingToken, MultiGuard, MultiLock, Session};
+use zk_recipes::{AnyLock, ConnectionState, FencingToken, MultiGuard, MultiLock, Session, SessionId};
 
 use super::section::{Tokens, visit};
 use super::settle::settle;
@@ -63,7 +63,7 @@ pub(super) struct Locks {
     is_by_goods: bool,
     /// Locks for their next use, by session and SKU. A [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer
     /// one request to acquire and one to release.
-    kept: Mutex<LruCache<(i64, GoodsNo), AnyLock>>,
+    kept: Mutex<LruCache<(SessionId, GoodsNo), AnyLock>>,
     /// The seat of the last purchase of each SKU. A lone buyer keeps the session, and usually the kept lock.
     latest: Mutex<LruCache<GoodsNo, Seat>>,
 }

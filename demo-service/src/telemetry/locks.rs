@@ -10,10 +10,12 @@ use tracing::{Instrument, debug, info_span};
 use zk_recipes::LostReason;
 
 /// Why a hold was lost, as a label.
-const REASONS: [(&str, LostReason); 4] = [
+const REASONS: [(&str, LostReason); 6] = [
     ("expired", LostReason::Expired),
     ("silence", LostReason::Silence),
     ("closed", LostReason::Closed),
+    ("credentials_refused", LostReason::CredentialsRefused),
+    ("runtime_ended", LostReason::RuntimeEnded),
     ("node_deleted", LostReason::NodeDeleted),
 ];
 
@@ -66,11 +68,15 @@ impl LockMetrics {
     /// Counts each lost hold that `error` reports. Ignores other errors.
     pub fn count_lost(&self, error: &zk_recipes::Error) {
         for error in error.errors() {
-            if let zk_recipes::Error::HoldLost { reason, .. } = error
-                && let Some(counter) = self.lost.get(reason)
-            {
-                counter.increment(1);
+            if let zk_recipes::Error::HoldLost { reason, .. } = error {
+                self.count_loss(*reason);
             }
+        }
+    }
+
+    fn count_loss(&self, reason: LostReason) {
+        if let Some(counter) = self.lost.get(&reason) {
+            counter.increment(1);
         }
     }
 
@@ -96,16 +102,16 @@ mod tests {
     use crate::telemetry::{Levels, Metrics};
 
     #[test]
-    fn each_of_several_losses_is_counted_under_its_reason_and_nothing_else_is() {
-        let lost = |reason| Error::HoldLost { path: "/a".to_owned(), reason };
+    fn each_loss_is_counted_under_its_reason_and_nothing_else_is() {
         let metrics = Metrics::new(["zk-multi"].into_iter());
         let locks = metrics.locks("zk-multi");
         locks.count_lost(&Error::NoLocks);
-        locks.count_lost(&lost(LostReason::Silence));
-        let others = vec![lost(LostReason::Closed), lost(LostReason::Silence), Error::NoLocks];
-        locks.count_lost(&Error::Several { first: Box::new(lost(LostReason::Closed)), others });
+        for reason in [LostReason::Silence, LostReason::Closed, LostReason::Silence, LostReason::RuntimeEnded] {
+            locks.count_loss(reason);
+        }
         let rendered = metrics.render(&Levels::default());
-        for (reason, count) in [("expired", 0), ("silence", 2), ("closed", 2), ("node_deleted", 0)] {
+        let counts = [("expired", 0), ("silence", 2), ("closed", 1), ("credentials_refused", 0), ("runtime_ended", 1)];
+        for (reason, count) in counts {
             let line = format!(r#"seckill_lock_lost_total{{strategy="zk-multi",reason="{reason}"}} {count}"#);
             assert!(rendered.contains(&line), "{line} in {rendered}");
         }

@@ -291,9 +291,7 @@ async fn give_back(held: LockGuard, granted: Instant, all_back: Instant) -> Resu
 }
 
 fn traffic(sessions: &[Session]) -> Traffic {
-    let mut total = Traffic::default();
-    sessions.iter().for_each(|session| total += session.traffic());
-    total
+    sessions.iter().map(Session::traffic).sum()
 }
 
 /// The median hand-over, and the time from the first release to the last confirmation of one, without that in which a

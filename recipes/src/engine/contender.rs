@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::hold_reports::HoldName;
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::reaper::Removal;
 
 /// A contender, from its first request to the end of its hold. Dropped, it leaves: the session's reaper deletes what is there,

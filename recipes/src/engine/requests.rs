@@ -17,7 +17,7 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 use super::finding;
 use crate::error::Error;
 use crate::node;
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::remote::Remote;
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::wire::{self, TransactionError, Watch};

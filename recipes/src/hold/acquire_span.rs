@@ -1,6 +1,5 @@
 //! What the log says of an acquire: one span, and in it the event that ends the acquire.
 
-use std::fmt;
 use std::future::Future;
 
 use futures_util::FutureExt;
@@ -28,7 +27,7 @@ impl AcquireSpan {
     /// Opens the span of an acquire. Within another acquire it is a child span named `part`. `session`: `None` if the locks have
     /// several sessions.
     pub(crate) fn new(recipe: &'static str, lock: impl tracing::Value, session: Option<&Session>) -> Self {
-        let session = session.map(|session| field::display(Hex(session.id())));
+        let session = session.map(|session| field::display(session.id()));
         let span = if is_acquiring() {
             debug_span!("part", lock, recipe, session, node = field::Empty)
         } else {
@@ -106,13 +105,4 @@ impl Grant for Vec<LockGuard> {
 /// Whether the current span is that of an acquire.
 fn is_acquiring() -> bool {
     Span::current().metadata().is_some_and(|span| span.name() == "acquire" && span.target() == module_path!())
-}
-
-/// The id of a session as the log shows it.
-struct Hex(i64);
-
-impl fmt::Display for Hex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
 }

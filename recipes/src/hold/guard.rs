@@ -14,27 +14,19 @@ use crate::hold::evidence::Evidence;
 use crate::hold::node_claim::NodeClaim;
 use crate::hold::owner::Slot;
 use crate::hold::revoke::Revocation;
+use crate::hold::state::HoldState;
 use crate::hold::turn::Turn;
+use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::session::Session;
 use crate::session::hold_reports::{HoldName, HoldReport};
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::reaper::Removal;
 use crate::token::FencingToken;
 
-/// Whether a hold can be relied on at this moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldState {
-    /// The session was proved to live lately: nobody else holds.
-    Held,
-    /// The connection is away, has just come back, or a proof is late. Nobody else holds yet; do not start what cannot be
-    /// undone.
-    Suspect,
-    /// Another client may hold. Final: it never turns back.
-    Lost(LostReason),
-}
-
 /// What the guards of one hold share, or have one after the other. The node goes with the last of them.
 pub(crate) struct Hold {
+    /// Before the others: the watches are told before the node is given up.
+    end: HoldEnd,
     evidence: Evidence,
     token: FencingToken,
     proof: Proof,
@@ -63,7 +55,7 @@ impl Hold {
 
     fn new(evidence: Evidence, token: FencingToken, proof: Proof) -> Self {
         let report = proof.report(HoldName::new(evidence.lock(), evidence.path(), token));
-        Self { evidence, token, proof, report, slot: None }
+        Self { end: HoldEnd::default(), evidence, token, proof, report, slot: None }
     }
 
     /// The contender that holds.
@@ -96,6 +88,12 @@ impl Hold {
         self.token
     }
 
+    /// The path of the lock.
+    pub(crate) fn lock(&self) -> &str {
+        self.evidence.lock()
+    }
+
+    /// The path of the node.
     pub(crate) fn path(&self) -> &str {
         self.evidence.path()
     }
@@ -104,20 +102,16 @@ impl Hold {
     fn czxid(&self) -> Option<i64> {
         match &self.evidence {
             Evidence::Place(contender) => contender.czxid(),
-            Evidence::Node(_) => Some(self.token.czxid()),
+            Evidence::Node { .. } => Some(self.token.czxid()),
         }
     }
 
     pub(crate) fn state(&self) -> HoldState {
-        match self.proof.state() {
-            Ok(()) => HoldState::Held,
-            Err(None) => HoldState::Suspect,
-            Err(Some(reason)) => HoldState::Lost(reason),
-        }
+        HoldState::of(self.proof.view().state())
     }
 
     async fn lost(&self) -> LostReason {
-        self.proof.until_lost().await
+        self.proof.view().until_lost().await
     }
 
     /// Waits until the hold is not suspect: until it is known whether it has survived.
@@ -135,16 +129,34 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        Error::HoldLost { path: self.path().to_owned(), reason }
+        self.lost_error_of(self.token, reason)
     }
 
-    pub(crate) async fn release(mut self) -> Result<(), Error> {
+    /// As [`lost_error`](Self::lost_error), of a holder by this token.
+    pub(crate) fn lost_error_of(&self, token: FencingToken, reason: LostReason) -> Error {
+        Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
+    }
+
+    /// A watch that ends when `end` says so.
+    pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
+        end.watch(&self.proof)
+    }
+
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let token = self.token;
+        self.release_by(token).await
+    }
+
+    /// As [`release`](Self::release), by the holder of this token.
+    pub(crate) async fn release_by(mut self, token: FencingToken) -> Result<(), Error> {
+        // Before the request is sent, or the hold passed on: then another contender may hold.
+        self.end.tell();
         let is_held = self.state() == HoldState::Held;
-        let path = self.path().to_owned();
+        let (path, node_path) = (self.lock().to_owned(), self.path().to_owned());
         // A hold that is lost, or may be, is not passed on.
         let reason = match self.evidence.remove(is_held).await {
             // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => self.proof.lost_with_session().or(match removal {
+            Ok(removal) => self.proof.view().lost_with_session().or(match removal {
                 Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
             }),
@@ -154,7 +166,7 @@ impl Hold {
         match reason {
             Some(reason) => {
                 self.report.lost(reason);
-                Err(Error::HoldLost { path, reason })
+                Err(Error::HoldLost { path, node_path, token, reason })
             }
             None => {
                 self.report.end();
@@ -194,7 +206,9 @@ impl fmt::Debug for Hold {
 ///
 /// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
 /// returns. Use [`release`](Self::release) when the order matters. The guards by which one [`Owner`](crate::Owner) holds
-/// a lock several times share the hold, which ends with the last of them.
+/// a lock several times share the hold, which ends with the last of them. The guard of a [`CohortMutex`](crate::CohortMutex)
+/// hands the lock over when it is dropped, if the next contender of the process may have it; otherwise the reaper deletes
+/// the node.
 ///
 /// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
 /// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
@@ -246,9 +260,10 @@ impl LockGuard {
         }
     }
 
-    /// The path of the lock.
-    pub(crate) fn lock(&self) -> &str {
-        self.hold().evidence.lock()
+    /// The path of the lock, as the lock was made with. For a semaphore, the path of the semaphore.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.hold().lock()
     }
 
     /// The path of the node that stands for this hold.
@@ -269,6 +284,20 @@ impl LockGuard {
     /// Nothing is lost; call it again.
     pub async fn lost(&self) -> LostReason {
         self.hold().lost().await
+    }
+
+    /// A watch of this hold, for tasks that do not have the guard. It outlives the guard and does not hold.
+    #[must_use]
+    pub fn watch(&self) -> HoldWatch {
+        match &self.stake {
+            Stake::Share(hold) => hold.watch_until(&hold.end),
+            Stake::Turn(turn) => turn.watch(),
+        }
+    }
+
+    /// The error that says why this hold is lost.
+    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
+        self.hold().lost_error_of(self.token(), reason)
     }
 
     /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
@@ -295,11 +324,14 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        run_while_held(section, || self.state(), self.lost(), || self.node_path()).await
+        run_while_held(section, || self.state(), self.lost(), |reason| self.lost_error(reason)).await
     }
 
     /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
     /// nothing is sent. Of a [`CohortMutex`](crate::CohortMutex) it may go to the next contender of this process instead.
+    ///
+    /// The wait has no bound of its own: without a connection it lasts until the session has connected again or has ended.
+    /// `tokio::time::timeout` around it is safe, as a drop of it is.
     ///
     /// # Errors
     /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
@@ -307,7 +339,8 @@ impl LockGuard {
     /// [`Error::NotAuthorized`] or [`Error::Refused`] when the server does not delete the node; the reaper goes on asking.
     ///
     /// # Cancel safety
-    /// Dropped, the reaper releases the lock.
+    /// Dropped, the reaper releases the lock. The guard of a `CohortMutex` hands the lock over instead, if the next contender
+    /// may have it.
     pub async fn release(self) -> Result<(), Error> {
         let hold = match self.stake {
             Stake::Share(hold) => hold,
@@ -351,11 +384,11 @@ impl fmt::Debug for LockGuard {
 }
 
 /// Polls a section for as long as `state` says that it is not lost.
-pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
+pub(crate) async fn run_while_held<F: Future>(
     section: F,
     state: impl Fn() -> HoldState,
     lost: impl Future<Output = LostReason>,
-    path: impl Fn() -> P,
+    error: impl Fn(LostReason) -> Error,
 ) -> Result<F::Output, Error> {
     let mut section = pin!(section);
     let mut lost = pin!(lost);
@@ -366,7 +399,7 @@ pub(crate) async fn run_while_held<F: Future, P: AsRef<str>>(
             (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
             _ => return section.as_mut().poll(cx).map(Ok),
         };
-        Poll::Ready(Err(Error::HoldLost { path: path().as_ref().to_owned(), reason }))
+        Poll::Ready(Err(error(reason)))
     })
     .await
 }

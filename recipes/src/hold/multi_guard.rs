@@ -6,13 +6,18 @@ use futures_util::future::{join_all, select_all};
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::error::Error;
-use crate::hold::guard::{HoldState, LockGuard, run_while_held};
+use crate::hold::guard::{LockGuard, run_while_held};
+use crate::hold::state::HoldState;
+use crate::hold::watch::HoldWatch;
 
 /// Several holds as one, in the order in which they were granted. It is as good as the worst of them: once one is lost,
 /// all of it is.
 ///
-/// Dropped, it hands their nodes to the reapers of their sessions, that of the last grant first. Nothing else changes
-/// for the single [`LockGuard`]s, which [`into_guards`](Self::into_guards) returns.
+/// Dropped, it drops its guards, the last grant first: the nodes of one session go to its reaper in that order. The guards
+/// that [`into_guards`](Self::into_guards) or an iterator returns are single [`LockGuard`]s again, each with a hold of its
+/// own. A `Vec` or an iterator drops the guards that it still has in the order of the grants, the first grant first.
+///
+/// Guards that were acquired one by one become a `MultiGuard` by `collect`; their order counts as the order of the grants.
 ///
 /// ```no_run
 /// # async fn example(held: zk_recipes::MultiGuard) -> Result<(), zk_recipes::Error> {
@@ -35,6 +40,7 @@ impl MultiGuard {
     }
 
     /// The guards, in the order in which they were granted.
+    #[must_use = "it only shows the guards"]
     pub fn guards(&self) -> &[LockGuard] {
         &self.guards
     }
@@ -71,6 +77,13 @@ impl MultiGuard {
         reason
     }
 
+    /// One watch of all the holds, for tasks that do not have the guard. It outlives the guard and does not hold. It ends with
+    /// the first of the holds.
+    #[must_use]
+    pub fn watch(&self) -> HoldWatch {
+        HoldWatch::of_all(self.guards.iter().map(LockGuard::watch))
+    }
+
     /// Runs a critical section and stops it, by dropping it, when any of the holds is lost.
     ///
     /// # Errors
@@ -79,7 +92,7 @@ impl MultiGuard {
     /// # Cancel safety
     /// Dropped, the section is dropped wherever it stands; the holds go on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
-        run_while_held(section, || self.state(), self.lost(), || self.lost_path()).await
+        run_while_held(section, || self.state(), self.lost(), |reason| self.lost_error(reason)).await
     }
 
     /// Gives all of the locks back, the last grant first, and waits for the confirmations. The requests are sent at
@@ -110,10 +123,37 @@ impl MultiGuard {
         join_all(withdrawals).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// The path of the first hold that is lost.
-    fn lost_path(&self) -> &str {
+    /// The error of the first hold that is lost.
+    fn lost_error(&self, reason: LostReason) -> Error {
         let lost = self.guards.iter().find(|guard| matches!(guard.state(), HoldState::Lost(_)));
-        lost.expect("BUG: a hold that was lost is held again").node_path()
+        lost.expect("BUG: a hold that was lost is held again").lost_error(reason)
+    }
+}
+
+impl FromIterator<LockGuard> for MultiGuard {
+    /// The guards as one, as if they had been granted in this order.
+    fn from_iter<I: IntoIterator<Item = LockGuard>>(guards: I) -> Self {
+        Self::new(guards.into_iter().collect())
+    }
+}
+
+impl IntoIterator for MultiGuard {
+    type Item = LockGuard;
+    type IntoIter = std::vec::IntoIter<LockGuard>;
+
+    /// As [`into_guards`](MultiGuard::into_guards).
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_guards().into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a MultiGuard {
+    type Item = &'a LockGuard;
+    type IntoIter = std::slice::Iter<'a, LockGuard>;
+
+    /// As [`guards`](MultiGuard::guards).
+    fn into_iter(self) -> Self::IntoIter {
+        self.guards.iter()
     }
 }
 

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::{Mode, Names};
 
 use crate::deadline::Deadline;
 use crate::error::Error;
-use crate::hold::guard::{Hold, HoldState, LockGuard};
+use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::lock_queue::LockQueue;
+use crate::hold::state::HoldState;
+use crate::session::id::SessionId;
 
 /// Who holds, where one holder takes the same lock again: a request, a job, a cart.
 ///
@@ -41,7 +44,7 @@ pub struct Owner {
 }
 
 /// One lock: the session, the path of the queue, and who is a contender there.
-type Key = (i64, String, Names);
+type Key = (SessionId, String, Names);
 
 /// How many locks an owner may have met before those that it has given back are forgotten.
 const SLOTS_KEPT: usize = 64;
@@ -99,17 +102,26 @@ impl Owner {
         Self::default()
     }
 
-    /// Gets the lock, which the owner may have. `None` when the deadline came first.
-    pub(crate) async fn acquire(
+    /// Gets the lock, which the owner may have.
+    pub(crate) async fn acquire(&self, queue: &LockQueue, mode: Mode) -> Result<LockGuard, Error> {
+        match self.get(queue, mode, Deadline::never(), Form::Acquire).await? {
+            Got::Guard(guard) => Ok(guard),
+            got @ (Got::NotHad | Got::NoAnswer) => unreachable!("BUG: {got:?} without a deadline"),
+        }
+    }
+
+    /// Gets the lock, which the owner may have, within this time. `None` when others had it until then.
+    pub(crate) async fn acquire_within(
         &self,
         queue: &LockQueue,
         mode: Mode,
-        deadline: Deadline,
+        within: Duration,
     ) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
-            match self.get(queue, mode, deadline, Form::Acquire).await? {
+            match self.get(queue, mode, Deadline::after(within), Form::Acquire).await? {
                 Got::Guard(guard) => Ok(Some(guard)),
-                Got::NotHad | Got::NoAnswer => Ok(None),
+                Got::NotHad => Ok(None),
+                Got::NoAnswer => Err(Error::NoAnswer { within }),
             }
         };
         queue.acquire_span(mode).run(acquire).await
@@ -132,11 +144,14 @@ impl Owner {
         let slot = self.slot(queue);
         loop {
             let mut states = queue.session().states();
-            let turn = match (slot.entry(queue, mode)?, form) {
+            let entry = slot.entry(queue, mode)?;
+            // Others have what the owner queues for, or another task of the owner waits for them.
+            let at_deadline = if matches!(entry, Entry::Queue) { Got::NotHad } else { Got::NoAnswer };
+            let turn = match (entry, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
                 (Entry::Suspect, _) => match deadline.bound(states.changed()).await {
                     Some(_) => continue,
-                    None => return Ok(Got::NoAnswer),
+                    None => return Ok(at_deadline),
                 },
                 // Another task of the owner may be waiting for it, for however long.
                 (Entry::Queue, Form::TryAcquire) => match slot.turn.try_lock() {
@@ -145,7 +160,7 @@ impl Owner {
                 },
                 (Entry::Queue, Form::Acquire) | (Entry::Downgrade, _) => deadline.bound(slot.turn()).await,
             };
-            let Some(_turn) = turn else { return Ok(Got::NoAnswer) };
+            let Some(_turn) = turn else { return Ok(at_deadline) };
             let hold = match (slot.entry(queue, mode)?, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
                 (Entry::Suspect, _) => continue,

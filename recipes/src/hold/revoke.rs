@@ -26,8 +26,8 @@ pub(crate) const REQUEST: &[u8] = b"__REVOKE__";
 /// ```
 ///
 /// # Errors
-/// [`Error::InvalidPath`], [`Error::SessionEnded`], or [`Error::Refused`] when the node's ACL does not let this session
-/// write.
+/// [`Error::InvalidPath`], [`Error::SessionEnded`], [`Error::NotAuthorized`] when the node's ACL does not let this session
+/// write, or [`Error::Refused`].
 ///
 /// # Cancel safety
 /// Dropped, the request may have been made or not.
@@ -62,6 +62,12 @@ impl Revocation {
         Self { session: session.clone(), path: path.to_owned(), czxid }
     }
 
+    /// The path of the contender's node.
+    #[must_use]
+    pub fn node_path(&self) -> &str {
+        &self.path
+    }
+
     /// Waits until somebody has asked for the lock.
     ///
     /// ```no_run
@@ -77,8 +83,8 @@ impl Revocation {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NodeDeleted`] once the contender's node is gone, after its own release as well, [`Error::SessionEnded`],
-    /// [`Error::Refused`].
+    /// [`Error::NodeDeleted`] once the contender's node is gone, after its own release as well. [`Error::SessionEnded`],
+    /// [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Nothing is lost, the watch is taken back; call it again.

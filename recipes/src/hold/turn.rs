@@ -13,7 +13,9 @@ use zk_recipes_protocol::cohort::{self, Ask, Bounds, Event, MemberId, Others, Re
 
 use crate::engine::Contender;
 use crate::error::Error;
-use crate::hold::guard::{Hold, HoldState};
+use crate::hold::guard::Hold;
+use crate::hold::state::HoldState;
+use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
@@ -44,6 +46,7 @@ pub(crate) struct Turn {
     /// How far it is, unless it waits and its turn has come since.
     state: State,
     had: Had,
+    end: HoldEnd,
 }
 
 /// What comes with a turn.
@@ -106,7 +109,7 @@ impl Core {
 
 impl Turn {
     fn new(cohort: &Arc<Cohort>, id: MemberId, state: State) -> Self {
-        Self { cohort: Arc::clone(cohort), id, state, had: Had::Nothing }
+        Self { cohort: Arc::clone(cohort), id, state, had: Had::Nothing, end: HoldEnd::default() }
     }
 
     /// Waits for the turn, and tells what to do with it.
@@ -173,6 +176,11 @@ impl Turn {
         self.hold().token().after_handovers(handovers)
     }
 
+    /// A watch of the hold that ends with the turn of this holder.
+    pub(crate) fn watch(&self) -> HoldWatch {
+        self.hold().watch_until(&self.end)
+    }
+
     /// Passes the turn on without what has failed, and returns why it has.
     pub(crate) fn fail(mut self, error: Error) -> Error {
         self.tell(Event::Fails);
@@ -187,6 +195,9 @@ impl Turn {
     /// # Cancel safety
     /// Dropped, the next goes on with the turn, and what is there of the node is left to the reaper.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
+        let token = self.token();
+        // Before the next has the turn.
+        self.end.tell();
         let mut asks = self.tell(Event::LetsGo(self.reliance()));
         if asks.contains(&Ask::LookForOthers) {
             let others = others(self.hold()).await;
@@ -199,7 +210,7 @@ impl Turn {
             Had::Hold(hold) if asks.contains(&Ask::Release) => hold,
             _ => return Ok(()),
         };
-        let released = hold.release().await;
+        let released = hold.release_by(token).await;
         self.tell(Event::Released);
         released
     }
@@ -229,6 +240,7 @@ impl Turn {
     }
 
     fn tell_of_the_end(&mut self) -> Vec<Ask> {
+        self.end.tell();
         self.tell(Event::Leaves(self.reliance()))
     }
 

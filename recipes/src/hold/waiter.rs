@@ -9,7 +9,7 @@ use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::deadline::Deadline;
 use crate::deadline::granted;
-use crate::engine::Contender;
+use crate::engine::{Contender, Granted};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::{Hold, LockGuard};
@@ -39,6 +39,8 @@ pub struct Waiter {
     contender: Contender,
     token: FencingToken,
     span: AcquireSpan,
+    /// What [`wait`](Waiter::wait) has waited for.
+    outcome: Option<Result<Granted, Error>>,
 }
 
 impl Waiter {
@@ -48,13 +50,19 @@ impl Waiter {
         match span.run_part(contender.placed()).await {
             Ok(made) => {
                 span.note_node(contender.path());
-                Ok(Self { contender, token: FencingToken::new(made.czxid), span })
+                Ok(Self { contender, token: FencingToken::new(made.czxid), outcome: None, span })
             }
             Err(error) => {
                 span.fail(&error);
                 Err(error)
             }
         }
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.contender.lock()
     }
 
     /// The path of the node that stands for this place.
@@ -75,10 +83,33 @@ impl Waiter {
         Revocation::of(self.contender.session(), self.contender.path(), self.contender.czxid())
     }
 
+    /// Waits until the lock is granted or can no longer be granted. [`granted`](Self::granted) then returns the outcome at
+    /// once. From the grant on the lock is held, until [`granted`](Self::granted) takes it or this is dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(mut waiter: zk_recipes::Waiter) -> Result<(), zk_recipes::Error> {
+    /// # use std::time::Duration;
+    /// while tokio::time::timeout(Duration::from_secs(1), waiter.wait()).await.is_err() {
+    ///     println!("still waiting at {}", waiter.node_path()); // in the same place of the queue
+    /// }
+    /// waiter.granted().await?.release().await
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped, the place is kept; call it again.
+    pub async fn wait(&mut self) {
+        if self.outcome.is_none() {
+            self.contender.wait();
+            self.outcome = Some(self.contender.granted().await.map(granted));
+        }
+    }
+
     /// Waits for the grant, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the node, or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the node, [`Error::NotAuthorized`] or
+    /// [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, the place is given up.
@@ -99,10 +130,27 @@ impl Waiter {
         self.granted_until(Deadline::after(wait)).await
     }
 
-    async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
+    /// Gives the place up and waits for the confirmation: the node is gone when this returns `Ok`. A drop gives the place up,
+    /// too, but nothing tells when.
+    ///
+    /// # Errors
+    /// [`Error::Unconfirmed`] when the server did not confirm within a quarter of the session timeout. [`Error::SessionEnded`],
+    /// [`Error::NotAuthorized`] or [`Error::Refused`]. If the session lives, its reaper goes on deleting the node.
+    ///
+    /// # Cancel safety
+    /// Dropped, the session's reaper deletes the node.
+    pub async fn withdraw(self) -> Result<(), Error> {
         let Self { mut contender, span, .. } = self;
-        contender.wait();
+        span.run(async { contender.withdraw().await.map(|()| None::<LockGuard>) }).await.map(drop)
+    }
+
+    async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
+        let Self { mut contender, outcome, span, .. } = self;
         let granted = async {
+            if let Some(outcome) = outcome {
+                return outcome.map(|granted| Some(LockGuard::new(Hold::of(contender, granted))));
+            }
+            contender.wait();
             let granted = contender.granted_by(deadline).await?;
             Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))
         };

@@ -16,6 +16,8 @@ use crate::session::Session;
 
 /// A lock of whichever recipe, chosen while the program runs.
 ///
+/// An acquire for an [`Owner`](crate::Owner) and a place in the queue ([`Waiter`](crate::Waiter)) need the concrete type.
+///
 /// ```
 /// use zk_recipes::{AnyLock, Error, Mutex, RwLock, Session};
 ///
@@ -111,7 +113,9 @@ impl AnyLock {
         each!(self, lock => lock.path())
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         each!(self, lock => lock.session())
     }
 }

@@ -215,7 +215,9 @@ impl CohortMutex {
         self.queue.parent()
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.queue.session()
     }
 

@@ -123,7 +123,7 @@ impl HandoffMutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_as(&self, owner: &Owner) -> Result<LockGuard, Error> {
-        owner.acquire(&self.queue, Mode::Exclusive, Deadline::never()).await.map(granted)
+        owner.acquire(&self.queue, Mode::Exclusive).await
     }
 
     /// As [`try_acquire`](Self::try_acquire), for an [`Owner`] that may hold the lock already.
@@ -140,12 +140,13 @@ impl HandoffMutex {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as).
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
+    /// holds the lock, and no server has confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within_as(&self, owner: &Owner, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        owner.acquire(&self.queue, Mode::Exclusive, Deadline::after(wait)).await
+        owner.acquire_within(&self.queue, Mode::Exclusive, wait).await
     }
 
     /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
@@ -166,7 +167,9 @@ impl HandoffMutex {
         self.queue.parent()
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.queue.session()
     }
 

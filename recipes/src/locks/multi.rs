@@ -20,8 +20,8 @@ use crate::session::Session;
 /// Several locks as one: all of them or none. They may be of different recipes and different sessions.
 ///
 /// The locks are acquired one after the other. When one of them is not to be had in time, or fails, those that were had
-/// are given back. There is one deadline over all of it. Cheap to clone; every acquire is a contender of its own, there are
-/// no [`Owner`](crate::Owner)s.
+/// are given back. There is one deadline over all of it. Cheap to clone; every acquire is a contender of its own. An acquire
+/// for an [`Owner`](crate::Owner) and a place in the queue ([`Waiter`](crate::Waiter)) need the concrete lock.
 ///
 /// # Deadlocks
 ///
@@ -226,7 +226,7 @@ fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
 /// whatever goes wrong now.
 async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
     for guard in held.guards() {
-        debug!(lock = guard.lock(), node = guard.node_path(), token = %guard.token(), "gives back");
+        debug!(lock = guard.path(), node = guard.node_path(), token = %guard.token(), "gives back");
     }
     let mut failures = held.withdraw().await;
     if let Some(cause) = &cause {
@@ -235,11 +235,11 @@ async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
     Error::several(cause.into_iter().chain(failures))
 }
 
-/// The hold whose loss is the cause reports it again, the last of those with its path: the first that is lost was named,
+/// The hold whose loss is the cause reports it again, the last of those with its node's path: the first that is lost was named,
 /// and the failures begin with the last grant. Other holds of the same path, of other sessions, report losses of their own.
 fn forget_repeated(cause: &Error, failures: &mut Vec<Error>) {
-    let Error::HoldLost { path: lost, .. } = cause else { return };
-    let repeats = |failure: &Error| matches!(failure, Error::HoldLost { path, .. } if path == lost);
+    let Error::HoldLost { node_path: lost, .. } = cause else { return };
+    let repeats = |failure: &Error| matches!(failure, Error::HoldLost { node_path, .. } if node_path == lost);
     if let Some(repeated) = failures.iter().rposition(repeats) {
         failures.remove(repeated);
     }
@@ -250,9 +250,11 @@ mod tests {
     use zk_recipes_protocol::liveness::LostReason;
 
     use super::*;
+    use crate::token::FencingToken;
 
     fn lost(path: &str, reason: LostReason) -> Error {
-        Error::HoldLost { path: path.to_owned(), reason }
+        let (path, node_path) = (path.to_owned(), format!("{path}/node"));
+        Error::HoldLost { path, node_path, token: FencingToken::new(1), reason }
     }
 
     #[test]

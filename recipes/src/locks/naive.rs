@@ -53,7 +53,7 @@ impl NaiveLock {
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
     /// Dropped, it stops waiting; the session's reaper deletes the node if it was created meanwhile.
@@ -103,7 +103,9 @@ impl NaiveLock {
         &self.inner.path
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         &self.inner.session
     }
 

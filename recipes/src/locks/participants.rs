@@ -1,5 +1,7 @@
 //! Who holds a lock and who waits for it.
 
+use std::fmt;
+
 use futures_util::{StreamExt, TryStreamExt, stream};
 use zk_recipes_protocol::leases;
 use zk_recipes_protocol::names::{Mode, Names};
@@ -9,6 +11,7 @@ use zookeeper_client::{Error as ClientError, Stat};
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
+use crate::session::id::SessionId;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
 
@@ -16,7 +19,7 @@ use crate::token::FencingToken;
 const READS_MAX: usize = 64;
 
 /// A contender of a lock, as its node tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Participant {
     /// The path of its node.
@@ -26,7 +29,7 @@ pub struct Participant {
     /// Whether it holds, at the moment of the listing.
     pub is_holder: bool,
     /// The session that it lives in.
-    pub session: i64,
+    pub session: SessionId,
     /// The fencing token of its hold, had or to come. (Not of a reader that was a writer before: that one keeps the
     /// writer's.)
     pub token: FencingToken,
@@ -36,7 +39,7 @@ pub struct Participant {
 }
 
 /// What a [`Participant`] wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParticipantKind {
     /// The lock alone: any contender of a mutex, the writers of a read/write lock.
@@ -45,6 +48,16 @@ pub enum ParticipantKind {
     Shared,
     /// A permit of a semaphore.
     Lease,
+}
+
+impl fmt::Display for ParticipantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+            Self::Lease => "lease",
+        })
+    }
 }
 
 /// Who holds the lock at `path` and who waits for it, in the order of the queue, whatever recipe of ours, of Curator or
@@ -56,7 +69,7 @@ pub enum ParticipantKind {
 /// It lists, and then reads every node; those that have gone meanwhile are left out.
 ///
 /// # Errors
-/// [`Error::InvalidPath`], [`Error::SessionEnded`] or [`Error::Refused`].
+/// [`Error::InvalidPath`], [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`].
 ///
 /// # Cancel safety
 /// It only reads.
@@ -81,14 +94,14 @@ pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participa
 pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Participant>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(&children, names).into_order();
-    let order = order.into_iter().map(|(contender, holds)| {
+    let order = order.into_iter().map(|(contender, is_holder)| {
         let kind = match contender.mode {
             Mode::Exclusive => ParticipantKind::Exclusive,
             Mode::Shared => ParticipantKind::Shared,
         };
-        (contender.name, kind, holds)
+        Listed { path: node::child(parent, contender.name), kind, is_holder }
     });
-    read(session, parent, order).await
+    read(session, order.collect()).await
 }
 
 /// The leases of the semaphore at `path`, of which the first `permits` hold for certain.
@@ -110,13 +123,16 @@ pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) 
 async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Vec<Participant>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(&children, Names::LEASES).into_order();
-    let order = order.into_iter().enumerate().map(|(i, (lease, _))| (lease.name, ParticipantKind::Lease, i < permits));
-    read(session, parent, order).await
+    let order = order.into_iter().enumerate().map(|(i, (lease, _))| {
+        let path = node::child(parent, lease.name);
+        Listed { path, kind: ParticipantKind::Lease, is_holder: i < permits }
+    });
+    read(session, order.collect()).await
 }
 
 /// Whose turn it is to add leases.
 struct Turn {
-    session: i64,
+    session: SessionId,
     token: FencingToken,
 }
 
@@ -138,19 +154,24 @@ async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
     };
     let path = node::child(parent, first.name);
     match retry_lost_reply(|| session.wire().data(&path)).await {
-        Ok((_, stat)) => Ok(Some(Turn { session: stat.ephemeral_owner, token: FencingToken::new(stat.czxid) })),
+        Ok((_, stat)) => {
+            Ok(Some(Turn { session: SessionId::new(stat.ephemeral_owner), token: FencingToken::new(stat.czxid) }))
+        }
         Err(ClientError::NoNode) => Ok(None),
         Err(error) => Err(session.remote().explain("read", &path, error)),
     }
 }
 
-async fn read(
-    session: &Session,
-    parent: &str,
-    order: impl Iterator<Item = (&str, ParticipantKind, bool)>,
-) -> Result<Vec<Participant>, Error> {
-    let reads = order.map(|(name, kind, is_holder)| async move {
-        let path = node::child(parent, name);
+/// A contender as the listing shows it.
+struct Listed {
+    path: String,
+    kind: ParticipantKind,
+    is_holder: bool,
+}
+
+/// Reads the nodes. They own their paths, as the compiler cannot tell otherwise that this may be sent to another thread.
+async fn read(session: &Session, listed: Vec<Listed>) -> Result<Vec<Participant>, Error> {
+    let reads = listed.into_iter().map(|Listed { path, kind, is_holder }| async move {
         match retry_lost_reply(|| session.wire().data(&path)).await {
             Ok((data, stat)) => Ok(Some(Participant::new(path, kind, is_holder, data, &stat))),
             Err(ClientError::NoNode) => Ok(None),
@@ -163,7 +184,7 @@ async fn read(
 
 impl Participant {
     fn new(path: String, kind: ParticipantKind, is_holder: bool, data: Vec<u8>, stat: &Stat) -> Self {
-        let (session, token) = (stat.ephemeral_owner, FencingToken::new(stat.czxid));
+        let (session, token) = (SessionId::new(stat.ephemeral_owner), FencingToken::new(stat.czxid));
         let data = node::without_mark(node::name(&path), data);
         Self { path, kind, is_holder, session, token, data }
     }
@@ -190,12 +211,15 @@ mod tests {
             path: format!("/a/leases/{name}-lease-{token:010}"),
             kind: ParticipantKind::Lease,
             is_holder: false,
-            session,
+            session: SessionId::new(session),
             token: FencingToken::new(token),
             data: Vec::new(),
         };
         let leases = [lease("one", 1, 9), lease("two", 2, 12), lease("three", 1, 13), lease("three", 1, 14)];
-        let waiting = |session, token| Turn { session, token: FencingToken::new(token) }.prefix_of_its(&leases);
+        let waiting = |session, token| {
+            let turn = Turn { session: SessionId::new(session), token: FencingToken::new(token) };
+            turn.prefix_of_its(&leases)
+        };
         assert_eq!(waiting(1, 8), Some("/a/leases/three-"), "the one was made in an earlier turn");
         assert_eq!(waiting(2, 11), Some("/a/leases/two-"));
         assert_eq!(waiting(1, 15), None, "it has none yet");

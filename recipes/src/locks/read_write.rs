@@ -105,6 +105,12 @@ impl RwLock {
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
+
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        self.queue.session()
+    }
 }
 
 impl ReadLock {
@@ -157,7 +163,7 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_as(&self, owner: &Owner) -> Result<LockGuard, Error> {
-        owner.acquire(&self.queue, Mode::Shared, Deadline::never()).await.map(granted)
+        owner.acquire(&self.queue, Mode::Shared).await
     }
 
     /// As [`try_acquire`](Self::try_acquire), for an [`Owner`] that may hold the lock already.
@@ -174,12 +180,13 @@ impl ReadLock {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as).
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
+    /// holds the lock, and no server has confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within_as(&self, owner: &Owner, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        owner.acquire(&self.queue, Mode::Shared, Deadline::after(wait)).await
+        owner.acquire_within(&self.queue, Mode::Shared, wait).await
     }
 
     /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
@@ -200,7 +207,9 @@ impl ReadLock {
         self.queue.parent()
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.queue.session()
     }
 
@@ -266,7 +275,7 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_as(&self, owner: &Owner) -> Result<LockGuard, Error> {
-        owner.acquire(&self.queue, Mode::Exclusive, Deadline::never()).await.map(granted)
+        owner.acquire(&self.queue, Mode::Exclusive).await
     }
 
     /// As [`try_acquire`](Self::try_acquire), for an [`Owner`] that may hold the lock already.
@@ -283,12 +292,13 @@ impl WriteLock {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as).
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
+    /// holds the lock, and no server has confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within_as(&self, owner: &Owner, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        owner.acquire(&self.queue, Mode::Exclusive, Deadline::after(wait)).await
+        owner.acquire_within(&self.queue, Mode::Exclusive, wait).await
     }
 
     /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
@@ -309,7 +319,9 @@ impl WriteLock {
         self.queue.parent()
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.queue.session()
     }
 

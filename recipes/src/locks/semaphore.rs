@@ -144,9 +144,9 @@ impl Semaphore {
     /// Waits for one permit, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::InvalidPermits`] when there are none and never will be. [`Error::SessionEnded`], [`Error::Refused`], or
-    /// [`Error::NodeDeleted`] when somebody deleted our place in the queue; a lease that somebody deletes before it is
-    /// granted is created anew. With a [`SharedCount`], [`Error::NotACount`], and [`Error::CountSessionEnded`] when
+    /// [`Error::InvalidPermits`] when there are none and never will be. [`Error::SessionEnded`],
+    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`], [`Error::Refused`], or [`Error::NodeDeleted`] when somebody
+    /// deleted our place in the queue; a lease that somebody deletes before it is granted is created anew. With a [`SharedCount`], [`Error::NotACount`], and [`Error::CountSessionEnded`] when
     /// that has a session of its own, which has ended: then this session lives, and so do its holds.
     ///
     /// # Cancel safety
@@ -239,7 +239,9 @@ impl Semaphore {
         &self.inner.path
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the semaphore.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.inner.turns.session()
     }
 

@@ -55,8 +55,8 @@ impl SemaphoreMutex {
     /// Waits for the lock, for as long as it takes or the session lives.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::Refused`], or [`Error::NodeDeleted`] when somebody deleted our place in the
-    /// queue.
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`], [`Error::Refused`], or
+    /// [`Error::NodeDeleted`] when somebody deleted our place in the queue.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
@@ -106,7 +106,9 @@ impl SemaphoreMutex {
         self.semaphore.path()
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the lock.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         self.semaphore.session()
     }
 }

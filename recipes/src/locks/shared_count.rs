@@ -31,9 +31,14 @@ use crate::session::wire::Watch;
 /// let count = SharedCount::new(&session, "/counts/permits", 3)?;
 /// // One more, unless somebody changes it meanwhile: then look again.
 /// let mut seen = count.get().await?;
-/// while !count.try_set(seen, seen.value + 1).await? {
-///     seen = count.get().await?;
-/// }
+/// let more = loop {
+///     match count.try_set(seen, seen.value + 1).await? {
+///         Some(written) => break written,
+///         None => seen = count.get().await?,
+///     }
+/// };
+/// // The next change needs no read.
+/// count.try_set(more, more.value - 1).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -83,14 +88,17 @@ impl SharedCount {
         &self.inner.path
     }
 
-    pub(crate) fn session(&self) -> &Session {
+    /// The session of the count.
+    #[must_use]
+    pub fn session(&self) -> &Session {
         &self.inner.session
     }
 
     /// The count now, as far as the server knows that the session talks to.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::Refused`], or [`Error::NotACount`] when the data of the node is something else.
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`], or [`Error::NotACount`] when the data of the node
+    /// is something else.
     ///
     /// # Cancel safety
     /// It only reads, unless the node is missing: then it may have been created.
@@ -102,23 +110,24 @@ impl SharedCount {
         self.count(&data, &stat)
     }
 
-    /// Sets the count, whatever it was. The last to set it wins; when a reply is lost on the way it is set once more.
+    /// Sets the count, whatever it was, and returns what was written. The last to set it wins; when a reply is lost on the way
+    /// it is set once more.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`] or [`Error::Refused`]. Data that is no count is overwritten.
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. Data that is no count is overwritten.
     ///
     /// # Cancel safety
     /// Dropped, it may have been set or not.
     #[doc(alias = "setCount")]
-    pub async fn set(&self, value: i32) -> Result<(), Error> {
+    pub async fn set(&self, value: i32) -> Result<VersionedCount, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let data = value.to_be_bytes();
         loop {
             match retry_lost_reply(|| session.wire().set_data(path, &data, None)).await {
-                Ok(_) => return Ok(()),
+                Ok(stat) => return Ok(VersionedCount { value, version: stat.version }),
                 Err(ClientError::NoNode) => {
                     if self.create(value).await? {
-                        return Ok(());
+                        return Ok(VersionedCount { value, version: 0 });
                     }
                 }
                 Err(error) => return Err(session.remote().explain("set", path, error)),
@@ -126,13 +135,14 @@ impl SharedCount {
         }
     }
 
-    /// Sets the count unless somebody has set it since `previous` was read, and says whether it did.
+    /// Sets the count unless somebody has set it since `previous` was read or written. Returns what was written, for the next
+    /// `try_set` without a read. `None` if somebody has set it.
     ///
     /// A node that was deleted counts its versions from zero again. Whoever deletes nodes by hand therefore breaks the
     /// promise.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] when the reply was
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] when the reply was
     /// lost with the connection and the count has been changed: perhaps by this very call, perhaps by somebody else who
     /// set the same.
     ///
@@ -140,22 +150,22 @@ impl SharedCount {
     /// Dropped, it may have been set or not.
     #[doc(alias = "trySetCount")]
     #[doc(alias = "compare_exchange")]
-    pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<bool, Error> {
+    pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<Option<VersionedCount>, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let mut is_reply_lost = false;
         let mut backoff = Backoff::after_lost_reply();
         loop {
             match session.wire().set_data(path, &value.to_be_bytes(), Some(previous.version)).await {
                 // Had one whose reply was lost been applied, the version would be another by now.
-                Ok(_) => return Ok(true),
+                Ok(stat) => return Ok(Some(VersionedCount { value, version: stat.version })),
                 Err(ClientError::ConnectionLoss) => {
                     is_reply_lost = true;
                     backoff.pause().await;
                 }
-                Err(ClientError::BadVersion | ClientError::NoNode) if !is_reply_lost => return Ok(false),
+                Err(ClientError::BadVersion | ClientError::NoNode) if !is_reply_lost => return Ok(None),
                 Err(ClientError::BadVersion) => {
                     let found = self.get().await?;
-                    return if is_of_another(previous, value, found) { Ok(false) } else { Err(self.indeterminate()) };
+                    return if is_of_another(previous, value, found) { Ok(None) } else { Err(self.indeterminate()) };
                 }
                 Err(ClientError::NoNode) => return Err(self.indeterminate()),
                 Err(error) => return Err(session.remote().explain("set", path, error)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::BitOr;
+use std::ops::{BitOr, BitOrAssign};
 
 use zookeeper_client::{AuthId, Permission};
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Auth {
 }
 
 /// What somebody may do with a node. Combine them with `|`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Permissions(Permission);
 
 impl Permissions {
@@ -58,6 +58,21 @@ impl Permissions {
     pub const ADMIN: Self = Self(Permission::ADMIN);
     /// All of them.
     pub const ALL: Self = Self(Permission::ALL);
+
+    /// Whether these are among the permissions.
+    ///
+    /// ```
+    /// use zk_recipes::Permissions;
+    ///
+    /// let mut permissions = Permissions::READ;
+    /// permissions |= Permissions::WRITE;
+    /// assert!(permissions.contains(Permissions::WRITE));
+    /// assert!(!permissions.contains(Permissions::WRITE | Permissions::ADMIN));
+    /// ```
+    #[must_use]
+    pub fn contains(self, permissions: Self) -> bool {
+        self.0.has(permissions.0)
+    }
 }
 
 impl BitOr for Permissions {
@@ -65,6 +80,12 @@ impl BitOr for Permissions {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Permissions {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
     }
 }
 
@@ -121,7 +142,7 @@ impl Default for Acl {
 }
 
 /// How missing parents of locks are created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Parents {
     /// As containers: the server removes them once they have been empty for a while.

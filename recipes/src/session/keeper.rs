@@ -52,7 +52,7 @@ struct EndsWithTheRuntime {
 impl Drop for EndsWithTheRuntime {
     fn drop(&mut self) {
         // A session that ended otherwise stays ended as it was.
-        self.liveness.end(LostReason::Closed);
+        self.liveness.end(LostReason::RuntimeEnded);
         self.ending.tell();
         if let Some(wire) = self.wire.upgrade() {
             wire.stages().close();
@@ -93,12 +93,7 @@ impl Keeper {
             join(self.serve(&task_link), self.resolve(&mut servers)).await;
             let state = states.state();
             info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
-            let reason = match state {
-                SessionState::Expired => Some(LostReason::Expired),
-                SessionState::AuthFailed | SessionState::Closed => Some(LostReason::Closed),
-                _ => None,
-            };
-            let line = match reason {
+            let line = match ended_by(state, self.wire.strong_count() > 0) {
                 Some(reason) => Err(reason),
                 None => {
                     self.liveness().event(Event::Disconnected);
@@ -187,7 +182,7 @@ impl Keeper {
                     match self.attach(address, ask_within).await {
                         Ok(line) => return Ok(line),
                         Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
-                        Err(ClientError::AuthFailed) => return Err(LostReason::Closed),
+                        Err(ClientError::AuthFailed) => return Err(LostReason::CredentialsRefused),
                         Err(error) => debug!(address, %error, "could not connect the session anew"),
                     }
                 }
@@ -253,6 +248,19 @@ impl Keeper {
     }
 }
 
+/// Why a session has ended whose connection ended in this state; `None` if the session may live. `is_used`: somebody keeps the
+/// session open.
+fn ended_by(state: SessionState, is_used: bool) -> Option<LostReason> {
+    match state {
+        SessionState::Expired => Some(LostReason::Expired),
+        SessionState::AuthFailed => Some(LostReason::CredentialsRefused),
+        // A user who closes the session has noted that before. Otherwise only the end of the runtime closes a connection in use.
+        SessionState::Closed if is_used => Some(LostReason::RuntimeEnded),
+        SessionState::Closed => Some(LostReason::Closed),
+        _ => None,
+    }
+}
+
 type Answer = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
 async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
@@ -270,5 +278,23 @@ async fn answered(sign: &mut Option<Answer>) {
             }
         }
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_state_of_a_connection_tells_why_the_session_has_ended() {
+        for (state, is_used, reason) in [
+            (SessionState::Expired, true, Some(LostReason::Expired)),
+            (SessionState::AuthFailed, true, Some(LostReason::CredentialsRefused)),
+            (SessionState::Closed, true, Some(LostReason::RuntimeEnded)),
+            (SessionState::Closed, false, Some(LostReason::Closed)),
+            (SessionState::Disconnected, true, None),
+        ] {
+            assert_eq!(ended_by(state, is_used), reason, "{state:?} {is_used}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LossEpoch, LostReason, Margins, Sent, Sign};
+use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
-use crate::session::hold_reports::{HoldName, HoldReport, HoldReports};
+use crate::session::hold_reports::HoldReports;
 
 /// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
 /// time that another has overtaken.
@@ -20,28 +20,6 @@ pub(crate) struct LivenessCell {
     holds: AtomicUsize,
     /// What the log says of the holds.
     reports: Arc<HoldReports>,
-}
-
-/// One hold of the session, until it is dropped.
-#[derive(Debug)]
-struct Holding {
-    liveness: Arc<LivenessCell>,
-}
-
-/// That the session was proved to live when a hold was granted. As long as there is one, the session goes on asking for
-/// proofs.
-#[derive(Clone, Debug)]
-pub(crate) struct Proof {
-    holding: Holding,
-    /// The epoch of the grant. A loss begins the next one.
-    loss_epoch: LossEpoch,
-    validity: Validity,
-}
-
-/// Whether a node stands for a hold, for all to whom the hold is passed on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Validity {
-    is_void: Arc<watch::Sender<bool>>,
 }
 
 impl LivenessCell {
@@ -78,18 +56,21 @@ impl LivenessCell {
         self.read().state(self.is_held())
     }
 
-    /// What a hold is granted by; `None` if the last proof is too old.
-    pub(crate) fn proof(self: &Arc<Self>) -> Option<Proof> {
-        let live = self.read();
-        live.is_proved().then(|| Proof {
-            holding: Holding::new(self),
-            loss_epoch: live.loss_epoch(),
-            validity: Validity::default(),
-        })
-    }
-
     pub(crate) fn is_held(&self) -> bool {
         self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    /// Notes that a hold begins. The session asks for proofs until it ends.
+    pub(super) fn hold_begins(&self) {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn hold_ends(&self) {
+        self.holds.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn reports(&self) -> &Arc<HoldReports> {
+        &self.reports
     }
 
     /// Notes the answer to a message.
@@ -144,76 +125,6 @@ impl LivenessCell {
     }
 }
 
-impl Proof {
-    /// Lets the log tell of a hold by this proof when it becomes suspect or is lost.
-    pub(crate) fn report(&self, hold: HoldName) -> HoldReport {
-        self.holding.liveness.reports.add(hold, self.loss_epoch)
-    }
-
-    /// Why the hold is lost with its session, if it is.
-    pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
-        self.holding.liveness.read().lost_since(self.loss_epoch)
-    }
-
-    fn lost_by(&self, live: &Liveness) -> Option<LostReason> {
-        live.lost_since(self.loss_epoch).or_else(|| self.validity.is_void.borrow().then_some(LostReason::NodeDeleted))
-    }
-
-    /// Notes that somebody else has deleted the node of the hold, and logs it once.
-    pub(crate) fn lose(&self, node: &str) {
-        self.validity.is_void.send_replace(true);
-        self.holding.liveness.reports.lose(node);
-    }
-
-    /// Whether the hold can be relied on, and if not, why it is lost, if it is.
-    pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
-        let live = self.holding.liveness.read();
-        match self.lost_by(&live) {
-            None if live.is_proved() => Ok(()),
-            reason => Err(reason),
-        }
-    }
-
-    /// Waits until the hold is lost. Looks at the time by itself: the runtime that the session was connected in, where the
-    /// keeper does, may be another one, and blocked or at its end.
-    pub(crate) async fn until_lost(&self) -> LostReason {
-        let liveness = &self.holding.liveness;
-        let (mut changes, mut voids) = (liveness.subscribe(), self.validity.is_void.subscribe());
-        loop {
-            let live = liveness.read();
-            if let Some(reason) = self.lost_by(&live) {
-                return reason;
-            }
-            let lost_at = liveness.moment(live.lost_at());
-            // The senders cannot go while `self` keeps them, so this ends with a change or in time.
-            tokio::select! {
-                _ = changes.changed() => {}
-                _ = voids.changed() => {}
-                () = tokio::time::sleep_until(lost_at.into()) => {}
-            }
-        }
-    }
-}
-
-impl Holding {
-    fn new(liveness: &Arc<LivenessCell>) -> Self {
-        liveness.holds.fetch_add(1, Ordering::SeqCst);
-        Self { liveness: Arc::clone(liveness) }
-    }
-}
-
-impl Clone for Holding {
-    fn clone(&self) -> Self {
-        Self::new(&self.liveness)
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        self.liveness.holds.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +136,7 @@ mod tests {
     #[test]
     fn a_proof_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
         let liveness = liveness_of(Duration::from_millis(200));
-        let _proof = liveness.proof().unwrap();
+        liveness.hold_begins();
         while liveness.state() == ConnectionState::Connected {
             std::thread::yield_now();
         }
@@ -246,16 +157,5 @@ mod tests {
         changes.mark_unchanged();
         liveness.event(Event::Attached(Duration::from_secs(5)));
         assert!(changes.has_changed().unwrap());
-    }
-
-    #[test]
-    fn a_session_is_held_until_the_last_of_its_holds_is_dropped() {
-        let liveness = liveness_of(Duration::from_secs(10));
-        let one = liveness.proof().unwrap();
-        let other = one.clone();
-        drop(one);
-        assert!(liveness.is_held());
-        drop(other);
-        assert!(!liveness.is_held());
     }
 }

@@ -8,7 +8,8 @@ use zk_recipes_protocol::liveness::{Liveness, LostReason};
 use zookeeper_client::Error as ClientError;
 
 use crate::error::Error;
-use crate::session::liveness_cell::{LivenessCell, Proof};
+use crate::session::liveness_cell::LivenessCell;
+use crate::session::proof::Proof;
 use crate::session::reaper::Removal;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Wire;
@@ -49,12 +50,12 @@ impl Remote {
 
     /// Waits for a proof that the session lives, unless there was one lately.
     pub(crate) async fn prove(&self) -> Result<Proof, ClientError> {
-        if let Some(proof) = self.liveness.proof() {
+        if let Some(proof) = Proof::of(&self.liveness) {
             return Ok(proof);
         }
         loop {
             retry_lost_reply(|| self.wire.prove()).await?;
-            if let Some(proof) = self.liveness.proof() {
+            if let Some(proof) = Proof::of(&self.liveness) {
                 return Ok(proof);
             }
             // The leader may not have heard of the session for long, as after a pause of this process.
@@ -90,7 +91,11 @@ impl Remote {
     pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
         match error {
             ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
-            ClientError::ClientClosed | ClientError::AuthFailed => self.ended(),
+            ClientError::ClientClosed => self.ended(),
+            ClientError::AuthFailed => {
+                let reason = self.liveness().ended().unwrap_or(LostReason::CredentialsRefused);
+                Error::SessionEnded { reason }
+            }
             error => Error::refused(operation, path, error),
         }
     }

@@ -3,12 +3,14 @@
 //! Pings and the handshake are not counted: they depend on time, not on what a recipe does. Neither are the requests by which
 //! the client library takes back a watch that was dropped.
 
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_recipes_protocol::wire_size;
 
 /// What a session has exchanged with ZooKeeper so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Requests sent.
@@ -21,7 +23,7 @@ pub struct Traffic {
     pub bytes_received: u64,
 }
 
-impl std::ops::AddAssign for Traffic {
+impl AddAssign for Traffic {
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.notifications += other.notifications;
@@ -30,17 +32,32 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-impl std::ops::Sub for Traffic {
+impl Traffic {
+    /// What was exchanged since the `earlier` totals of the same session, or of the same sessions. A total that is greater
+    /// there, as of another session, counts as 0.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            notifications: self.notifications.saturating_sub(earlier.notifications),
+            bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
+            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
+        }
+    }
+}
+
+impl Add for Traffic {
     type Output = Self;
 
-    /// What was exchanged since an earlier moment of the same session.
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            requests: self.requests - earlier.requests,
-            notifications: self.notifications - earlier.notifications,
-            bytes_sent: self.bytes_sent - earlier.bytes_sent,
-            bytes_received: self.bytes_received - earlier.bytes_received,
-        }
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl Sum for Traffic {
+    fn sum<I: Iterator<Item = Self>>(totals: I) -> Self {
+        totals.fold(Self::default(), Self::add)
     }
 }
 
@@ -79,5 +96,21 @@ impl Counters {
             bytes_sent: self.bytes_sent.load(Ordering::Relaxed),
             bytes_received: self.bytes_received.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_exchanged_since_greater_totals_is_nothing_and_sums_are_of_every_field() {
+        let less = Traffic { requests: 1, notifications: 2, bytes_sent: 3, bytes_received: 4 };
+        let more = Traffic { requests: 10, notifications: 20, bytes_sent: 30, bytes_received: 40 };
+        let difference = Traffic { requests: 9, notifications: 18, bytes_sent: 27, bytes_received: 36 };
+        assert_eq!(more.since(less), difference);
+        assert_eq!(less.since(more), Traffic::default());
+        assert_eq!([less, difference].into_iter().sum::<Traffic>(), more);
+        assert_eq!(less + difference, more);
     }
 }

@@ -84,7 +84,7 @@ async fn a_chroot_holds_all_nodes_of_a_lock() {
     for recipe in RECIPES {
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
         let seen = whole.check_stat(&format!("/{chroot}{}", held.node_path())).await.unwrap();
-        assert_eq!(seen.expect("below the chroot").ephemeral_owner, session.id());
+        assert_eq!(seen.expect("below the chroot").ephemeral_owner, session.id().get());
         held.release().await.unwrap();
     }
 }

@@ -123,7 +123,10 @@ async fn a_waiter_whose_node_somebody_has_deleted_is_told_so_when_its_turn_comes
     held.release().await.unwrap();
     let last = soon("the one behind it", waiting.remove(1)).await.unwrap().unwrap();
     let deleted = soon("the answer", waiting.remove(0)).await.unwrap();
-    assert!(matches!(&deleted, Err(Error::NodeDeleted { path }) if path.ends_with("lock-0000000001")), "{deleted:?}");
+    assert!(
+        matches!(&deleted, Err(Error::NodeDeleted { path, .. }) if path.ends_with("lock-0000000001")),
+        "{deleted:?}"
+    );
     last.release().await.unwrap();
 }
 

@@ -47,7 +47,7 @@ async fn data_that_servers_do_not_take_or_that_means_something_else_is_refused_b
         let expected = "the data of a lock's node can be 1000000 bytes at most, not 1000001: keep it elsewhere and give \
                         the nodes a reference to it";
         assert_eq!(refused.to_string(), expected);
-        assert!(matches!(refused, Error::NodeDataTooLong { length: 1_000_001, limit: LockOptions::NODE_DATA_MAX }));
+        assert!(matches!(refused, Error::NodeDataTooLong { length: 1_000_001, limit: LockOptions::NODE_DATA_MAX, .. }));
     }
     for refused in refusals(b"__REVOKE__".to_vec()) {
         assert!(matches!(refused, Error::NodeDataReserved), "{refused}");

@@ -206,3 +206,45 @@ async fn an_upgrade_of_a_lost_read_hold_says_that_it_was_lost() {
     assert!(matches!(lock.write_lock().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
     assert!(matches!(reading.release().await, Err(Error::HoldLost { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_whose_hold_is_not_confirmed_in_time_is_not_told_that_others_have_the_lock() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
+    let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
+    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let held = lock.write_lock().acquire_as(&owner).await.unwrap();
+    // The downgrade is not answered.
+    proxy.swallow_replies();
+    let within = Duration::from_millis(100);
+    let downgraded = soon("the downgrade", lock.read_lock().acquire_within_as(&owner, within)).await;
+    assert!(matches!(downgraded, Err(Error::NoAnswer { .. } | Error::Unconfirmed { .. })), "{downgraded:?}");
+    // The hold itself is suspect.
+    proxy.blackhole();
+    until("the hold is suspect", async || held.state() == HoldState::Suspect).await;
+    for wait in [Duration::ZERO, within] {
+        let again = lock.write_lock().acquire_within_as(&owner, wait).await;
+        assert!(matches!(again, Err(Error::NoAnswer { within, .. }) if within == wait), "{again:?}");
+    }
+    // Contention is a value still.
+    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let lock = RwLock::new(&other, "/locks/rw").unwrap();
+    assert!(lock.write_lock().acquire_within_as(&Owner::new(), within).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_whose_other_task_queues_is_told_that_others_have_the_lock() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let (mine, owner) = (mutex(&session), Owner::new());
+    let barrier = mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let (mine, owner) = (mine.clone(), owner.clone());
+        async move { mine.acquire_as(&owner).await }
+    });
+    lab.until_children("/locks/mutex", 2).await;
+    assert!(mine.acquire_within_as(&owner, Duration::from_millis(50)).await.unwrap().is_none());
+    barrier.release().await.unwrap();
+    soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
+}

@@ -91,7 +91,7 @@ async fn an_upgrade_is_refused_at_once_and_the_read_hold_goes_on() {
         lock.write_lock().try_acquire_as(&owner).await,
         lock.write_lock().acquire_within_as(&owner, Duration::from_secs(60)).await,
     ] {
-        let Err(Error::Upgrade { path }) = refused else { panic!("{refused:?}") };
+        let Err(Error::Upgrade { path, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(path, "/locks/rw");
     }
     assert_eq!(session.traffic().requests, before, "nothing is asked of the server");

@@ -81,8 +81,7 @@ async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_no
             }
             held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
         }
-        let mut total = Traffic::default();
-        sessions.iter().for_each(|session| total += session.traffic());
+        let total: Traffic = sessions.iter().map(Session::traffic).sum();
         let counted = server.metric("zk_sum_node_deleted_watch_count").await.unwrap();
         assert_eq!(counted, total.notifications, "{recipe:?}: the server and the clients agree");
         let expected = match recipe {
@@ -102,9 +101,8 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
         locks.push((recipe.lock(&session, recipe.path()), session));
     }
     let traffic = || {
-        let mut total = Traffic::default();
-        locks.iter().for_each(|(_, session)| total += session.traffic());
-        total
+        let totals = locks.iter().map(|(_, session)| session.traffic());
+        totals.sum::<Traffic>()
     };
     let watched = async |watches| {
         until("all waiters watch", async || server.metric("zk_watch_count").await.unwrap() >= watches).await;
@@ -124,7 +122,7 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
         held = soon("the next grant", grants.recv()).await.expect("a waiter is granted");
     }
     held.release().await.unwrap();
-    traffic() - before
+    traffic().since(before)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -179,12 +179,12 @@ impl Contender {
             Error::SessionEnded { .. } => "session ended",
             Error::NoAnswer { .. } => "no answer",
             Error::Unconfirmed { .. } => "unconfirmed",
-            Error::HoldLost { path, reason: LostReason::NodeDeleted } => {
-                self.expect_deleted(path);
+            Error::HoldLost { node_path, reason: LostReason::NodeDeleted, .. } => {
+                self.expect_deleted(node_path);
                 "hold lost, as its node was deleted"
             }
             Error::HoldLost { .. } => "hold lost",
-            Error::NodeDeleted { path } => {
+            Error::NodeDeleted { path, .. } => {
                 self.expect_deleted(path);
                 "node deleted"
             }

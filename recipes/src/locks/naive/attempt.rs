@@ -19,13 +19,12 @@ use crate::hold::node_claim::NodeClaim;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::reaper::{Leftover, Removal, until_answered};
 use crate::session::remote::Remote;
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
-use crate::session::wire::{Watch, is_refusal, retry_lost_reply};
 use crate::token::FencingToken;
 
 /// What an acquire has on the server so far. Dropped, it goes to the reaper.
@@ -171,7 +170,8 @@ impl Attempt {
         let (node, proof) = (self.node.take(), self.proof.take());
         let granted = node.zip(proof).and_then(|(node, proof)| Some((node.contender.czxid()?, node, proof)));
         let (czxid, node, proof) = granted.unwrap_or_else(|| unreachable!("BUG: a grant without a node or a proof"));
-        LockGuard::new(Hold::of_node(NodeClaim::new(&self.session, node), FencingToken::new(czxid), proof))
+        let claim = NodeClaim::new(&self.session, node);
+        LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof))
     }
 
     /// Gives up: our node is gone when this returns `Ok`.

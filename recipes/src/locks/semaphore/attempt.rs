@@ -20,7 +20,7 @@ use crate::hold::guard::{Hold, LockGuard};
 use crate::hold::node_claim::{NamedNode, NodeClaim};
 use crate::node;
 use crate::session::backoff::Backoff;
-use crate::session::liveness_cell::Proof;
+use crate::session::proof::Proof;
 use crate::session::replies::is_refusal;
 use crate::session::wire::REQUESTS_MAX;
 use crate::token::FencingToken;

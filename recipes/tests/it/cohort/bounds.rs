@@ -165,7 +165,7 @@ async fn a_node_that_was_deleted_by_hand_is_noticed_at_a_bound_although_one_of_t
     let next = tokio::spawn(arrived(&lock));
     let released = held.release().await;
     assert!(
-        matches!(&released, Err(Error::HoldLost { path, reason: LostReason::NodeDeleted }) if *path == lost),
+        matches!(&released, Err(Error::HoldLost { node_path, reason: LostReason::NodeDeleted, .. }) if *node_path == lost),
         "{released:?}"
     );
     lab.until_children(PATH, 2).await;

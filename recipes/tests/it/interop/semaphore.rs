@@ -108,7 +108,7 @@ async fn a_shared_count_that_curator_changes_wakes_our_waiter_and_the_reverse() 
     curator.request(&format!("set-count {COUNT} 2"), "set").await;
     let second = soon("the grant after Curator's change", waiting).await.unwrap().unwrap();
     assert_eq!(count.get().await.unwrap().value, 2);
-    assert!(!count.try_set(before, 9).await.unwrap(), "Curator changed it since");
+    assert_eq!(count.try_set(before, 9).await.unwrap(), None, "Curator changed it since");
 
     curator.queue(&theirs, PATH).await;
     lab.until_children(LEASES, 3).await;

@@ -24,7 +24,7 @@ async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_eve
     lab.raw.delete(&gone, None).await.unwrap();
     let released = held.release().await;
     assert!(
-        matches!(&released, Err(Error::HoldLost { path, reason: LostReason::NodeDeleted }) if *path == gone),
+        matches!(&released, Err(Error::HoldLost { node_path, reason: LostReason::NodeDeleted, .. }) if *node_path == gone),
         "{released:?}"
     );
     assert_no_nodes_but(&lab, None).await;
@@ -35,9 +35,9 @@ async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_eve
         lab.raw.delete(path, None).await.unwrap();
     }
     let error = held.release().await.unwrap_err();
-    let Error::Several { first, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(&**first, Error::HoldLost { path, .. } if *path == gone[2]), "{first:?}");
-    assert!(matches!(&others[..], [Error::HoldLost { path, .. }] if *path == gone[0]), "{others:?}");
+    let Error::Several { first, others, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(&**first, Error::HoldLost { node_path, .. } if *node_path == gone[2]), "{first:?}");
+    assert!(matches!(&others[..], [Error::HoldLost { node_path, .. }] if *node_path == gone[0]), "{others:?}");
     assert_eq!(error.to_string(), format!("{first}; also: {}", others[0]));
     assert!(error.source().is_none(), "its text tells all");
     assert_no_nodes_but(&lab, None).await;
@@ -53,7 +53,7 @@ async fn a_lock_that_fails_ends_the_acquire_at_once_and_frees_those_before_it() 
     for form in FORMS {
         let changes_before = lab.raw.check_stat(A).await.unwrap().unwrap().cversion;
         let refused = attempt(&lock, form).await;
-        assert!(matches!(refused, Err(Error::SessionEnded { reason: LostReason::Closed })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::SessionEnded { reason: LostReason::Closed, .. })), "{refused:?}");
         assert_eq!(lab.children(A).await, Vec::<String>::new());
         let changes = lab.raw.check_stat(A).await.unwrap().unwrap().cversion;
         assert!(changes > changes_before, "the lock before it was held");
@@ -72,10 +72,10 @@ async fn the_cause_is_reported_first_and_then_what_went_wrong_with_the_others() 
     lab.raw.delete(&node, None).await.unwrap();
     closed.close().await.unwrap();
     let error = soon("the end of the wait", acquired).await.unwrap().unwrap_err();
-    let Error::Several { first, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(**first, Error::SessionEnded { reason: LostReason::Closed }), "{first:?}");
+    let Error::Several { first, others, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(**first, Error::SessionEnded { reason: LostReason::Closed, .. }), "{first:?}");
     assert!(
-        matches!(&others[..], [Error::HoldLost { path, reason: LostReason::NodeDeleted }] if *path == node),
+        matches!(&others[..], [Error::HoldLost { node_path, reason: LostReason::NodeDeleted, .. }] if *node_path == node),
         "{others:?}"
     );
     blocked.release().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
     };
     let (stopped, ()) = soon("the loss", async { tokio::join!(section, closing) }).await;
     assert!(
-        matches!(&stopped, Err(Error::HoldLost { path, reason: LostReason::Closed }) if *path == node),
+        matches!(&stopped, Err(Error::HoldLost { node_path, reason: LostReason::Closed, .. }) if *node_path == node),
         "{stopped:?}"
     );
     assert_eq!(held.state(), HoldState::Lost(LostReason::Closed));
@@ -133,7 +133,7 @@ async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
     assert_eq!(held.guards()[0].state(), HoldState::Held);
     assert!(mutex(&one, A).try_acquire().await.unwrap().is_none());
     let released = held.release().await;
-    assert!(matches!(&released, Err(Error::HoldLost { path, .. }) if *path == node), "{released:?}");
+    assert!(matches!(&released, Err(Error::HoldLost { node_path, .. }) if *node_path == node), "{released:?}");
     assert!(mutex(&one, A).try_acquire().await.unwrap().is_some());
 }
 
@@ -147,7 +147,7 @@ async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
     one.close().await.unwrap();
     let refused = soon("the end of the wait", acquired).await.unwrap();
     assert!(
-        matches!(&refused, Err(Error::HoldLost { path, reason: LostReason::Closed }) if path.starts_with(A)),
+        matches!(&refused, Err(Error::HoldLost { path, reason: LostReason::Closed, .. }) if path == A),
         "{refused:?}"
     );
     lab.until_children(B, 1).await;
@@ -173,7 +173,7 @@ async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() 
     server.resume().unwrap();
     // The rest is for a busy machine.
     assert!(took >= wait && took < wait + session.timeout() / 2 + Duration::from_secs(2), "{took:?}");
-    let Err(Error::Several { first, others }) = &answer else { panic!("{answer:?}") };
+    let Err(Error::Several { first, others, .. }) = &answer else { panic!("{answer:?}") };
     assert!(matches!(&**first, Error::Unconfirmed { path, .. } if path.starts_with(C)), "{first:?}");
     let unconfirmed = |error: &Error, lock| matches!(error, Error::Unconfirmed { path, .. } if path.starts_with(lock));
     assert!(others.len() == 2 && unconfirmed(&others[0], B) && unconfirmed(&others[1], A), "{others:?}");
@@ -193,9 +193,11 @@ async fn the_loss_of_another_hold_with_the_same_path_is_told_too() {
     there.raw.delete(A, None).await.unwrap();
     one.close().await.unwrap();
     let error = soon("the end of the wait", acquired).await.unwrap().unwrap_err();
-    let Error::Several { first, others } = &error else { panic!("{error:?}") };
-    assert!(matches!(&**first, Error::HoldLost { path, reason: LostReason::Closed } if path == A), "{first:?}");
-    let [Error::HoldLost { path, reason: LostReason::NodeDeleted }] = &others[..] else { panic!("{others:?}") };
-    assert_eq!(path, A);
+    let Error::Several { first, others, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(&**first, Error::HoldLost { path, reason: LostReason::Closed, .. } if path == A), "{first:?}");
+    let [Error::HoldLost { node_path, reason: LostReason::NodeDeleted, .. }] = &others[..] else {
+        panic!("{others:?}")
+    };
+    assert_eq!(node_path, A);
     blocked.release().await.unwrap();
 }

@@ -106,7 +106,7 @@ async fn the_revocation_of_a_hold_hears_nothing_of_the_next_hold_at_the_same_pat
     held.release().await.unwrap();
     let next = NaiveLock::new(&other, PATH).unwrap().acquire().await.unwrap();
     let ended = soon("the end", revocation.requested()).await;
-    let Err(Error::NodeDeleted { path }) = &ended else { panic!("{ended:?}") };
+    let Err(Error::NodeDeleted { path, .. }) = &ended else { panic!("{ended:?}") };
     assert_eq!(path, PATH);
     let told = ended.unwrap_err().to_string();
     assert_eq!(told, format!("the node {PATH} has been deleted"), "it was its own release");

@@ -22,7 +22,11 @@ async fn a_missing_count_is_created_with_the_seed_of_whoever_comes_first() {
     assert_eq!(data, [0xff, 0xff, 0xff, 0xfe], "four bytes, the highest first");
     assert_eq!(stat.ephemeral_owner, 0, "it stays when its clients are gone");
     let fresh = SharedCount::new(&one, "/counts/fresh", 1).unwrap();
-    fresh.set(9).await.unwrap();
+    let written = fresh.set(9).await.unwrap();
+    assert_eq!((written.value, written.version), (9, 0));
+    let again = fresh.set(9).await.unwrap();
+    assert_eq!((again.value, again.version), (9, 1));
+    assert_eq!(fresh.get().await.unwrap(), again);
     assert_eq!((fresh.get().await.unwrap().value, fresh.path()), (9, "/counts/fresh"));
     assert!(matches!(SharedCount::new(&one, "counts", 1), Err(Error::InvalidPath { .. })));
 }
@@ -33,14 +37,29 @@ async fn a_count_that_somebody_set_since_it_was_read_is_left_alone() {
     let count = SharedCount::new(&lab.session().await, COUNT, 1).unwrap();
     let stale = count.get().await.unwrap();
     count.set(5).await.unwrap();
-    assert!(!count.try_set(stale, 9).await.unwrap());
+    assert_eq!(count.try_set(stale, 9).await.unwrap(), None);
     let seen = count.get().await.unwrap();
     assert_eq!((seen.value, seen.version), (5, 1));
-    assert!(count.try_set(seen, 6).await.unwrap());
-    assert_eq!(count.get().await.unwrap().value, 6);
+    let written = count.try_set(seen, 6).await.unwrap().expect("nobody has set it since");
+    assert_eq!((written.value, written.version), (6, 2));
+    assert_eq!(count.get().await.unwrap(), written);
     lab.raw.delete(COUNT, None).await.unwrap();
-    assert!(!count.try_set(seen, 7).await.unwrap(), "what was read is gone");
+    assert_eq!(count.try_set(seen, 7).await.unwrap(), None, "what was read is gone");
     assert_eq!(count.get().await.unwrap().value, 1, "the seed again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_changes_by_one_client_needs_no_read_in_between() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let count = SharedCount::new(&session, COUNT, 1).unwrap();
+    let mut seen = count.set(10).await.unwrap();
+    let before = session.traffic().requests;
+    for value in 11..20 {
+        seen = count.try_set(seen, value).await.unwrap().expect("nobody else sets it");
+    }
+    assert_eq!(session.traffic().requests - before, 9, "one request a change");
+    assert_eq!(count.get().await.unwrap(), seen);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +71,7 @@ async fn no_increment_of_many_at_a_time_is_lost() {
         clients.spawn(async move {
             for _ in 0..20 {
                 let mut seen = count.get().await.unwrap();
-                while !count.try_set(seen, seen.value + 1).await.unwrap() {
+                while count.try_set(seen, seen.value + 1).await.unwrap().is_none() {
                     seen = count.get().await.unwrap();
                 }
             }
@@ -169,6 +188,6 @@ async fn a_try_to_set_whose_reply_is_lost_never_says_yes_or_no_when_it_cannot_kn
     raw.set_data(COUNT, &7_i32.to_be_bytes(), None).await.unwrap();
     let setting = losing(before, 3);
     swallowed(received).await;
-    assert!(!soon("the answer", setting).await.unwrap().unwrap());
+    assert_eq!(soon("the answer", setting).await.unwrap().unwrap(), None);
     assert_eq!(count.get().await.unwrap().value, 7);
 }

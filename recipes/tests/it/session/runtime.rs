@@ -44,13 +44,13 @@ fn whoever_waits_or_holds_in_another_runtime_is_told_when_that_of_the_session_en
         let running = tokio::spawn(async move { (held.run(std::future::pending::<()>()).await, held) });
         home.shutdown_background();
         let waited = soon("the waiter", waiting).await.expect("the waiter must not panic");
-        assert!(matches!(waited, Err(Error::SessionEnded { reason: LostReason::Closed })), "{waited:?}");
+        assert!(matches!(waited, Err(Error::SessionEnded { reason: LostReason::RuntimeEnded, .. })), "{waited:?}");
         let (ran, held) = soon("the holder", running).await.unwrap();
-        assert!(matches!(ran, Err(Error::HoldLost { reason: LostReason::Closed, .. })), "{ran:?}");
-        assert_eq!(held.state(), HoldState::Lost(LostReason::Closed));
+        assert!(matches!(ran, Err(Error::HoldLost { reason: LostReason::RuntimeEnded, .. })), "{ran:?}");
+        assert_eq!(held.state(), HoldState::Lost(LostReason::RuntimeEnded));
         assert!(session.is_ended());
         let fresh = soon("the answer", Mutex::new(&session, "/locks/c").unwrap().acquire()).await;
-        assert!(matches!(fresh, Err(Error::SessionEnded { reason: LostReason::Closed })), "{fresh:?}");
+        assert!(matches!(fresh, Err(Error::SessionEnded { reason: LostReason::RuntimeEnded, .. })), "{fresh:?}");
         assert!(matches!(soon("the release", held.release()).await, Err(Error::HoldLost { .. })));
         taken.release().await.unwrap();
     });

@@ -1,0 +1,204 @@
+//! Watches of holds, for tasks that do not have the guard.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::select_all;
+use tokio::sync::watch;
+use zk_recipes_protocol::liveness::LostReason;
+
+use crate::hold::state::HoldState;
+use crate::session::proof::{Proof, ProofView};
+
+/// Shows the state of a hold to tasks that do not have its guard. Made by [`LockGuard::watch`](crate::LockGuard::watch) and
+/// [`MultiGuard::watch`](crate::MultiGuard::watch).
+///
+/// Unlike a guard it keeps neither the lock nor the session: a watch that is kept for ever costs no request. The watch ends
+/// when its hold does:
+///
+/// * `release` ends it before the first request is sent, as another contender may hold from then on. A node that only the
+///   release finds deleted is therefore reported by the release alone.
+/// * A drop of the guard ends it.
+/// * For an [`Owner`](crate::Owner), the release or drop of the last guard of the hold ends it.
+/// * For a [`CohortMutex`](crate::CohortMutex), a local hand-over ends it. The watch does not go on to the next holder.
+///
+/// The watch of a `MultiGuard` ends with the first of its holds.
+///
+/// ```no_run
+/// # async fn example(held: zk_recipes::LockGuard) -> Result<(), zk_recipes::Error> {
+/// let watch = held.watch();
+/// tokio::spawn(async move {
+///     match watch.lost().await {
+///         Some(reason) => eprintln!("stop the work: {reason}"),
+///         None => {} // released
+///     }
+/// });
+/// held.release().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct HoldWatch {
+    holds: Arc<[Watched]>,
+}
+
+/// One hold of a watch.
+#[derive(Debug)]
+struct Watched {
+    view: ProofView,
+    end: watch::Receiver<Option<End>>,
+}
+
+/// The end of a hold.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    /// Why the hold was lost before, if it was.
+    lost: Option<LostReason>,
+}
+
+impl HoldWatch {
+    /// One watch of all the holds of several.
+    pub(crate) fn of_all(watches: impl IntoIterator<Item = Self>) -> Self {
+        let holds = watches.into_iter().flat_map(|watch| watch.holds.iter().map(Watched::again).collect::<Vec<_>>());
+        Self { holds: holds.collect() }
+    }
+
+    /// Whether the hold can be relied on now. `None` once the hold was released or dropped without a loss. A loss that came
+    /// before the end stays [`HoldState::Lost`].
+    ///
+    /// For several holds, the worst of their states; a loss of any hold is worse than the end of another.
+    #[must_use]
+    pub fn state(&self) -> Option<HoldState> {
+        let (mut worst, mut has_ended) = (HoldState::Held, self.holds.is_empty());
+        for hold in &*self.holds {
+            match hold.state() {
+                lost @ Some(HoldState::Lost(_)) => return lost,
+                Some(HoldState::Suspect) => worst = HoldState::Suspect,
+                Some(HoldState::Held) => {}
+                None => has_ended = true,
+            }
+        }
+        (!has_ended).then_some(worst)
+    }
+
+    /// Waits until the hold is lost and returns the reason. Returns `None` if the hold was released or dropped before.
+    ///
+    /// For several holds, waits for the first loss or the first end. Without any hold it returns `None` at once.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; call it again.
+    pub async fn lost(&self) -> Option<LostReason> {
+        if !self.holds.is_empty() {
+            select_all(self.holds.iter().map(|hold| Box::pin(hold.over()))).await;
+        }
+        match self.state() {
+            Some(HoldState::Lost(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for HoldWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldWatch").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    fn again(&self) -> Self {
+        Self { view: self.view.clone(), end: self.end.clone() }
+    }
+
+    fn state(&self) -> Option<HoldState> {
+        // Read before the end: a hold that has not ended after this was a hold at this moment.
+        let seen = HoldState::of(self.view.state());
+        match *self.end.borrow() {
+            Some(End { lost }) => lost.map(HoldState::Lost),
+            None => Some(seen),
+        }
+    }
+
+    /// Waits until the hold has ended or is lost.
+    async fn over(&self) {
+        let mut end = self.end.clone();
+        tokio::select! {
+            // A sender that is gone has told the end before.
+            _ = async { end.wait_for(Option::is_some).await.is_ok() } => {}
+            _ = self.view.until_lost() => {}
+        }
+    }
+}
+
+/// Tells the watches of a hold that the hold ends, at the latest when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct HoldEnd {
+    /// Empty until somebody watches.
+    told: OnceLock<Teller>,
+}
+
+#[derive(Debug)]
+struct Teller {
+    view: ProofView,
+    end: watch::Sender<Option<End>>,
+}
+
+impl HoldEnd {
+    /// A watch of the hold of this proof.
+    pub(crate) fn watch(&self, proof: &Proof) -> HoldWatch {
+        let teller = self.told.get_or_init(|| Teller { view: proof.view().clone(), end: watch::channel(None).0 });
+        HoldWatch { holds: Arc::new([Watched { view: teller.view.clone(), end: teller.end.subscribe() }]) }
+    }
+
+    /// Tells that the hold ends now. Only the first call counts.
+    pub(crate) fn tell(&self) {
+        let Some(Teller { view, end }) = self.told.get() else { return };
+        end.send_if_modified(|told| {
+            let is_first = told.is_none();
+            told.get_or_insert_with(|| End { lost: view.state().err().flatten() });
+            is_first
+        });
+    }
+}
+
+impl Drop for HoldEnd {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use zk_recipes_protocol::liveness::Margins;
+
+    use super::*;
+    use crate::session::liveness_cell::LivenessCell;
+
+    #[test]
+    fn a_watch_is_no_hold_and_remembers_how_the_hold_ended() {
+        let margins = Margins::new(Duration::from_secs(10), None);
+        let liveness = Arc::new(LivenessCell::new(margins, Instant::now()));
+        let (proof, end) = (Proof::of(&liveness).unwrap(), HoldEnd::default());
+        let watches = [end.watch(&proof), end.watch(&proof)];
+        assert!(watches.iter().all(|watch| watch.state() == Some(HoldState::Held)));
+        drop(end);
+        drop(proof);
+        assert!(!liveness.is_held(), "the session would go on asking for proofs");
+        liveness.end(LostReason::Closed);
+        assert!(watches.iter().all(|watch| watch.state().is_none()), "the hold ended before the session");
+        assert_eq!(format!("{:?}", watches[0]), "HoldWatch { state: None, .. }");
+    }
+
+    #[test]
+    fn a_loss_before_the_end_stays_and_one_after_it_does_not_count() {
+        let margins = Margins::new(Duration::from_secs(10), None);
+        let liveness = Arc::new(LivenessCell::new(margins, Instant::now()));
+        let (proof, end) = (Proof::of(&liveness).unwrap(), HoldEnd::default());
+        let watch = end.watch(&proof);
+        proof.lose("/lock/node");
+        end.tell();
+        liveness.end(LostReason::Closed);
+        end.tell();
+        assert_eq!(watch.state(), Some(HoldState::Lost(LostReason::NodeDeleted)));
+    }
+}

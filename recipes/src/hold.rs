@@ -3,11 +3,13 @@
 pub(crate) mod acquire_span;
 pub(crate) mod evidence;
 pub(crate) mod guard;
+pub(crate) mod held;
 pub(crate) mod lock_queue;
 pub(crate) mod multi_guard;
 pub(crate) mod node_claim;
 pub(crate) mod owner;
 pub(crate) mod revoke;
+pub(crate) mod slot;
 pub(crate) mod state;
 pub(crate) mod turn;
 pub(crate) mod waiter;

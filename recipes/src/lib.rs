@@ -293,12 +293,13 @@ pub use locks::semaphore_mutex::SemaphoreMutex;
 pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
 pub use options::LockOptions;
+pub use session::Session;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
+pub use session::config::SessionConfig;
 pub use session::id::{ParseSessionIdError, SessionId};
 pub use session::states::{ConnectionStateStream, ConnectionStates};
 #[cfg(feature = "tls")]
 pub use session::tls::Tls;
 pub use session::traffic::Traffic;
-pub use session::{Session, SessionConfig};
 pub use token::FencingToken;
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

@@ -2,6 +2,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod backoff;
+pub(crate) mod config;
 pub(crate) mod connect;
 pub(crate) mod ending;
 pub(crate) mod hold_reports;
@@ -27,7 +28,7 @@ pub(crate) mod weak_map;
 pub(crate) mod wire;
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,8 @@ use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 
 use crate::error::Error;
 use crate::node;
-use crate::session::acl::{Acl, Auth, NodePolicy, Parents};
+use crate::session::acl::NodePolicy;
+use crate::session::config::SessionConfig;
 use crate::session::connect::Connector;
 use crate::session::ending::Ending;
 use crate::session::hold_reports::HoldName;
@@ -51,129 +53,8 @@ use crate::session::reaper::{Abandoned, Leftover};
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
 use crate::session::states::ConnectionStates;
-use crate::session::tls::Tls;
 use crate::session::traffic::Traffic;
 use crate::session::wire::Wire;
-
-/// How to open a [`Session`].
-///
-/// ```
-/// use std::time::Duration;
-/// use zk_recipes::SessionConfig;
-///
-/// let config = SessionConfig::default().with_timeout(Duration::from_secs(20)).with_tick_time(Duration::from_secs(2));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SessionConfig {
-    /// After how much silence the server expires the session and deletes its nodes. The server may grant another
-    /// value, see [`Session::timeout`]. A holder that dies blocks the others for this long. The server is asked for whole
-    /// milliseconds, at least 1 and at most `i32::MAX`; a longer or shorter value counts as the nearest of those.
-    pub timeout: Duration,
-    /// The `tickTime` of the servers. `None` stands for a tick of half the timeout, the longest that servers have unless
-    /// their `minSessionTimeout` is set below two ticks: then the tick must be given. A shorter tick that is given lets
-    /// holds survive a longer silence, by half the difference: with a timeout of 20 s and a tick of 2 s, at least 14.8 s
-    /// after the last proof that the session lives instead of 10.8 s.
-    pub tick_time: Option<Duration>,
-    /// How long to go on trying to connect.
-    pub connect_within: Duration,
-    /// How to speak TLS with the servers; without it nothing is encrypted.
-    #[cfg(feature = "tls")]
-    pub tls: Option<Tls>,
-    /// Who the session is; nobody in particular when empty.
-    pub auth: Vec<Auth>,
-    /// Who may do what with the nodes that the session creates: those of its locks and their missing parents.
-    pub acl: Acl,
-    /// Other ACLs for the nodes of these paths, such as that of a parent under which others may create locks but not
-    /// delete them. The paths are those of nodes whose names are known before: parents, the node of a
-    /// [`NaiveLock`](crate::NaiveLock), a [`SharedCount`](crate::SharedCount). The server ends the names of all
-    /// contenders with a number, so theirs cannot be given, and they always get [`acl`](Self::acl).
-    pub acl_of: BTreeMap<String, Acl>,
-    /// How missing parents of locks are created.
-    pub parents: Parents,
-}
-
-impl Default for SessionConfig {
-    /// A timeout of 10 s, a tick of at most half of it, 15 s to connect, no TLS, no credentials, nodes that are open to
-    /// anyone, containers as parents.
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(10),
-            tick_time: None,
-            connect_within: Duration::from_secs(15),
-            #[cfg(feature = "tls")]
-            tls: None,
-            auth: Vec::new(),
-            acl: Acl::open(),
-            acl_of: BTreeMap::new(),
-            parents: Parents::default(),
-        }
-    }
-}
-
-impl SessionConfig {
-    /// With this [`timeout`](Self::timeout).
-    #[must_use]
-    pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
-    }
-
-    /// With this [`tick_time`](Self::tick_time).
-    #[must_use]
-    pub fn with_tick_time(self, tick_time: Duration) -> Self {
-        Self { tick_time: Some(tick_time), ..self }
-    }
-
-    /// With so much time to connect: [`connect_within`](Self::connect_within).
-    #[must_use]
-    pub fn with_connect_within(self, connect_within: Duration) -> Self {
-        Self { connect_within, ..self }
-    }
-
-    /// With TLS.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn with_tls(self, tls: Tls) -> Self {
-        Self { tls: Some(tls), ..self }
-    }
-
-    /// With one more identity: [`auth`](Self::auth).
-    #[must_use]
-    pub fn with_auth(mut self, auth: Auth) -> Self {
-        self.auth.push(auth);
-        self
-    }
-
-    /// With this [`acl`](Self::acl).
-    #[must_use]
-    pub fn with_acl(self, acl: Acl) -> Self {
-        Self { acl, ..self }
-    }
-
-    /// With another ACL for the node of one path: [`acl_of`](Self::acl_of).
-    #[must_use]
-    pub fn with_acl_of(mut self, path: impl Into<String>, acl: Acl) -> Self {
-        self.acl_of.insert(path.into(), acl);
-        self
-    }
-
-    /// With missing parents of locks that are created like this: [`parents`](Self::parents).
-    #[must_use]
-    pub fn with_parents(self, parents: Parents) -> Self {
-        Self { parents, ..self }
-    }
-
-    #[cfg(feature = "tls")]
-    fn tls_settings(&self) -> Option<&Tls> {
-        self.tls.as_ref()
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn tls_settings(&self) -> Option<&Tls> {
-        None
-    }
-}
 
 /// One ZooKeeper session. Cheap to clone; all clones are the same session, which closes when the last of them, and of
 /// the recipes, guards, waiters and [`Revocation`](crate::Revocation)s made from them, is gone.

@@ -4,14 +4,14 @@ use zk_recipes_protocol::liveness;
 use zk_recipes_protocol::names::Naming;
 use zk_recipes_protocol::session_queue::{ContenderId, Made};
 
+use super::core::Granted;
 use super::place::Place;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::hold_reports::HoldName;
-use crate::session::proof::Proof;
-use crate::session::reaper::Removal;
+use crate::session::remote::Removal;
 
 /// A contender, from its first request to the end of its hold. Dropped, it leaves: the session's reaper deletes what is there,
 /// also a node whose creation has not been answered yet.
@@ -26,13 +26,6 @@ pub(crate) struct Contender {
     path: String,
     /// The hold, once that was dropped.
     dropped_hold: Option<HoldName>,
-}
-
-/// What a contender was granted.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) made: Made,
-    pub(crate) proof: Proof,
 }
 
 impl Contender {

@@ -7,7 +7,7 @@ use zk_recipes_protocol::names;
 use zk_recipes_protocol::session_queue::{Found, Made};
 use zookeeper_client::{Error as ClientError, Stat};
 
-use super::requests::Mark;
+use super::mark::Mark;
 use crate::node;
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;

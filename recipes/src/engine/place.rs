@@ -10,15 +10,15 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State};
+use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State, Wish};
 
+use super::core::{Engine, Granted, Request, Sending};
 use super::requests::Answer;
-use super::{Engine, Granted, Request, Sending};
 use crate::error::Error;
 use crate::node;
 use crate::session::backoff::Backoff;
-use crate::session::reaper::{Leftover, Removal};
-use crate::session::remote::Remote;
+use crate::session::reaper::Leftover;
+use crate::session::remote::{Remote, Removal};
 use crate::session::wire::Fired;
 
 /// One contender, with the requests that were sent for it. It does not keep the session open.
@@ -43,7 +43,9 @@ struct Polled {
 }
 
 impl Place {
-    pub(super) fn new(engine: Arc<Engine>, id: ContenderId) -> Self {
+    /// Lets a contender begin.
+    pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>) -> Self {
+        let (engine, id) = (Arc::clone(engine), engine.enter(wish, node_data));
         Self { engine, id, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
     }
 
@@ -59,7 +61,7 @@ impl Place {
             _ => None,
         });
         placed.await?.map_err(|outcome| self.error(outcome))?;
-        Ok(self.engine.core.lock().node(self.id))
+        Ok(self.engine.node(self.id).expect("BUG: a contender with a place has no node"))
     }
 
     /// Lets a contender that has a place wait for the grant.
@@ -140,14 +142,13 @@ impl Place {
 
     /// The path to name in messages: that of the node, as far as it is known, or else of the lock.
     pub(crate) fn path(&self) -> &str {
-        self.path.as_deref().unwrap_or(&self.engine.path)
+        self.path.as_deref().unwrap_or(self.engine.path())
     }
 
     /// Notes the path of the node, once there is one.
     fn note_path(&mut self) {
         if self.path.is_none() {
-            let core = self.engine.core.lock();
-            self.path = core.queue.node(self.id).map(|made| node::child(&self.engine.path, &made.name));
+            self.path = self.engine.node(self.id).map(|made| node::child(self.engine.path(), &made.name));
         }
     }
 
@@ -163,7 +164,7 @@ impl Place {
                     return Poll::Ready(Ok(done));
                 }
                 if self.has_ended {
-                    return Poll::Ready(Err(self.engine.remote.ended()));
+                    return Poll::Ready(Err(self.engine.session_ended()));
                 }
                 let event = std::task::ready!(self.poll_event(cx));
                 event.into_iter().for_each(|event| self.tell(event));
@@ -213,7 +214,7 @@ impl Place {
         self.note_path();
         match outcome {
             Outcome::NumbersExhausted(number) => {
-                Error::NumbersExhausted { path: self.engine.path.clone(), number: number.get() }
+                Error::NumbersExhausted { path: self.engine.path().to_owned(), number: number.get() }
             }
             Outcome::NodeDeleted => Error::NodeDeleted { path: self.path().to_owned() },
             outcome => {
@@ -229,7 +230,7 @@ impl Leftover for Place {
     }
 
     fn lock(&self) -> &str {
-        &self.engine.path
+        self.engine.path()
     }
 
     fn remove<'a>(&'a mut self, _: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
@@ -250,6 +251,6 @@ impl Drop for Place {
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("lock", &self.engine.path).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Place").field("lock", &self.engine.path()).field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 use futures_util::future::{join, try_join, try_join_all};
-use zk_recipes_protocol::names::{Names, Naming, protected_prefix};
+use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
     Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
-    Viewpoint, Wish,
+    Viewpoint,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::finding;
+use super::mark::Mark;
 use crate::error::Error;
 use crate::node;
 use crate::session::proof::Proof;
@@ -36,45 +37,10 @@ pub(super) enum Answer {
     SessionEnded,
 }
 
-/// How to find a contender's node after the reply to `create` was lost.
-#[derive(Clone, Debug)]
-pub(super) struct Mark {
-    naming: Naming,
-    pub(super) marker: &'static str,
-    /// What the node's name begins with, or its data if the name is nothing but the marker and a number. Only this contender
-    /// writes it.
-    pub(super) text: String,
-}
-
 /// The requests of one contender, each sent when it is polled first.
 pub(super) struct Requests {
     remote: Remote,
     parent: String,
-}
-
-impl Mark {
-    pub(super) fn new(wish: &Wish) -> Self {
-        let marker = wish.names.marker(wish.mode);
-        let uuid = node::unique();
-        let text = match wish.naming {
-            Naming::Protected => protected_prefix(&uuid, marker),
-            Naming::Numbered => protected_prefix(&uuid, ""),
-        };
-        Self { naming: wish.naming, marker, text }
-    }
-
-    pub(super) fn is_in_data(&self) -> bool {
-        self.naming == Naming::Numbered
-    }
-
-    /// The name of a new node, as far as it is known before the server appends the number.
-    fn name(&self) -> &str {
-        if self.is_in_data() { self.marker } else { &self.text }
-    }
-
-    fn data(&self, node_data: &[u8]) -> Vec<u8> {
-        if self.is_in_data() { [self.text.as_bytes(), node_data].concat() } else { node_data.to_vec() }
-    }
 }
 
 /// Tells of the end of a pause.

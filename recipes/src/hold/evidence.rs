@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::hold::node_claim::NodeClaim;
 use crate::session::Session;
 use crate::session::hold_reports::HoldName;
-use crate::session::reaper::Removal;
+use crate::session::remote::Removal;
 
 /// What stands for a hold on the server. Dropped, it is left to the reaper.
 #[derive(Debug)]

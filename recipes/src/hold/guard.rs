@@ -1,4 +1,4 @@
-//! A hold of a lock.
+//! The guard of a hold.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -8,198 +8,15 @@ use std::task::Poll;
 
 use zk_recipes_protocol::liveness::LostReason;
 
-use crate::engine::{Contender, Granted, withdrawal};
+use crate::engine::withdrawal;
 use crate::error::Error;
-use crate::hold::evidence::Evidence;
-use crate::hold::node_claim::NodeClaim;
-use crate::hold::owner::Slot;
+use crate::hold::held::Hold;
 use crate::hold::revoke::Revocation;
+use crate::hold::slot::Slot;
 use crate::hold::state::HoldState;
 use crate::hold::turn::Turn;
-use crate::hold::watch::{HoldEnd, HoldWatch};
-use crate::session::Session;
-use crate::session::hold_reports::{HoldName, HoldReport};
-use crate::session::proof::Proof;
-use crate::session::reaper::Removal;
+use crate::hold::watch::HoldWatch;
 use crate::token::FencingToken;
-
-/// What the guards of one hold share, or have one after the other. The node goes with the last of them.
-pub(crate) struct Hold {
-    /// Before the others: the watches are told before the node is given up.
-    end: HoldEnd,
-    evidence: Evidence,
-    token: FencingToken,
-    proof: Proof,
-    /// What the log says of it.
-    report: HoldReport,
-    /// Of the owner that it was granted to.
-    slot: Option<Arc<Slot>>,
-}
-
-impl Hold {
-    /// The hold of a contender that was granted the lock.
-    pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
-        let Granted { made, proof } = granted;
-        Self::new(Evidence::Place(contender), FencingToken::new(made.czxid), proof)
-    }
-
-    /// The hold of whoever has a node that is in no queue.
-    pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
-        Self::new(Evidence::Node(claim), token, proof)
-    }
-
-    /// Another hold that is as old as this one: whatever loses the one loses the other.
-    pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
-        Self::new(Evidence::Place(contender), self.token, proof)
-    }
-
-    fn new(evidence: Evidence, token: FencingToken, proof: Proof) -> Self {
-        let report = proof.report(HoldName::new(evidence.lock(), evidence.path(), token));
-        Self { end: HoldEnd::default(), evidence, token, proof, report, slot: None }
-    }
-
-    /// The contender that holds.
-    pub(crate) fn contender(&self) -> &Contender {
-        self.evidence.contender()
-    }
-
-    /// The same hold, of an owner.
-    pub(crate) fn owned(mut self, slot: &Arc<Slot>) -> Self {
-        self.slot = Some(Arc::clone(slot));
-        self
-    }
-
-    /// Notes that somebody else has deleted the node. The hold is lost.
-    pub(crate) fn note_gone(&self) {
-        self.contender().note_missing_node();
-        self.proof.lose(self.path());
-    }
-
-    /// Notes the token that the hold has after a hand-over.
-    pub(crate) fn note_handover(&self, token: FencingToken) {
-        self.report.set_token(token);
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        self.evidence.session()
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// The path of the lock.
-    pub(crate) fn lock(&self) -> &str {
-        self.evidence.lock()
-    }
-
-    /// The path of the node.
-    pub(crate) fn path(&self) -> &str {
-        self.evidence.path()
-    }
-
-    /// The transaction that created the node, where the path alone does not tell it from others.
-    fn czxid(&self) -> Option<i64> {
-        match &self.evidence {
-            Evidence::Place(contender) => contender.czxid(),
-            Evidence::Node { .. } => Some(self.token.czxid()),
-        }
-    }
-
-    pub(crate) fn state(&self) -> HoldState {
-        HoldState::of(self.proof.view().state())
-    }
-
-    async fn lost(&self) -> LostReason {
-        self.proof.view().until_lost().await
-    }
-
-    /// Waits until the hold is not suspect: until it is known whether it has survived.
-    pub(crate) async fn settled(&self) {
-        if self.state() != HoldState::Suspect {
-            return;
-        }
-        let mut states = self.session().states();
-        while self.state() == HoldState::Suspect {
-            tokio::select! {
-                _ = states.changed() => {}
-                _ = self.lost() => {}
-            }
-        }
-    }
-
-    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        self.lost_error_of(self.token, reason)
-    }
-
-    /// As [`lost_error`](Self::lost_error), of a holder by this token.
-    pub(crate) fn lost_error_of(&self, token: FencingToken, reason: LostReason) -> Error {
-        Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
-    }
-
-    /// A watch that ends when `end` says so.
-    pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
-        end.watch(&self.proof)
-    }
-
-    pub(crate) async fn release(self) -> Result<(), Error> {
-        let token = self.token;
-        self.release_by(token).await
-    }
-
-    /// As [`release`](Self::release), by the holder of this token.
-    pub(crate) async fn release_by(mut self, token: FencingToken) -> Result<(), Error> {
-        // Before the request is sent, or the hold passed on: then another contender may hold.
-        self.end.tell();
-        let is_held = self.state() == HoldState::Held;
-        let (path, node_path) = (self.lock().to_owned(), self.path().to_owned());
-        // A hold that is lost, or may be, is not passed on.
-        let reason = match self.evidence.remove(is_held).await {
-            // It was deleted, possibly by an attempt whose reply was lost.
-            Ok(removal) => self.proof.view().lost_with_session().or(match removal {
-                Removal::Deleted | Removal::Kept => None,
-                Removal::NothingThere => Some(LostReason::NodeDeleted),
-            }),
-            Err(Error::SessionEnded { reason }) => Some(reason),
-            Err(error) => return Err(error),
-        };
-        match reason {
-            Some(reason) => {
-                self.report.lost(reason);
-                Err(Error::HoldLost { path, node_path, token, reason })
-            }
-            None => {
-                self.report.end();
-                Ok(())
-            }
-        }
-    }
-
-    /// Deletes the node of a hold that nobody relies on. Waits only as long as [`withdrawal`].
-    pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
-        self.report.end();
-        self.evidence.withdraw().await
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let lost = match self.state() {
-            HoldState::Lost(reason) => Some(reason),
-            HoldState::Held | HoldState::Suspect => None,
-        };
-        self.evidence.note_dropped(self.report.dropped(lost));
-    }
-}
-
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
-            .field("node", &self.path())
-            .field("token", &format_args!("{}", self.token))
-            .finish_non_exhaustive()
-    }
-}
 
 /// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
 /// neither task nor thread matters.
@@ -221,20 +38,20 @@ pub struct LockGuard {
 /// By what a guard holds.
 #[derive(Debug)]
 enum Stake {
-    /// By a hold that the guards of one owner share.
-    Share(Arc<Hold>),
+    /// By a hold of its own, or by one that the guards of an owner share.
+    Share { hold: Arc<Hold>, slot: Option<Arc<Slot>> },
     /// By a hold that goes to the next of the same process.
     Turn(Turn),
 }
 
 impl LockGuard {
     pub(crate) fn new(hold: Hold) -> Self {
-        Self::sharing(Arc::new(hold))
+        Self { stake: Stake::Share { hold: Arc::new(hold), slot: None } }
     }
 
-    /// One more guard of a hold.
-    pub(crate) fn sharing(hold: Arc<Hold>) -> Self {
-        Self { stake: Stake::Share(hold) }
+    /// One more guard of a hold that an owner has.
+    pub(crate) fn sharing(hold: Arc<Hold>, slot: &Arc<Slot>) -> Self {
+        Self { stake: Stake::Share { hold, slot: Some(Arc::clone(slot)) } }
     }
 
     /// The guard of a hold that may be handed over.
@@ -244,7 +61,7 @@ impl LockGuard {
 
     fn hold(&self) -> &Hold {
         match &self.stake {
-            Stake::Share(hold) => hold,
+            Stake::Share { hold, .. } => hold,
             Stake::Turn(turn) => turn.hold(),
         }
     }
@@ -255,7 +72,7 @@ impl LockGuard {
     #[must_use]
     pub fn token(&self) -> FencingToken {
         match &self.stake {
-            Stake::Share(hold) => hold.token(),
+            Stake::Share { hold, .. } => hold.token(),
             Stake::Turn(turn) => turn.token(),
         }
     }
@@ -290,7 +107,7 @@ impl LockGuard {
     #[must_use]
     pub fn watch(&self) -> HoldWatch {
         match &self.stake {
-            Stake::Share(hold) => hold.watch_until(&hold.end),
+            Stake::Share { hold, .. } => hold.watch(),
             Stake::Turn(turn) => turn.watch(),
         }
     }
@@ -342,11 +159,11 @@ impl LockGuard {
     /// Dropped, the reaper releases the lock. The guard of a `CohortMutex` hands the lock over instead, if the next contender
     /// may have it.
     pub async fn release(self) -> Result<(), Error> {
-        let hold = match self.stake {
-            Stake::Share(hold) => hold,
+        let (hold, slot) = match self.stake {
+            Stake::Share { hold, slot } => (hold, slot),
             Stake::Turn(turn) => return turn.release().await,
         };
-        let Some(slot) = hold.slot.clone() else {
+        let Some(slot) = slot else {
             return match Arc::into_inner(hold) {
                 Some(hold) => hold.release().await,
                 None => unreachable!("BUG: a hold of no owner's has several guards"),

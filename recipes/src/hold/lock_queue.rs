@@ -9,10 +9,11 @@ use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{Wish, WishKind};
 
 use crate::deadline::Deadline;
-use crate::engine::{Contender, Engine, Granted};
+use crate::engine::{Contender, Engine, Granted, Place};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::guard::{Hold, LockGuard};
+use crate::hold::guard::LockGuard;
+use crate::hold::held::Hold;
 use crate::node;
 use crate::options::validate_node_data;
 use crate::session::Session;
@@ -81,7 +82,7 @@ impl LockQueue {
     /// Lets a contender begin.
     pub(crate) fn enter(&self, mode: Mode, kind: WishKind) -> Contender {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };
-        let place = self.engine.enter(wish, &self.node_data);
+        let place = Place::enter(&self.engine, wish, &self.node_data);
         Contender::new(&self.session, place, self.parent(), self.naming)
     }
 

@@ -6,8 +6,8 @@ use crate::engine::withdrawal;
 use crate::error::Error;
 use crate::session::Session;
 use crate::session::hold_reports::HoldName;
-use crate::session::reaper::{Leftover, Removal, until_answered};
-use crate::session::remote::Remote;
+use crate::session::reaper::{Leftover, until_answered};
+use crate::session::remote::{Remote, Removal};
 
 /// Something on the server with the promise that it goes: dropped, it goes to the session's reaper.
 #[derive(Debug)]

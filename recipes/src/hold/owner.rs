@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, granted};
 use crate::error::Error;
-use crate::hold::guard::{Hold, LockGuard};
+use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
+use crate::hold::slot::Slot;
 use crate::hold::state::HoldState;
 use crate::session::id::SessionId;
 
@@ -48,22 +49,6 @@ type Key = (SessionId, String, Names);
 
 /// How many locks an owner may have met before those that it has given back are forgotten.
 const SLOTS_KEPT: usize = 64;
-
-/// What an owner holds of one lock.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    /// Who has it may change what is held. The owner's acquires of one lock queue one after the other, so that the second
-    /// finds what the first was granted; and nothing is given back that another hold is just being made of.
-    turn: tokio::sync::Mutex<()>,
-    holds: Mutex<Holds>,
-}
-
-/// The holds that an owner has of one lock, for as long as it has guards of them.
-#[derive(Debug, Default)]
-struct Holds {
-    exclusive: Weak<Hold>,
-    shared: Weak<Hold>,
-}
 
 /// How an owner comes by a lock.
 #[derive(Debug)]
@@ -104,10 +89,13 @@ impl Owner {
 
     /// Gets the lock, which the owner may have.
     pub(crate) async fn acquire(&self, queue: &LockQueue, mode: Mode) -> Result<LockGuard, Error> {
-        match self.get(queue, mode, Deadline::never(), Form::Acquire).await? {
-            Got::Guard(guard) => Ok(guard),
-            got @ (Got::NotHad | Got::NoAnswer) => unreachable!("BUG: {got:?} without a deadline"),
-        }
+        let acquire = async {
+            match self.get(queue, mode, Deadline::never(), Form::Acquire).await? {
+                Got::Guard(guard) => Ok(Some(guard)),
+                got @ (Got::NotHad | Got::NoAnswer) => unreachable!("BUG: {got:?} without a deadline"),
+            }
+        };
+        queue.acquire_span(mode).run(acquire).await.map(granted)
     }
 
     /// Gets the lock, which the owner may have, within this time. `None` when others had it until then.
@@ -144,7 +132,7 @@ impl Owner {
         let slot = self.slot(queue);
         loop {
             let mut states = queue.session().states();
-            let entry = slot.entry(queue, mode)?;
+            let entry = entry_to(&slot, queue, mode)?;
             // Others have what the owner queues for, or another task of the owner waits for them.
             let at_deadline = if matches!(entry, Entry::Queue) { Got::NotHad } else { Got::NoAnswer };
             let turn = match (entry, form) {
@@ -154,14 +142,14 @@ impl Owner {
                     None => return Ok(at_deadline),
                 },
                 // Another task of the owner may be waiting for it, for however long.
-                (Entry::Queue, Form::TryAcquire) => match slot.turn.try_lock() {
-                    Ok(turn) => Some(turn),
-                    Err(_) => return Ok(Got::NotHad),
+                (Entry::Queue, Form::TryAcquire) => match slot.try_turn() {
+                    Some(turn) => Some(turn),
+                    None => return Ok(Got::NotHad),
                 },
                 (Entry::Queue, Form::Acquire) | (Entry::Downgrade, _) => deadline.bound(slot.turn()).await,
             };
             let Some(_turn) = turn else { return Ok(at_deadline) };
-            let hold = match (slot.entry(queue, mode)?, form) {
+            let hold = match (entry_to(&slot, queue, mode)?, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
                 (Entry::Suspect, _) => continue,
                 (Entry::Queue, Form::TryAcquire) => queue.try_queue(mode).await?,
@@ -174,7 +162,7 @@ impl Owner {
                     }
                 }
             };
-            return Ok(hold.map_or(Got::NotHad, |hold| Got::Guard(slot.note(mode, hold))));
+            return Ok(hold.map_or(Got::NotHad, |hold| Got::Guard(LockGuard::sharing(slot.note(mode, hold), &slot))));
         }
     }
 
@@ -195,22 +183,15 @@ impl fmt::Debug for Owner {
     }
 }
 
-impl Slot {
-    /// Waits until nobody changes what is held.
-    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
-    }
-
-    /// How to get the lock in `mode`.
-    ///
-    /// # Errors
-    /// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
-    fn entry(&self, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
-        let holds = self.holds.lock();
-        let (exclusive, shared) = (holds.exclusive.upgrade(), holds.shared.upgrade());
+/// How the owner of a slot gets the lock in `mode`.
+///
+/// # Errors
+/// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
+fn entry_to(slot: &Arc<Slot>, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
+    slot.look(|exclusive, shared| {
         let Some(hold) = (match mode {
-            Mode::Exclusive => exclusive.as_ref().or(shared.as_ref()),
-            Mode::Shared => shared.as_ref().or(exclusive.as_ref()),
+            Mode::Exclusive => exclusive.or(shared),
+            Mode::Shared => shared.or(exclusive),
         }) else {
             return Ok(Entry::Queue);
         };
@@ -221,30 +202,7 @@ impl Slot {
             }
             (HoldState::Suspect, _) => Entry::Suspect,
             (HoldState::Held, Mode::Shared) if shared.is_none() => Entry::Downgrade,
-            (HoldState::Held, _) => Entry::Held(LockGuard::sharing(Arc::clone(hold))),
+            (HoldState::Held, _) => Entry::Held(LockGuard::sharing(Arc::clone(hold), slot)),
         })
-    }
-
-    /// The hold to be made another of, for whoever has the turn.
-    fn writer(&self) -> Option<Arc<Hold>> {
-        self.holds.lock().exclusive.upgrade()
-    }
-
-    /// The hold, if this was its last guard. To be called in one's turn.
-    pub(crate) fn take_last(&self, guard: Arc<Hold>) -> Option<Hold> {
-        // Who only looks at a hold has a reference to it, too, but only while this is locked.
-        let _holds = self.holds.lock();
-        Arc::into_inner(guard)
-    }
-
-    /// Notes a hold that was granted.
-    fn note(self: &Arc<Self>, mode: Mode, hold: Hold) -> LockGuard {
-        let hold = Arc::new(hold.owned(self));
-        let mut holds = self.holds.lock();
-        match mode {
-            Mode::Exclusive => holds.exclusive = Arc::downgrade(&hold),
-            Mode::Shared => holds.shared = Arc::downgrade(&hold),
-        }
-        LockGuard::sharing(hold)
-    }
+    })
 }

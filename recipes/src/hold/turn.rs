@@ -13,7 +13,7 @@ use zk_recipes_protocol::cohort::{self, Ask, Bounds, Event, MemberId, Others, Re
 
 use crate::engine::Contender;
 use crate::error::Error;
-use crate::hold::guard::Hold;
+use crate::hold::held::Hold;
 use crate::hold::state::HoldState;
 use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::node;

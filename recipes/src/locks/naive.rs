@@ -111,7 +111,7 @@ impl NaiveLock {
 
     async fn take(&self, try_within: Option<Duration>, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let span = AcquireSpan::new("naive", self.path(), Some(self.session()));
-        span.run(async { Attempt::new(self, try_within).take(deadline).await }).await
+        span.run(async { Attempt::new(self.session(), self.path(), try_within).take(deadline).await }).await
     }
 }
 

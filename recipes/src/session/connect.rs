@@ -10,9 +10,9 @@ use zk_recipes_protocol::liveness::{self, Margins};
 use zookeeper_client::{Client, Error as ClientError, SessionInfo};
 
 use crate::error::Error;
-use crate::session::SessionConfig;
 use crate::session::acl::Auth;
 use crate::session::backoff::Backoff;
+use crate::session::config::SessionConfig;
 use crate::session::line::Line;
 use crate::session::servers;
 use crate::session::task_link::TaskLink;

@@ -16,7 +16,7 @@ use zookeeper_client::Error as ClientError;
 
 use super::backoff::Backoff;
 use super::hold_reports::HoldName;
-use super::remote::Remote;
+use super::remote::{Remote, Removal};
 use super::wire::REQUESTS_MAX;
 use crate::error::Error;
 
@@ -47,15 +47,6 @@ pub(crate) struct Abandoned {
     pub(crate) leftover: Box<dyn Leftover>,
     /// The hold that it stands for, if that was dropped.
     pub(crate) hold: Option<HoldName>,
-}
-
-/// Whether there was anything to delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
-    Deleted,
-    NothingThere,
-    /// There is, but it stands for another's hold, and goes with that.
-    Kept,
 }
 
 /// Makes attempts at a removal until the reply to one is not lost.

@@ -10,7 +10,6 @@ use zookeeper_client::Error as ClientError;
 use crate::error::Error;
 use crate::session::liveness_cell::LivenessCell;
 use crate::session::proof::Proof;
-use crate::session::reaper::Removal;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Wire;
 
@@ -20,6 +19,15 @@ pub(crate) struct Remote {
     session_id: i64,
     wire: Arc<Wire>,
     liveness: Arc<LivenessCell>,
+}
+
+/// Whether there was anything to delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Deleted,
+    NothingThere,
+    /// There is, but it stands for another's hold, and goes with that.
+    Kept,
 }
 
 impl Remote {

@@ -13,11 +13,17 @@ use crate::session::liveness_cell::LivenessCell;
 
 /// The states of a session's connection, one after the other. Made by
 /// [`Session::states`](crate::Session::states).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ConnectionStates {
     seen: ConnectionState,
     changes: watch::Receiver<Liveness>,
     liveness: Arc<LivenessCell>,
+}
+
+impl fmt::Debug for ConnectionStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionStates").field("current", &self.seen).finish_non_exhaustive()
+    }
 }
 
 impl ConnectionStates {

@@ -10,18 +10,18 @@ use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use super::NaiveLock;
 use crate::deadline::Deadline;
 use crate::engine::is_ours;
 use crate::error::Error;
-use crate::hold::guard::{Hold, LockGuard};
+use crate::hold::guard::LockGuard;
+use crate::hold::held::Hold;
 use crate::hold::node_claim::NodeClaim;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
 use crate::session::proof::Proof;
-use crate::session::reaper::{Leftover, Removal, until_answered};
-use crate::session::remote::Remote;
+use crate::session::reaper::{Leftover, until_answered};
+use crate::session::remote::{Remote, Removal};
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
@@ -51,18 +51,15 @@ struct OwnNode {
 }
 
 impl Attempt {
-    pub(super) fn new(lock: &NaiveLock, try_within: Option<Duration>) -> Self {
+    pub(super) fn new(session: &Session, path: &str, try_within: Option<Duration>) -> Self {
         let node = OwnNode {
-            path: lock.path().to_owned(),
+            path: path.to_owned(),
             mark: Uuid::new_v4().to_string().into_bytes(),
             contender: Naive::new(try_within.is_some()),
-            taken: lock
-                .session()
-                .extension::<WeakMap<String, Mutex<Taken>>>()
-                .at(lock.path().to_owned(), Mutex::default),
+            taken: session.extension::<WeakMap<String, Mutex<Taken>>>().at(path.to_owned(), Mutex::default),
         };
         Self {
-            session: lock.session().clone(),
+            session: session.clone(),
             node: Some(node),
             try_within,
             watch: None,

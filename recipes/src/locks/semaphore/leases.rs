@@ -8,8 +8,8 @@ use crate::engine::{Place, find_unnamed, made};
 use crate::error::Error;
 use crate::node;
 use crate::session::backoff::Backoff;
-use crate::session::reaper::{Leftover, Removal, until_answered};
-use crate::session::remote::Remote;
+use crate::session::reaper::{Leftover, until_answered};
+use crate::session::remote::{Remote, Removal};
 
 /// The leases of an attempt that was given up, and the turn in which they were made.
 #[derive(Debug)]

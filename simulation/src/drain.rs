@@ -156,7 +156,7 @@ impl Drain {
                 }
             }
             Happening::Notified { contender } => {
-                self.tell(contender, Event::Fired(self.contenders[contender].id, true));
+                self.tell(contender, Event::Fired { id: self.contenders[contender].id, is_gone: true });
             }
             Happening::Joins { contender } => {
                 self.tell(contender, Event::Woke(self.contenders[contender].id, Pause::Join));
@@ -293,7 +293,7 @@ impl Drain {
     }
 
     fn release(&mut self, contender: usize) {
-        self.tell(contender, Event::Leaves(self.contenders[contender].id, true));
+        self.tell(contender, Event::Leaves { id: self.contenders[contender].id, hands_over: true });
     }
 
     /// Tells a cohort what has happened to the member that has the turn, if this contender is its place in the queue.

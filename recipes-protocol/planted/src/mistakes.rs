@@ -104,7 +104,7 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "session_queue/waiting.rs",
             "(phase, answer)",
-            "(phase, answer.map(|(present, _)| (present, true)))",
+            "(phase, answer.map(|probed| Probed { is_own_present: true, ..probed }))",
         )],
     },
     Mistake {

@@ -33,13 +33,13 @@ impl Chain {
 }
 
 impl Step<'_> {
-    /// Lets the contender give up or release. `passes_on`: its hold may be handed over to the successor, if that belongs to the
+    /// Lets the contender give up or release. `hands_over`: its hold may be handed over to the successor, if that belongs to the
     /// session.
-    pub(super) fn leave(&mut self, id: ContenderId, passes_on: bool) {
+    pub(super) fn leave(&mut self, id: ContenderId, hands_over: bool) {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
         }
-        let successor = if passes_on { self.successor(id) } else { None };
+        let successor = if hands_over { self.successor(id) } else { None };
         self.start_to_leave(id, Outcome::Gone, false, successor);
     }
 

@@ -1,7 +1,7 @@
 //! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
 //! contender is ahead.
 
-use super::ask::{Ask, Failure, Listed, Warning};
+use super::ask::{Ask, Failure, Listed, Probed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
 use super::{ContenderId, Step};
 use crate::names::{Mode, Naming, Sequence};
@@ -244,11 +244,11 @@ impl Step<'_> {
         self.ask(Ask::Probe(id, names));
     }
 
-    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<(Vec<bool>, bool), Failure>) {
+    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<Probed, Failure>) {
         let phase = self.contender(id).phase.clone();
         match (phase, answer) {
             (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
-            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Ok((_, false))) => {
+            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Ok(Probed { is_own_present: false, .. })) => {
                 self.fail(id, Outcome::NodeDeleted)
             }
             (Phase::Doubting { fired }, Ok(_)) => {
@@ -257,7 +257,7 @@ impl Step<'_> {
                     self.on_fired(id, is_gone);
                 }
             }
-            (Phase::LookingAgain { .. }, Ok((present, _))) => {
+            (Phase::LookingAgain { .. }, Ok(Probed { present, .. })) => {
                 let mut ahead = self.contender(id).ahead.clone();
                 ahead.keep(&present);
                 self.wait_for(id, ahead);

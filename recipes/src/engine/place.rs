@@ -109,7 +109,7 @@ impl Place {
     fn start_to_leave(&mut self, passes_on: bool, sending: Sending) {
         self.has_left = true;
         self.polled.get_mut().watch = None;
-        self.engine.tell(self.id, Event::Leaves(self.id, passes_on), sending);
+        self.engine.tell(self.id, Event::Leaves { id: self.id, hands_over: passes_on }, sending);
         self.engine.forget_proof(self.id);
         self.note_path();
     }
@@ -179,7 +179,7 @@ impl Place {
             && let Poll::Ready(fired) = fired.as_mut().poll(cx)
         {
             *watch = None;
-            return Poll::Ready(Some(Event::Fired(self.id, fired == Fired::Deleted)));
+            return Poll::Ready(Some(Event::Fired { id: self.id, is_gone: fired == Fired::Deleted }));
         }
         let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
         Poll::Ready(Some(match answer {

@@ -156,7 +156,7 @@ impl World {
     /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
         let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
-        of.queue.on(Event::Leaves(id, false), &mut asks);
+        of.queue.on(Event::Leaves { id, hands_over: false }, &mut asks);
         self.carry_out(session, asks, true);
     }
 
@@ -316,7 +316,7 @@ impl World {
             match arriving {
                 arriving if told.is_some() && arriving.contender() == told => of.arriving.push(arriving),
                 Arriving::Answer(answer) => unanswered.push(answer.0),
-                Arriving::Notification(Event::Fired(id, _)) => events.push(Event::Fired(id, false)),
+                Arriving::Notification(Event::Fired { id, .. }) => events.push(Event::Fired { id, is_gone: false }),
                 Arriving::Notification(event) => events.push(event),
             }
         }
@@ -332,7 +332,7 @@ impl World {
         for event in events {
             match event {
                 // The contender first learns that the watch is set.
-                Event::Fired(id, _) if Some(id) == told => {
+                Event::Fired { id, .. } if Some(id) == told => {
                     self.sessions[session].arriving.push(Arriving::Notification(event))
                 }
                 event => self.tell(session, event),

@@ -44,7 +44,7 @@ impl Arriving {
 
     fn addressee(&self) -> Addressee {
         match self {
-            Self::Notification(Event::Fired(id, _)) => Addressee::Notified(*id),
+            Self::Notification(Event::Fired { id, .. }) => Addressee::Notified(*id),
             Self::Notification(Event::ParentChanged(names)) => Addressee::Disturbed(*names),
             Self::Notification(event) => unreachable!("BUG: {event:?} is no notification"),
             Self::Answer(answer) => match answer.1 {

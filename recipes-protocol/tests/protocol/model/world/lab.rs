@@ -179,7 +179,8 @@ impl Model for Lab {
             Action::Release(i) => {
                 let User { session, phase, .. } = next.users[i];
                 let (Phase::Inside(id) | Phase::Lost(id)) = phase else { return None };
-                next.tell(session, Event::Leaves(id, matches!(phase, Phase::Inside(_))));
+                let hands_over = matches!(phase, Phase::Inside(_));
+                next.tell(session, Event::Leaves { id, hands_over });
             }
             Action::Drop(i) => {
                 let User { session, phase: Phase::Inside(id), .. } = next.users[i] else { return None };

@@ -166,7 +166,7 @@ pub(super) struct Creating {
 }
 
 /// The search for a node of unknown name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Finding {
     /// Nodes that the contender may take, the next one last.
     pub(super) candidates: Vec<Made>,

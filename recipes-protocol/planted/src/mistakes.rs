@@ -89,7 +89,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a predecessor that gave up is taken for one that released",
-        changes: &[change("session_queue/waiting.rs", "state.passes(gone, own, czxid)", "true")],
+        changes: &[change("session_queue/waiting.rs", "state.proves_nobody_ahead(gone, own, czxid)", "true")],
     },
     Mistake {
         name: "a contender that never held leaves a note",

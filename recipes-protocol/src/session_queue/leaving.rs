@@ -50,7 +50,7 @@ impl Step<'_> {
     }
 
     /// Lets a `try` leave, because another contender is ahead.
-    pub(super) fn leave_the_way(&mut self, id: ContenderId) {
+    pub(super) fn leave_blocked(&mut self, id: ContenderId) {
         self.start_to_leave(id, Outcome::InTheWay, false, None);
     }
 

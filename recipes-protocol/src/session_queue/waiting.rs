@@ -82,7 +82,7 @@ impl Step<'_> {
             },
             // Somebody deleted the writer's node, so another contender may hold by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
-            WishKind::Try if !ahead.is_nobody() => self.leave_the_way(id),
+            WishKind::Try if !ahead.is_nobody() => self.leave_blocked(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
                 if self.contender(id).wish.naming == Naming::Protected {
                     self.local(id).is_busy = !ahead.is_nobody();
@@ -102,7 +102,7 @@ impl Step<'_> {
                 let node = self.contender(id).node();
                 let (own, czxid) = (node.sequence, node.made.czxid);
                 // The contender's own node was read behind the note, and exists.
-                if state.passes(gone, own, czxid) {
+                if state.proves_nobody_ahead(gone, own, czxid) {
                     return self.wait_for(id, Predecessors::nobody());
                 }
                 self.look_further(id);

@@ -1,11 +1,11 @@
-use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Outcome, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Outcome, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-const LOST: Event = Event::Created(Err(NotCreated::Failed(Failure::ReplyLost)));
-const EXISTS: Event = Event::Created(Err(NotCreated::Exists));
+const LOST: Event = Event::Created(Err(CreateError::Failed(Failure::ReplyLost)));
+const EXISTS: Event = Event::Created(Err(CreateError::Exists));
 
-fn found(czxid: i64, may_be_own: bool) -> Found {
-    Found { czxid, is_ours: true, may_be_own }
+fn found(czxid: i64, may_be_own: bool) -> NodeAtPath {
+    NodeAtPath { czxid, is_ours: true, may_be_own }
 }
 
 /// Delivers each event to a contender. Returns its last ask.
@@ -27,7 +27,7 @@ fn doubtful(taken: &mut Taken) -> Naive {
 #[test]
 fn whoever_only_tries_reads_before_it_writes_and_leaves_if_somebody_is_there() {
     let mut taken = Taken::default();
-    let others = Found { is_ours: false, ..found(7, false) };
+    let others = NodeAtPath { is_ours: false, ..found(7, false) };
     let mut late = Naive::new(true);
     assert_eq!(late.ask(), Ask::Read);
     assert_eq!(tell(&mut late, &mut taken, &[Event::Read(Some(others))]), Ask::End(Outcome::InTheWay));
@@ -66,10 +66,10 @@ fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() 
 
 #[test]
 fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply_was_lost() {
-    let refused = Event::Created(Err(NotCreated::Failed(Failure::Refused { is_certain: true })));
+    let refused = Event::Created(Err(CreateError::Failed(Failure::Refused { is_certain: true })));
     let mut taken = Taken::default();
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &[refused]), Ask::End(Outcome::Refused));
-    let no_parents = [Event::Created(Err(NotCreated::NoParent)), Event::ParentsCreated(false)];
+    let no_parents = [Event::Created(Err(CreateError::NoParent)), Event::ParentsCreated(false)];
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &no_parents), Ask::End(Outcome::Refused));
     let mut doubtful = doubtful(&mut taken);
     doubtful.on(refused, &mut taken);
@@ -80,7 +80,7 @@ fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply
 fn missing_parents_are_created() {
     let mut taken = Taken::default();
     let mut first = Naive::new(false);
-    assert_eq!(tell(&mut first, &mut taken, &[Event::Created(Err(NotCreated::NoParent))]), Ask::CreateParents);
+    assert_eq!(tell(&mut first, &mut taken, &[Event::Created(Err(CreateError::NoParent))]), Ask::CreateParents);
     assert_eq!(tell(&mut first, &mut taken, &[Event::ParentsCreated(true)]), Ask::Create);
 }
 

@@ -14,7 +14,7 @@
 //! Before the server answers a `sync` of a user, or creates a node for it, it applies a late `create` of that user.
 
 use stateright::{Checker, Model, Property};
-use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
 pub(crate) const EXCLUSION: &str = "at most one holds";
@@ -152,18 +152,18 @@ impl World {
         });
     }
 
-    fn create(&mut self, i: usize) -> Result<Found, NotCreated> {
+    fn create(&mut self, i: usize) -> Result<NodeAtPath, CreateError> {
         if self.node.is_some() {
-            return Err(NotCreated::Exists);
+            return Err(CreateError::Exists);
         }
         self.created += 1;
         self.node = Some(Node { maker: i, czxid: self.created, is_overwritten: false });
-        Ok(Found { czxid: self.created, is_ours: true, may_be_own: true })
+        Ok(NodeAtPath { czxid: self.created, is_ours: true, may_be_own: true })
     }
 
-    fn found(&self, i: usize) -> Option<Found> {
+    fn found(&self, i: usize) -> Option<NodeAtPath> {
         let node = self.node.as_ref()?;
-        Some(Found {
+        Some(NodeAtPath {
             czxid: node.czxid,
             is_ours: self.users[node.maker].session == self.users[i].session,
             may_be_own: node.is_overwritten || node.maker == i,
@@ -189,7 +189,7 @@ impl World {
         user.contender.ask();
         user.is_late |= fate == Fate::Late;
         // The contender asks again for a deletion.
-        user.answer = (ask == Ask::Create).then_some(Event::Created(Err(NotCreated::Failed(Failure::ReplyLost))));
+        user.answer = (ask == Ask::Create).then_some(Event::Created(Err(CreateError::Failed(Failure::ReplyLost))));
     }
 
     fn deliver(&mut self, i: usize, answer: Event) {

@@ -149,7 +149,7 @@ fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
     Listed {
         parent: PARENT,
         changed,
-        ahead: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
+        predecessors: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
         has_beside: false,
         admits: listing.len() == 0,
         foreign: None,

@@ -248,7 +248,7 @@ impl Drain {
     fn notice(&mut self, contender: usize) {
         let Contender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
-            State::Holding(grant) if grant.passed_by.is_some() => {
+            State::Holding(grant) if grant.handed_over_by.is_some() => {
                 self.at(self.times.handover_ns, Happening::Passed { contender });
             }
             State::Holding(_) => self.is_granted(contender),

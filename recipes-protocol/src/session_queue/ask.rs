@@ -194,7 +194,7 @@ pub struct Listed {
     /// The last transaction that created or deleted a child.
     pub changed: i64,
     /// The contenders that keep this one from holding. `None` if its own node is missing.
-    pub ahead: Option<Predecessors>,
+    pub predecessors: Option<Predecessors>,
     /// Whether the hold whose place it shares still has its node.
     pub has_beside: bool,
     /// Whether one more contender of its mode, at the end of the queue, would hold at once.
@@ -223,7 +223,7 @@ impl Viewpoint {
         Listed {
             parent: ParentCzxid(parent.czxid),
             changed: parent.pzxid,
-            ahead: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
+            predecessors: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
             has_beside: self.beside.as_deref().is_some_and(|beside| queue.has(beside)),
             admits: queue.admits(self.mode),
             foreign: queue.foreign().map(str::to_owned),

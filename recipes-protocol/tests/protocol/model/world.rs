@@ -248,7 +248,7 @@ impl World {
         let is_barred = self.server.barring(&grant.node.name, wish.names).any(|child| !has_left(child));
         let own = self.server.children.get(&grant.node.name);
         let is_there = own.is_some_and(|own| own.czxid == grant.node.czxid);
-        self.is_granted_wrongly |= is_barred || !is_there && grant.passed_by.is_none();
+        self.is_granted_wrongly |= is_barred || !is_there && grant.handed_over_by.is_none();
     }
 
     fn contenders(&self) -> impl Iterator<Item = (SessionNo, &SessionQueue, ContenderId)> {

@@ -4,10 +4,12 @@
 
 #[path = "../protocol/model"]
 mod model {
+    pub(crate) mod check;
     #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
 }
 
+use model::check::Check;
 use model::world::lab::Program::{Handoff, Lock, TryHandoff};
 use model::world::lab::{Faults, Lab, Program};
 use zk_recipes_protocol::session_queue::Batching;

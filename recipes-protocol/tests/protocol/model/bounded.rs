@@ -2,11 +2,12 @@
 
 use zk_recipes_protocol::session_queue::Batching;
 
+use super::check::Check;
 use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
 use super::endless::find_endless_run;
 use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
-use super::permits::Program::{Take, Try};
-use super::permits::{Faults as Ills, Lab as Semaphore};
+use super::permits::lab::Program::{Take, Try};
+use super::permits::lab::{Faults as Ills, Lab as Semaphore};
 use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHandoff, TryLock, Write};
 use super::world::lab::{Faults, Lab, Program};
 

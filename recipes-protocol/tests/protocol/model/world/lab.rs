@@ -1,9 +1,10 @@
 //! What the users of a run do, what may go wrong meanwhile, and what has to hold.
 
-use stateright::{Checker, Model, Property};
+use stateright::{Model, Property};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
-use zk_recipes_protocol::session_queue::{Batching, ContenderId, Event, Pause, Wish, WishKind};
+use zk_recipes_protocol::session_queue::{Batching, ContenderId, Event, Wish, WishKind};
 
+use super::actions::Action;
 use super::curator::Curator;
 use super::server::{Server, SessionNo};
 use super::{Phase, Session, User, World};
@@ -46,35 +47,6 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     pub(crate) overwrites: u8,
     pub(crate) new_parents: u8,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Come(usize),
-    /// The contender of Apache Curator takes its next step.
-    Curator,
-    Wait(usize),
-    Release(usize),
-    Apply(SessionNo),
-    /// An answer or a notification arrives.
-    Deliver(SessionNo, usize),
-    /// A contender that waits for it is told that the session lives.
-    Prove(SessionNo, ContenderId),
-    Wake(SessionNo, ContenderId, Pause),
-    Drop(usize),
-    Connect(SessionNo),
-    /// Sends a request that was delayed.
-    Send(SessionNo, usize),
-    /// As `Send`. The look overtakes the `create` before it.
-    SendLookFirst(SessionNo, usize),
-    /// The connection ends. Only what was sent to this contender has arrived.
-    Cut(SessionNo, Option<ContenderId>),
-    Expire(SessionNo),
-    Delete(String),
-    Overwrite(String),
-    BeginAnew {
-        keeps_data: bool,
-    },
 }
 
 /// Users, each with its session, and the faults.
@@ -289,13 +261,5 @@ impl Lab {
             has_curator: false,
             batching: Batching::default(),
         }
-    }
-
-    /// Checks every run. The number of states is pinned, so that a change of the model is noticed.
-    #[track_caller]
-    pub(crate) fn check(&self, states: usize) {
-        let checker = self.clone().checker().threads(2).spawn_bfs().join();
-        checker.assert_properties();
-        assert_eq!(checker.unique_state_count(), states, "{self:?}");
     }
 }

@@ -14,7 +14,7 @@ use model::world::lab::Program::{Handoff, Lock, TryHandoff};
 use model::world::lab::{Faults, Lab, Program};
 use zk_recipes_protocol::session_queue::Batching;
 
-/// As many as rely on their numbers, once the session has held the lock twice.
+/// Returns users of a session that has held the lock twice before. They rely on their numbers.
 fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
     Lab { holds_before: 2, ..Lab::new(users, faults) }
 }
@@ -46,7 +46,7 @@ fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
 }
 
 #[test]
-fn four_contenders_of_one_session_pass_the_lock_on_or_rely_on_their_numbers() {
+fn four_contenders_of_one_session_hand_the_lock_over_or_rely_on_their_numbers() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(1_600_412);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(540_152);
 }
@@ -61,7 +61,7 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
 }
 
 #[test]
-fn contenders_that_join_in_batches_lose_nobody() {
+fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
     let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
     batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(4_764_290);

@@ -37,7 +37,7 @@ fn state(live: Liveness, at_ms: u64) -> ConnectionState {
 }
 
 #[test]
-fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays_leave_of_the_timeout() {
+fn a_hold_outlives_its_last_proof_by_the_timeout_less_the_margins() {
     for (tick, timeout, lost_after_ms) in [
         (None, 4_000, 2_167),
         (None, 10_000, 5_417),
@@ -79,7 +79,7 @@ fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
 }
 
 #[test]
-fn of_a_session_that_has_ended_every_hold_is_lost_also_one_that_was_granted_after_the_end() {
+fn every_hold_of_an_ended_session_is_lost_even_if_it_was_granted_after_the_end() {
     let mut live = proved_at(1_000);
     live.end(LostReason::Closed);
     assert_eq!(live.lost_since(live.loss_epoch()), Some(LostReason::Closed));

@@ -25,7 +25,7 @@ fn doubtful(taken: &mut Taken) -> Naive {
 }
 
 #[test]
-fn whoever_only_tries_reads_before_it_writes_and_leaves_if_somebody_is_there() {
+fn a_try_reads_before_it_writes_and_leaves_if_another_contender_has_the_node() {
     let mut taken = Taken::default();
     let others = NodeAtPath { is_ours: false, ..found(7, false) };
     let mut late = Naive::new(true);
@@ -65,7 +65,7 @@ fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() 
 }
 
 #[test]
-fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply_was_lost() {
+fn a_refused_contender_looks_for_a_node_only_if_an_earlier_reply_was_lost() {
     let refused = Event::Created(Err(CreateError::Failed(Failure::Refused { is_certain: true })));
     let mut taken = Taken::default();
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &[refused]), Ask::End(Outcome::Refused));
@@ -85,7 +85,7 @@ fn missing_parents_are_created() {
 }
 
 #[test]
-fn a_node_with_its_first_data_is_of_the_contender_that_wrote_them() {
+fn a_node_with_its_first_data_belongs_to_the_contender_that_wrote_them() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (doubtful(&mut taken), doubtful(&mut taken));
     assert_eq!(tell(&mut other, &mut taken, &[EXISTS, Event::Watching(Some(found(7, false)))]), Ask::Wait);
@@ -93,7 +93,7 @@ fn a_node_with_its_first_data_is_of_the_contender_that_wrote_them() {
 }
 
 #[test]
-fn a_node_whose_data_were_overwritten_is_of_the_first_contender_that_may_have_made_it_and_of_no_other() {
+fn a_node_with_overwritten_data_belongs_only_to_the_first_contender_that_may_have_created_it() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (Naive::new(false), doubtful(&mut taken));
     let overwritten = Event::Watching(Some(found(7, true)));
@@ -103,5 +103,9 @@ fn a_node_whose_data_were_overwritten_is_of_the_first_contender_that_may_have_ma
     let next = [overwritten, Event::Fired, Event::Created(Ok(found(9, true)))];
     assert_eq!(tell(&mut one, &mut taken, &next), Ask::Prove);
     let mut third = doubtful(&mut taken);
-    assert_eq!(tell(&mut third, &mut taken, &[EXISTS, overwritten]), Ask::Wait, "it is long gone");
+    assert_eq!(
+        tell(&mut third, &mut taken, &[EXISTS, overwritten]),
+        Ask::Wait,
+        "a contender has taken the node before"
+    );
 }

@@ -322,7 +322,7 @@ fn a_hold_is_lost_by_the_clock_of_its_client_before_the_leader_expires_the_sessi
 }
 
 #[test]
-fn a_hold_is_lost_in_time_however_many_messages_are_answered_at_once() {
+fn a_hold_is_lost_in_time_if_all_messages_are_answered_at_once() {
     expect_loss_in_time(Clocks { reads_max: 1, proofs_max: 2, is_prompt: true, ..RULES }, 590_000);
 }
 
@@ -337,7 +337,7 @@ fn a_tick_longer_than_half_the_timeout_is_covered_if_it_is_given() {
 }
 
 #[test]
-fn planted_a_tick_longer_than_half_the_timeout_that_nobody_gave_is_found() {
+fn planted_a_tick_longer_than_half_the_timeout_that_the_client_does_not_know_is_found() {
     expect_loss_too_late(Clocks { ping_after: TIMEOUT * 3 / 8, ..RULES });
 }
 
@@ -347,17 +347,17 @@ fn planted_a_message_that_counts_before_the_follower_has_pinged_is_found() {
 }
 
 #[test]
-fn planted_a_proof_that_counts_from_when_its_answer_was_read_is_found() {
+fn planted_a_proof_that_counts_from_its_answer_is_found() {
     expect_loss_too_late(Clocks { counted_from_answer: Messages::Proofs, ..RULES });
 }
 
 #[test]
-fn planted_a_message_that_counts_from_when_its_answer_was_read_is_found() {
+fn planted_a_message_that_counts_from_its_answer_is_found() {
     expect_loss_too_late(Clocks { counted_from_answer: Messages::Reads, ..RULES });
 }
 
 #[test]
-fn planted_a_leader_that_was_deposed_and_whose_answer_counts_is_found() {
+fn planted_an_answer_of_a_deposed_leader_that_counts_is_found() {
     expect_loss_too_late(Clocks { is_sync_proof: true, ..RULES });
 }
 

@@ -17,10 +17,10 @@ use stateright::{Model, Property};
 use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-pub(crate) const EXCLUSION: &str = "at most one holds";
-pub(crate) const HELD: &str = "whoever holds has its node";
-pub(crate) const SERVED: &str = "everybody is served";
-pub(crate) const CLEAN: &str = "whoever is finished has left nothing behind";
+pub(crate) const EXCLUSION: &str = "at most one user holds";
+pub(crate) const HELD: &str = "a holder has its node";
+pub(crate) const SERVED: &str = "every user is served";
+pub(crate) const CLEAN: &str = "finished users leave nothing behind";
 
 /// What a user does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -360,7 +360,7 @@ impl Model for Lab {
                 let is_done = state.users.iter().all(|user| user.phase == Phase::Done && !user.is_late);
                 !is_done || state.node.is_none()
             }),
-            Property::sometimes("somebody waits while another holds", |_, state: &World| {
+            Property::sometimes("a user waits while another one holds", |_, state: &World| {
                 state.holders().next().is_some() && state.users.iter().any(|user| user.is_watching)
             }),
         ]

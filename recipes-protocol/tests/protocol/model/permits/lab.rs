@@ -7,10 +7,10 @@ use zk_recipes_protocol::permits::{Ask, Permits};
 
 use super::{Phase, User, World};
 
-pub(crate) const COUNTED: &str = "no more hold than there are permits";
-pub(crate) const HELD: &str = "every permit that is held has its lease";
-pub(crate) const SERVED: &str = "everybody is served";
-pub(crate) const CLEAN: &str = "whoever is finished has left nothing behind";
+pub(crate) const COUNTED: &str = "no more permits are held than exist";
+pub(crate) const HELD: &str = "every held permit has its lease";
+pub(crate) const SERVED: &str = "every user is served";
+pub(crate) const CLEAN: &str = "finished users leave nothing behind";
 
 /// What a user does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,7 +165,7 @@ impl Model for Lab {
                 let is_done = state.users.iter().all(|user| user.phase == Phase::Done);
                 !is_done || state.leases.is_empty() && state.turns.is_empty()
             }),
-            Property::sometimes("somebody waits while another holds", |_, state: &World| {
+            Property::sometimes("a user waits while another one holds", |_, state: &World| {
                 state.holding() > 0 && (0..state.users.len()).any(|i| state.waits(i) && state.ask(i) == Ask::Wait)
             }),
         ]

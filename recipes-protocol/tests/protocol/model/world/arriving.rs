@@ -49,7 +49,7 @@ impl Arriving {
             Self::Notification(event) => unreachable!("BUG: {event:?} is no notification"),
             Self::Answer(answer) => match answer.1 {
                 Event::ParentWatchSet(names, _) => Addressee::Watching(names),
-                _ => Addressee::Answered(answer.0.ask.contender().expect("BUG: an answer to nobody")),
+                _ => Addressee::Answered(answer.0.ask.contender().expect("BUG: an answer without a contender")),
             },
         }
     }

@@ -10,11 +10,11 @@ use super::server::{Server, SessionNo};
 use super::{Phase, Session, User, World};
 
 pub(crate) const EXCLUSION: &str = "holds exclude each other";
-pub(crate) const GRANTED_IN_TURN: &str = "whoever is granted has a node, and nobody is ahead";
-pub(crate) const CAUSED: &str = "nobody is told that its node was deleted unless somebody deleted one";
-pub(crate) const AWAKE: &str = "nobody sleeps who might hold";
-pub(crate) const SERVED: &str = "everybody is served";
-pub(crate) const CLEAN: &str = "whoever is finished has left no node behind";
+pub(crate) const GRANTED_IN_TURN: &str = "a granted contender has a node, and no contender is ahead of it";
+pub(crate) const CAUSED: &str = "a contender is told of a deleted node only if somebody deleted one";
+pub(crate) const AWAKE: &str = "no contender sleeps that could hold";
+pub(crate) const SERVED: &str = "every user is served";
+pub(crate) const CLEAN: &str = "finished users leave no node behind";
 
 /// What a user does, from its arrival to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,7 +231,7 @@ impl Model for Lab {
                 let is_quiet = state.sessions.iter().all(|session| session.known.is_empty());
                 !is_quiet || state.server.children.values().all(|child| child.owner.is_none())
             }),
-            Property::sometimes("somebody waits while another holds", |_, state: &World| {
+            Property::sometimes("a user waits while another one holds", |_, state: &World| {
                 state.users.iter().any(|user| state.holds(user)) && state.users.iter().any(|user| state.waits(user))
             }),
         ]

@@ -138,7 +138,7 @@ impl Server {
             let seen = self.look(look, &Request { own: Some(made.clone()), ..request.clone() });
             return Some(Event::Created(id, Ok((made.clone(), seen))));
         }
-        let wish = request.wish.as_ref().expect("BUG: a node for nobody");
+        let wish = request.wish.as_ref().expect("BUG: a create without a contender");
         let sequence = match new {
             NewNode::Numbered => self.next_number(),
             NewNode::Beside(sequence) => *sequence,
@@ -176,7 +176,7 @@ impl Server {
 
     /// Finds the nodes of a `create` whose reply was lost, by their names or by their data. Reads the data of one node per step.
     fn find(&self, session: SessionNo, id: ContenderId, request: &mut Request) -> Option<Event> {
-        let wish = request.wish.as_ref().expect("BUG: a search for nobody");
+        let wish = request.wish.as_ref().expect("BUG: a search without a contender");
         let prefix = prefix(session, id, wish);
         let is_marked = |name: &str| match wish.naming {
             Naming::Protected => name.starts_with(&prefix),
@@ -217,7 +217,7 @@ impl Server {
     }
 
     fn list(&self, request: &Request) -> Listed {
-        let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing for nobody");
+        let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing without a contender");
         let names: Vec<&String> = self.children.keys().collect();
         let own = request.own.as_ref().map(|own| own.name.clone());
         Viewpoint { own, ..viewpoint.clone() }.see(&names, &self.stat())

@@ -71,7 +71,7 @@ fn a_cohort_deals_with_the_server_only_when_it_has_reached_its_bound() {
 }
 
 #[test]
-fn one_session_passes_a_queue_on_without_a_look() {
+fn the_waiters_of_one_session_hand_the_lock_over_without_a_look() {
     for recipe in [Recipe::Mutex, Recipe::Handoff] {
         let point = predict(recipe, 500, 1, 1, &MODEL);
         // The creation, the look, the watch, the release.
@@ -105,9 +105,9 @@ fn a_simulation_says_how_far_it_is_from_what_was_held_out_and_names_what_it_is_w
     let (counts, times) = (simulation.counts.unwrap(), simulation.times.unwrap());
     assert_eq!((counts.comparisons, times.comparisons), (3, 2));
     assert!((counts.factor_worst - 1.0).abs() < 1e-9 && times.factor_worst > 10.0, "{simulation:?}");
-    assert!(simulation.caveats[0].starts_with("the model is wrong about the drain of handoff"), "{simulation:?}");
+    assert!(simulation.caveats[0].starts_with("the model mispredicts the drain of handoff"), "{simulation:?}");
     assert!(
-        simulation.caveats.iter().any(|caveat| caveat.starts_with("no more than 40 waiters were measured")),
+        simulation.caveats.iter().any(|caveat| caveat.starts_with("the largest measured drain has 40 waiters")),
         "{simulation:?}"
     );
 }

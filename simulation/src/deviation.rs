@@ -109,7 +109,7 @@ impl Accuracy {
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
-    let count = as_f64(values.len() as u64);
+    let count = as_f64(values.len());
     (count > 0.0).then(|| values.sum::<f64>() / count)
 }
 

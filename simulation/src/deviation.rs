@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_no_deviation() {
+    fn a_deviation_needs_ratios() {
         assert_eq!(Deviation::of(Figure::Bytes, &[]), None);
         assert_eq!(Accuracy::of(&[]), None);
     }

@@ -20,7 +20,7 @@ fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
 }
 
 #[test]
-fn two_contenders_stand_a_fault_of_every_kind_together() {
+fn two_contenders_withstand_a_fault_of_every_kind_together() {
     Lab::new(&[(Lock, 0), (Lock, 0)], Faults::ALL).check(735_673);
     Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::ALL).check(1_431_373);
     Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::ALL).check(1_468_318);
@@ -31,7 +31,7 @@ fn two_contenders_stand_a_fault_of_every_kind_together() {
 }
 
 #[test]
-fn three_contenders_stand_the_end_of_a_connection() {
+fn three_contenders_withstand_the_end_of_a_connection() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(4_757_849);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::CUT).check(570_969);
     Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::CUT).check(796_134);
@@ -40,7 +40,7 @@ fn three_contenders_stand_the_end_of_a_connection() {
 }
 
 #[test]
-fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
+fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
     Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DELETED).check(590_336);
     Lab::new(&[(Lock, 0), (Handoff, 0), (TryHandoff, 1)], Faults::DELETED).check(468_941);
 }

@@ -96,7 +96,7 @@ fn numbers_that_begin_anew_are_another_row() {
 }
 
 #[test]
-fn after_the_watch_has_fired_it_is_set_again_only_when_there_is_another_row() {
+fn a_watch_that_has_fired_is_set_again_only_for_another_row() {
     let mut known = after(&[4, 5]);
     known.disturbed();
     assert_eq!(known.first_requests(None), FirstRequests::Look);

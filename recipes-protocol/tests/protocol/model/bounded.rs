@@ -12,7 +12,7 @@ use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHando
 use super::world::lab::{Faults, Lab, Program};
 
 #[test]
-fn two_contenders_stand_faults_of_several_kinds_together() {
+fn two_contenders_withstand_faults_of_several_kinds_together() {
     Lab::new(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(461_023);
     Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(544_844);
     Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::MOST).check(581_074);
@@ -23,14 +23,14 @@ fn two_contenders_stand_faults_of_several_kinds_together() {
 }
 
 #[test]
-fn three_contenders_stand_the_end_of_a_connection() {
+fn three_contenders_withstand_the_end_of_a_connection() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::CUT).check(324_554);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::CUT).check(354_928);
     Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::CUT).check(227_943);
 }
 
 #[test]
-fn three_contenders_stand_a_contender_that_gives_up() {
+fn three_contenders_withstand_a_contender_that_gives_up() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::DROP).check(214_940);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(164_263);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP).check(194_080);
@@ -40,7 +40,7 @@ fn three_contenders_stand_a_contender_that_gives_up() {
 }
 
 #[test]
-fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
+fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(255_417);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(187_656);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DELETED).check(411_400);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::{as_f64, as_ms, length, median};
+use stats::{as_f64, as_ms, median};
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;
@@ -87,7 +87,7 @@ impl Generator {
             start_lag_max_ms: largest(&lags_ms),
             start_spread_ms: largest(&starts_ms).unwrap_or(0.0) - smallest(&starts_ms).unwrap_or(0.0),
             cpu_share,
-            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / length(lags_ms.len())),
+            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / as_f64(lags_ms.len())),
             limited: lag_dominates || lags_behind || cpu_share > CPU_SHARE_MAX,
         }
     }

@@ -185,7 +185,7 @@ mod tests {
         // Twenty thousand are expected, with a standard deviation of 141.
         assert!((19_400..20_600).contains(&starts.len()), "{}", starts.len());
         let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-        let count = stats::length(gaps.len());
+        let count = as_f64(gaps.len());
         let mean = gaps.iter().sum::<f64>() / count;
         let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count).sqrt();
         assert!((deviation / mean - 1.0).abs() < 0.05, "the gaps of a Poisson process vary as much as they last");

@@ -122,7 +122,7 @@ macro_rules! metrics {
     };
 }
 
-use stats::{as_f64, as_f64_signed};
+use stats::as_f64;
 
 /// The metrics that a rule may name. Worst trial for what is wrong, all trials merged for latencies, medians otherwise.
 static METRICS: &[Metric] = metrics! {
@@ -135,9 +135,9 @@ static METRICS: &[Metric] = metrics! {
     "sold_out_after" Time |result| result.sold_out_after_ms.map(|estimate| estimate.value);
     "goodput" Number |result| result.goodput_per_s.map(|estimate| estimate.value);
     "ratio" Number |result| result.ratio_to_reference.map(|ratio| ratio.estimate);
-    "oversold" Number |result| ran(result, as_f64_signed(result.oversold_max));
+    "oversold" Number |result| ran(result, as_f64(result.oversold_max));
     "oversell_rate" Share |result| ran(result, result.oversell_rate_max);
-    "undersold" Number |result| ran(result, as_f64_signed(result.undersold_max));
+    "undersold" Number |result| ran(result, as_f64(result.undersold_max));
     "lost_updates" Number |result| ran(result, as_f64(result.lost_updates_max.unsigned_abs()));
     "double_sales" Number |result| ran(result, as_f64(result.double_sales_max));
     "indeterminate" Number |result| ran(result, as_f64(result.indeterminate));

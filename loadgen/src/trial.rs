@@ -291,7 +291,7 @@ pub(crate) fn goodput_per_s(samples: &[Sample], sold_at: &[Duration], stock: usi
     let last = units.checked_sub(1).and_then(|last| sold_at.get(last))?;
     let start = samples.iter().map(|sample| sample.started).min()?;
     let seconds = last.checked_sub(start)?.as_secs_f64();
-    (seconds > 0.0).then(|| stats::length(units) / seconds)
+    (seconds > 0.0).then(|| stats::as_f64(units) / seconds)
 }
 
 /// When the last unit of the stock was sold.

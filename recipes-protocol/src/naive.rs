@@ -44,15 +44,15 @@ pub enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The node at the path, if there is one.
-    Read(Option<Found>),
+    Read(Option<NodeAtPath>),
     /// The result of the `create`.
-    Created(Result<Found, NotCreated>),
+    Created(Result<NodeAtPath, CreateError>),
     /// Whether the parents exist. `false`: the server refused to create them.
     ParentsCreated(bool),
     /// The pause is over.
     Paused,
     /// The node at the path. If there is one, the watch is set.
-    Watching(Option<Found>),
+    Watching(Option<NodeAtPath>),
     /// The node was changed or deleted.
     Fired,
     /// The session lives.
@@ -61,9 +61,9 @@ pub enum Event {
     Deleted,
 }
 
-/// A node at the path.
+/// The node at the path, as one contender sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Found {
+pub struct NodeAtPath {
     /// The transaction that created it.
     pub czxid: i64,
     /// Whether the session of the contender owns it.
@@ -72,9 +72,9 @@ pub struct Found {
     pub may_be_own: bool,
 }
 
-/// The reason why a node was not created.
+/// The reason why the node was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NotCreated {
+pub enum CreateError {
     /// A node exists at the path.
     Exists,
     /// Its parent is missing.
@@ -211,8 +211,8 @@ impl Naive {
             // The `create` without a reply may have been applied by now. A contender must not wait for its own node.
             (Event::Watching(Some(found)), _) if self.is_doubtful && self.recognise(found, taken) => self.prove(),
             (Event::Watching(Some(_)), _) => self.step = Step::Waiting,
-            (Event::Created(Err(not_created)), _) => self.on_not_created(not_created),
-            (Event::ParentsCreated(false), _) => self.on_not_created(NotCreated::REFUSED),
+            (Event::Created(Err(error)), _) => self.on_create_error(error),
+            (Event::ParentsCreated(false), _) => self.on_create_error(CreateError::REFUSED),
             (Event::Proved, _) => self.step = Step::Holding,
             // The contender may have held by another contender's node, and its own node may have been created later.
             (Event::Deleted, _) => self.claim = if self.is_doubtful { Claim::Perhaps } else { Claim::Nothing },
@@ -221,20 +221,20 @@ impl Naive {
         }
     }
 
-    fn on_not_created(&mut self, not_created: NotCreated) {
+    fn on_create_error(&mut self, error: CreateError) {
         let is_certain = matches!(
-            not_created,
-            NotCreated::Exists | NotCreated::NoParent | NotCreated::Failed(Failure::Refused { is_certain: true })
+            error,
+            CreateError::Exists | CreateError::NoParent | CreateError::Failed(Failure::Refused { is_certain: true })
         );
         if is_certain && !self.is_doubtful {
             self.claim = Claim::Nothing;
         }
-        match not_created {
-            NotCreated::Exists if self.is_try && self.is_doubtful => self.step = Step::Recognising,
-            NotCreated::Exists => self.wait_or_leave(),
-            NotCreated::NoParent => self.step = Step::CreatingParents,
-            NotCreated::Failed(Failure::ReplyLost) => (self.is_doubtful, self.step) = (true, Step::Pausing),
-            NotCreated::Failed(Failure::Refused { .. }) => self.end(Outcome::Refused),
+        match error {
+            CreateError::Exists if self.is_try && self.is_doubtful => self.step = Step::Recognising,
+            CreateError::Exists => self.wait_or_leave(),
+            CreateError::NoParent => self.step = Step::CreatingParents,
+            CreateError::Failed(Failure::ReplyLost) => (self.is_doubtful, self.step) = (true, Step::Pausing),
+            CreateError::Failed(Failure::Refused { .. }) => self.end(Outcome::Refused),
         }
     }
 
@@ -244,7 +244,7 @@ impl Naive {
     }
 
     /// Tells whether the node is the contender's own, and takes it if so.
-    fn recognise(&mut self, found: Found, taken: &mut Taken) -> bool {
+    fn recognise(&mut self, found: NodeAtPath, taken: &mut Taken) -> bool {
         if self.czxid == Some(found.czxid) {
             return true;
         }
@@ -280,6 +280,6 @@ impl Naive {
     }
 }
 
-impl NotCreated {
+impl CreateError {
     const REFUSED: Self = Self::Failed(Failure::Refused { is_certain: true });
 }

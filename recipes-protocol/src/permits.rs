@@ -97,8 +97,8 @@ pub enum Outcome {
     Left,
     /// It did not get the turn, or it only tried and too few permits were free.
     InTheWay,
-    /// A lease was not the session's own.
-    NodeDeleted,
+    /// One of its leases belongs to another session.
+    NotOwned,
     /// The number of a lease is too close to the last number.
     NumbersExhausted(Sequence),
 }
@@ -233,7 +233,7 @@ impl Permits {
         self.leases.extend(made);
         if self.leases.iter().any(|lease| !lease.is_ours) {
             // The server has just created the nodes for this session, so only a faulty proxy or server gives this answer.
-            return self.end(Outcome::NodeDeleted);
+            return self.end(Outcome::NotOwned);
         }
         let exhausted = self.numbers().find(|number| number.supply() == Supply::Exhausted);
         if let Some(number) = exhausted {

@@ -26,9 +26,9 @@ const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum NoteState {
     /// No note, or one of an older version. It proves nothing, and a note may replace it.
-    Nobody,
+    NoNote,
     /// The contender of this number has held and released, in this lock's node.
-    Through { number: Sequence, of_node: ParentCzxid },
+    Released { number: Sequence, of_node: ParentCzxid },
     /// Something else, which we must not overwrite.
     Foreign,
 }
@@ -36,7 +36,7 @@ enum NoteState {
 /// The lock's node, as one read of its data shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParentState {
-    released: NoteState,
+    note: NoteState,
     /// Which lock's node was read.
     pub parent: ParentCzxid,
     /// The version of its data.
@@ -63,12 +63,12 @@ impl NoteState {
         let Ok(text) = std::str::from_utf8(data) else { return Self::Foreign };
         let note = text.rsplit_once(OF_NODE).and_then(|(head, czxid)| {
             let number = number_after(RELEASED, head)?;
-            Some(Self::Through { number, of_node: ParentCzxid(i64::from_str_radix(czxid, 16).ok()?) })
+            Some(Self::Released { number, of_node: ParentCzxid(i64::from_str_radix(czxid, 16).ok()?) })
         });
         let is_older = || OLDER_NOTES.iter().any(|kind| number_after(kind, text).is_some());
         match note {
             Some(note) => note,
-            None if text.is_empty() || is_older() => Self::Nobody,
+            None if text.is_empty() || is_older() => Self::NoNote,
             None => Self::Foreign,
         }
     }
@@ -95,7 +95,7 @@ impl ParentState {
     /// Reads the data of the lock's node and its `stat`.
     pub fn new(data: &[u8], stat: &Stat) -> Self {
         Self {
-            released: NoteState::parse(data),
+            note: NoteState::parse(data),
             parent: ParentCzxid(stat.czxid),
             version: stat.version,
             changed: stat.pzxid,
@@ -105,7 +105,7 @@ impl ParentState {
 
     /// Returns the version of the data, if a note may replace the data.
     pub fn version_to_replace(&self) -> Option<i32> {
-        (self.released != NoteState::Foreign).then_some(self.version)
+        (self.note != NoteState::Foreign).then_some(self.version)
     }
 
     /// Tells whether the lock's node was read after the transaction `czxid` had created a child of it.
@@ -122,8 +122,8 @@ impl ParentState {
 
     /// Tells whether the note proves that no contender is ahead of `own`. The transaction `czxid` created the node of `own`,
     /// and its `predecessor` is gone. The note does not prove that the node of `own` exists.
-    pub fn passes(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
-        let NoteState::Through { number, of_node } = self.released else { return false };
+    pub fn proves_nobody_ahead(&self, predecessor: Sequence, own: Sequence, czxid: i64) -> bool {
+        let NoteState::Released { number, of_node } = self.note else { return false };
         // If the lock's node is younger than the contender's node, its numbers cannot be compared with `own`.
         let is_of_this_node = of_node == self.parent && self.parent.0 < czxid;
         is_of_this_node && number.queue_cmp(predecessor).is_ge() && number.queue_cmp(own).is_lt()

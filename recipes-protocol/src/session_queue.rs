@@ -14,8 +14,8 @@
 //! # What a shell must do
 //!
 //! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Two kinds of requests may be
-//!    sent later and in any order: requests that wait for a connection, and requests that follow from [`Event::Leaves`] with
-//!    `false`. The latter only clean up.
+//!    sent later and in any order: requests that wait for a connection, and requests that follow from [`Event::Leaves`] without
+//!    a hand-over. The latter only clean up.
 //! 2. It may repeat a read over another connection. It then repeats all reads of that ask. Only [`Ask::Find`] and
 //!    [`Ask::Identify`] may repeat a single read. If the connection of a write ends, the shell answers the write with
 //!    [`Failure::ReplyLost`].
@@ -35,8 +35,8 @@ mod waiting;
 use std::collections::BTreeMap;
 
 pub use ask::{
-    Ask, Condition, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
-    Viewpoint, Warning,
+    Ask, Condition, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Probed,
+    Seen, Viewpoint, Warning,
 };
 pub use contender::{Grant, Outcome, State, Wish, WishKind};
 
@@ -101,15 +101,15 @@ impl SessionQueue {
             Event::Identified(id, czxid) if step.has(id) => step.on_identified(id, czxid),
             Event::Listed(id, listed) if step.has(id) => step.on_listed(id, listed),
             Event::NoteRead(id, read) if step.has(id) => step.on_note(id, read),
-            Event::Probed(id, present) if step.has(id) => step.on_probed(id, present),
+            Event::Probed(id, probed) if step.has(id) => step.on_probed(id, probed),
             Event::WatchSet(id, czxid) if step.has(id) => step.on_watch_set(id, czxid),
-            Event::Fired(id, is_gone) if step.has(id) => step.on_fired(id, is_gone),
+            Event::Fired { id, is_gone } if step.has(id) => step.on_fired(id, is_gone),
             Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
             Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
             Event::Woke(id, pause) if step.has(id) => step.on_woke(id, pause),
             Event::NodeMissed(id) if step.has(id) => step.on_node_missed(id),
             Event::Waits(id) if step.has(id) => step.on_waits(id),
-            Event::Leaves(id, passes_on) if step.has(id) => step.leave(id, passes_on),
+            Event::Leaves { id, hands_over } if step.has(id) => step.leave(id, hands_over),
             _ => {}
         }
     }

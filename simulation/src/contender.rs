@@ -4,7 +4,8 @@
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Seen, Wish, WishKind,
+    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Probed, Seen, Wish,
+    WishKind,
 };
 
 use crate::Recipe;
@@ -126,7 +127,9 @@ impl Contender {
             },
             Answer::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
             Answer::Watching(czxid) => Event::WatchSet(id, Ok(czxid)),
-            Answer::Probed { present, is_own_there } => Event::Probed(id, Ok((present, is_own_there))),
+            Answer::Probed { present, is_own_there: is_own_present } => {
+                Event::Probed(id, Ok(Probed { present, is_own_present }))
+            }
             Answer::Deleted(is_done) => Event::Deleted(id, if is_done { Ok(()) } else { Err(NotDeleted::Unmet) }),
             Answer::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
         })
@@ -146,7 +149,7 @@ fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
     Listed {
         parent: PARENT,
         changed,
-        ahead: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
+        predecessors: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
         has_beside: false,
         admits: listing.len() == 0,
         foreign: None,

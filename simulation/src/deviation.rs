@@ -109,7 +109,7 @@ impl Accuracy {
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
-    let count = as_f64(values.len() as u64);
+    let count = as_f64(values.len());
     (count > 0.0).then(|| values.sum::<f64>() / count)
 }
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_no_deviation() {
+    fn a_deviation_needs_ratios() {
         assert_eq!(Deviation::of(Figure::Bytes, &[]), None);
         assert_eq!(Accuracy::of(&[]), None);
     }

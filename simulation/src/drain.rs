@@ -38,12 +38,12 @@ enum Happening {
     Joins {
         contender: usize,
     },
-    /// A contender has the hold that a holder of its session has passed on.
-    Passed {
+    /// A contender has the hold that another contender of its session has handed over.
+    HandedOver {
         contender: usize,
     },
-    /// A member of a cohort has the hold that was handed over to it.
-    HandedOver {
+    /// A member of a cohort has the hold that another member has handed over.
+    HandedOverInCohort {
         session: usize,
         member: MemberId,
     },
@@ -74,7 +74,7 @@ struct Drain {
     places: HashMap<(usize, ContenderId), usize>,
     /// The sessions of the waiters that have yet to ask, in the order in which they will.
     to_ask: Vec<usize>,
-    /// The first holder, until everybody else waits.
+    /// The first holder, until all others wait.
     first: Option<usize>,
     released_ns: Option<u64>,
     began_ns: u64,
@@ -108,7 +108,7 @@ pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
         handovers_ms: Vec::new(),
         granted: 0,
     };
-    drain.wants(0);
+    drain.request_lock(0);
     drain.run();
     let tally = drain.server.tally;
     assert_eq!(drain.granted, waiters, "BUG: a simulated waiter was never granted the lock");
@@ -128,16 +128,17 @@ impl Drain {
         loop {
             while let Some((at_ns, happening)) = self.agenda.next() {
                 self.now_ns = at_ns;
-                self.happens(happening);
+                self.handle(happening);
             }
             // Nothing is under way any more: all others wait for the first holder.
             let Some(contender) = self.first.take() else { return };
             self.began_ns = self.now_ns;
-            self.lets_go(contender);
+            self.let_go(contender);
         }
     }
 
-    fn happens(&mut self, happening: Happening) {
+    /// Handles an event of the simulation.
+    fn handle(&mut self, happening: Happening) {
         match happening {
             Happening::Arrives { contender, request } => {
                 self.server.arrive(self.contenders[contender].session, contender, request);
@@ -156,13 +157,13 @@ impl Drain {
                 }
             }
             Happening::Notified { contender } => {
-                self.tell(contender, Event::Fired(self.contenders[contender].id, true));
+                self.tell(contender, Event::Fired { id: self.contenders[contender].id, is_gone: true });
             }
             Happening::Joins { contender } => {
                 self.tell(contender, Event::Woke(self.contenders[contender].id, Pause::Join));
             }
-            Happening::Passed { contender } => self.is_granted(contender),
-            Happening::HandedOver { session, member } => self.goes_on(session, member),
+            Happening::HandedOver { contender } => self.grant(contender),
+            Happening::HandedOverInCohort { session, member } => self.use_turn(session, member),
         }
     }
 
@@ -192,20 +193,20 @@ impl Drain {
     }
 
     /// Lets a waiter ask for the lock: as a contender, or as a member of its session's cohort.
-    fn wants(&mut self, session: usize) {
+    fn request_lock(&mut self, session: usize) {
         if self.recipe != Recipe::Cohort {
-            self.queues(session);
+            self.enter_queue(session);
             return;
         }
         let cohort = &mut self.members[session].cohort;
         let member = cohort.enter(Bounds::DEFAULT);
         if cohort.state(member) == cohort::State::Begins {
-            self.goes_on(session, member);
+            self.use_turn(session, member);
         }
     }
 
     /// Adds a contender to the queue of a session.
-    fn queues(&mut self, session: usize) -> usize {
+    fn enter_queue(&mut self, session: usize) -> usize {
         let mut asks = Vec::new();
         let id = self.queues[session].enter(wish(self.recipe), &mut asks);
         let contender = self.contenders.len();
@@ -248,10 +249,10 @@ impl Drain {
     fn notice(&mut self, contender: usize) {
         let Contender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
-            State::Holding(grant) if grant.passed_by.is_some() => {
-                self.at(self.times.handover_ns, Happening::Passed { contender });
+            State::Holding(grant) if grant.handed_over_by.is_some() => {
+                self.at(self.times.handover_ns, Happening::HandedOver { contender });
             }
-            State::Holding(_) => self.is_granted(contender),
+            State::Holding(_) => self.grant(contender),
             State::Over(_) => {
                 self.queues[session].forget(id);
                 self.places.remove(&(session, id));
@@ -262,28 +263,28 @@ impl Drain {
         }
     }
 
-    /// Lets a contender hold, because it was granted the lock.
-    fn is_granted(&mut self, contender: usize) {
+    /// Grants the lock to a contender.
+    fn grant(&mut self, contender: usize) {
         self.tell_cohort(contender, cohort::Event::Granted);
-        self.holds(contender);
+        self.begin_hold(contender);
     }
 
-    /// Notes a hold, which is released at once. The first of all holders waits until all others wait.
-    fn holds(&mut self, contender: usize) {
+    /// Begins a hold, and ends it at once. The first of all holders waits until all others wait.
+    fn begin_hold(&mut self, contender: usize) {
         self.granted += 1;
         if let Some(released_ns) = self.released_ns {
             self.handovers_ms.push(ns_to_ms(self.now_ns - released_ns));
-            self.lets_go(contender);
+            self.let_go(contender);
             return;
         }
         self.first = Some(contender);
         for session in std::mem::take(&mut self.to_ask) {
-            self.wants(session);
+            self.request_lock(session);
         }
     }
 
     /// Lets the holder hand the lock over within its process, or release it.
-    fn lets_go(&mut self, contender: usize) {
+    fn let_go(&mut self, contender: usize) {
         self.released_ns = Some(self.now_ns);
         if self.recipe == Recipe::Cohort {
             self.tell_cohort(contender, cohort::Event::LetsGo(Reliance::Sure));
@@ -293,7 +294,7 @@ impl Drain {
     }
 
     fn release(&mut self, contender: usize) {
-        self.tell(contender, Event::Leaves(self.contenders[contender].id, true));
+        self.tell(contender, Event::Leaves { id: self.contenders[contender].id, hands_over: true });
     }
 
     /// Tells a cohort what has happened to the member that has the turn, if this contender is its place in the queue.
@@ -314,23 +315,23 @@ impl Drain {
                 cohort::Ask::Release => self.release(contender),
                 cohort::Ask::Wake(next) if self.members[session].cohort.state(next) == cohort::State::Takes => {
                     self.members[session].turn = Some((next, contender));
-                    self.at(self.times.handover_ns, Happening::HandedOver { session, member: next });
+                    self.at(self.times.handover_ns, Happening::HandedOverInCohort { session, member: next });
                 }
-                cohort::Ask::Wake(next) => self.goes_on(session, next),
+                cohort::Ask::Wake(next) => self.use_turn(session, next),
                 cohort::Ask::Lose | cohort::Ask::GiveUp => unreachable!("BUG: a simulated hold is lost"),
             }
         }
     }
 
     /// Lets a member that has the turn use what came with it.
-    fn goes_on(&mut self, session: usize, member: MemberId) {
+    fn use_turn(&mut self, session: usize, member: MemberId) {
         let taken = self.members[session].turn.filter(|(of, _)| *of == member);
         if let Some((_, contender)) = taken {
             self.tell_cohort(contender, cohort::Event::Looked(Reliance::Sure));
-            self.holds(contender);
+            self.begin_hold(contender);
             return;
         }
-        let contender = self.queues(session);
+        let contender = self.enter_queue(session);
         self.members[session].turn = Some((member, contender));
         self.tell_cohort(contender, cohort::Event::Queues);
     }

@@ -151,8 +151,8 @@ fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     for RecipeSimulation { recipe, deviations, .. } in recipes {
         for Deviation { figure, ratio, factor_worst } in deviations.iter().filter(|of| of.factor_worst > FACTOR_NAMED) {
             caveats.push(format!(
-                "the model is wrong about the {} of {}: predicted ÷ measured is {ratio:.2} on average, and off by a \
-                 factor of {factor_worst:.2} at worst",
+                "the model mispredicts the {} of {}: predicted ÷ measured is {ratio:.2} on average, and the largest \
+                 deviation is a factor of {factor_worst:.2}",
                 figure.name(),
                 recipe.name(),
             ));
@@ -160,8 +160,8 @@ fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     }
     if !measured.is_empty() {
         caveats.push(
-            "the model knows of no pauses, be it of a garbage collector or for another program: they make the drains \
-             that are measured longer, and hardly the median of their hand-overs"
+            "the model has no pauses for garbage collection or other programs; such pauses lengthen measured drains, \
+             but hardly change the median hand-over"
                 .to_owned(),
         );
     }
@@ -169,20 +169,24 @@ fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     let largest = numbers(measured).last().copied().unwrap_or(0);
     let beyond = recipes.iter().flat_map(|of| &of.points).any(|point| point.waiters > largest);
     if beyond {
-        caveats.push(format!("no more than {largest} waiters were measured; beyond, the figures are extrapolated"));
+        caveats.push(format!("the largest measured drain has {largest} waiters; figures for more are extrapolated"));
     }
     if predicted(Recipe::Naive).next().is_some() {
         caveats.push(
-            "a holder of the naive lock waits until all others watch again, without which fewer would be notified and \
-             ask the more often; in that pause whatever has nothing to do goes to sleep, so that small drains are \
-             measured slower than the model, which has no such wake-up"
+            "each holder of the naive lock waits until all others watch again; without that wait, a release would \
+             notify fewer waiters, and waiters would ask more often"
+                .to_owned(),
+        );
+        caveats.push(
+            "idle threads fall asleep during that wait, and the model does not include their wake-up; so small drains \
+             of the naive lock are measured slower than predicted"
                 .to_owned(),
         );
     }
     if predicted(Recipe::Mutex).next().is_some() {
         caveats.push(
-            "all waiters of the mutex are taken to join at one instant and list each other; where they come one after \
-             the other, the first listings are shorter"
+            "in the model, all waiters of the mutex join at one instant and list each other; if waiters join one \
+             after the other, their first listings are shorter"
                 .to_owned(),
         );
     }
@@ -191,8 +195,7 @@ fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
         predicted(Recipe::Mutex).find(|point| u64::from(point.waiters) * child_bytes > JAVA_ANSWER_BYTES_MAX)
     {
         caveats.push(format!(
-            "a listing of {} waiters of the mutex is longer than the 1 MiB that Java clients accept unless told \
-             otherwise",
+            "a listing of {} waiters of the mutex is longer than 1 MiB, the default limit of Java clients",
             point.waiters
         ));
     }

@@ -17,7 +17,7 @@
 //!   listing. Real ones join one after the other, and see fewer. The decision gets only the nearest contenders of a listing,
 //!   which does not change it.
 //! * With several waiters in a session, the order of arrival decides which of them are neighbours. So it decides which of them
-//!   list, and which pass the lock on. One order is drawn from the seed. Joins in batches have no part in it, because all
+//!   list, and which hand the lock over. One order is drawn from the seed. Joins in batches have no part in it, because all
 //!   waiters join at once.
 //! * Servers and clients share one machine, which does one thing at a time in the model.
 //!

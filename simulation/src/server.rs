@@ -37,7 +37,7 @@ pub(crate) enum Request {
 pub(crate) enum Leave {
     Nothing,
     Note(Box<Note>),
-    /// The node of the session's contender that the lock was passed on to. It must exist.
+    /// The node of the session's contender that the lock was handed over to. It must exist.
     Beside(u32),
 }
 

@@ -28,7 +28,7 @@ fn the_naive_lock_notifies_n_times_n_minus_1_halves_and_asks_n_times_n_plus_1() 
 }
 
 #[test]
-fn a_session_that_shares_the_naive_lock_is_notified_once_a_release() {
+fn a_session_that_shares_the_naive_lock_is_notified_once_per_release() {
     let point = predict(Recipe::Naive, 1_000, 1, 1, &MODEL);
     assert_eq!(point.notifications, 999);
     let one_each = one_session_each(Recipe::Naive, 1_000);
@@ -36,7 +36,7 @@ fn a_session_that_shares_the_naive_lock_is_notified_once_a_release() {
 }
 
 #[test]
-fn a_queue_notifies_one_a_release_and_hands_over_by_a_constant_number_of_requests() {
+fn a_queue_notifies_one_waiter_per_release_and_hands_over_by_a_constant_number_of_requests() {
     for waiters in [1, 2, 3, 10, 100, 1_000, 20_000] {
         let n = u64::from(waiters);
         let handoff = one_session_each(Recipe::Handoff, waiters);
@@ -71,7 +71,7 @@ fn a_cohort_deals_with_the_server_only_when_it_has_reached_its_bound() {
 }
 
 #[test]
-fn one_session_passes_a_queue_on_without_a_look() {
+fn the_waiters_of_one_session_hand_the_lock_over_without_a_look() {
     for recipe in [Recipe::Mutex, Recipe::Handoff] {
         let point = predict(recipe, 500, 1, 1, &MODEL);
         // The creation, the look, the watch, the release.
@@ -95,7 +95,7 @@ fn the_largest_number_is_held_out_and_every_second_below_it_but_the_smallest() {
 }
 
 #[test]
-fn a_simulation_says_how_far_it_is_from_what_was_held_out_and_names_what_it_is_wrong_about() {
+fn a_simulation_reports_its_deviation_at_held_out_points_and_names_mispredicted_figures() {
     let truth = LatencyModel { commit_ms: 2.0, ..MODEL };
     let measured = |waiters| Point { drain_ms: 1e4, ..predict(Recipe::Handoff, waiters, waiters, 1, &truth) };
     let measured = [Measured { recipe: Recipe::Handoff, points: vec![measured(10), measured(40)] }];
@@ -105,9 +105,9 @@ fn a_simulation_says_how_far_it_is_from_what_was_held_out_and_names_what_it_is_w
     let (counts, times) = (simulation.counts.unwrap(), simulation.times.unwrap());
     assert_eq!((counts.comparisons, times.comparisons), (3, 2));
     assert!((counts.factor_worst - 1.0).abs() < 1e-9 && times.factor_worst > 10.0, "{simulation:?}");
-    assert!(simulation.caveats[0].starts_with("the model is wrong about the drain of handoff"), "{simulation:?}");
+    assert!(simulation.caveats[0].starts_with("the model mispredicts the drain of handoff"), "{simulation:?}");
     assert!(
-        simulation.caveats.iter().any(|caveat| caveat.starts_with("no more than 40 waiters were measured")),
+        simulation.caveats.iter().any(|caveat| caveat.starts_with("the largest measured drain has 40 waiters")),
         "{simulation:?}"
     );
 }
@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_waiter_holds_once_whatever_the_sessions_and_their_order(
+    fn every_waiter_holds_once_with_any_sessions_in_any_order(
         recipe in prop::sample::select(&Recipe::ALL[..]), waiters in 1_u32..120, sessions in 1_u32..120, seed in any::<u32>(),
     ) {
         // That each is granted once is asserted inside.
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn a_slower_machine_never_drains_faster_and_sends_nothing_else(
+    fn a_slower_machine_never_drains_faster_and_sends_the_same_requests(
         recipe in prop::sample::select(&Recipe::ALL[..]), waiters in 1_u32..200, parameter in 0..LatencyModel::PARAMETERS,
     ) {
         let mut slower = MODEL.to_array();

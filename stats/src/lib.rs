@@ -97,7 +97,7 @@ impl Ratio {
     fn conclude(&mut self, family: usize) {
         // Holm's correction is milder for all but the smallest p. So one ratio may hold although its blocks alone would
         // rarely be enough.
-        let can_be_told = self.p_holm < SIGNIFICANCE || self.p_min * length(family) < SIGNIFICANCE;
+        let can_be_told = self.p_holm < SIGNIFICANCE || self.p_min * as_f64(family) < SIGNIFICANCE;
         self.difference = match (self.low, self.high) {
             (Some(low), Some(high)) if can_be_told => {
                 let equivalent = low > 1.0 - EQUIVALENT && high < 1.0 + EQUIVALENT;
@@ -135,28 +135,42 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut corrected = vec![0.0; p.len()];
     let mut largest = 0.0_f64;
     for (rejected, index) in order.into_iter().enumerate() {
-        largest = largest.max((p[index] * length(p.len() - rejected)).min(1.0));
+        largest = largest.max((p[index] * as_f64(p.len() - rejected)).min(1.0));
         corrected[index] = largest;
     }
     corrected
 }
 
 /// Converts a count for arithmetic. Counts here stay far below 2^53, up to which an `f64` is exact.
-#[allow(clippy::cast_precision_loss)]
-pub fn as_f64(count: u64) -> f64 {
-    count as f64
+pub fn as_f64(count: impl Count) -> f64 {
+    count.to_f64()
 }
 
-/// [`as_f64`] for a signed count.
-#[allow(clippy::cast_precision_loss)]
-pub fn as_f64_signed(count: i64) -> f64 {
-    count as f64
+/// A type of counts.
+pub trait Count {
+    /// Converts the count for arithmetic.
+    fn to_f64(self) -> f64;
 }
 
-/// [`as_f64`] for a length.
 #[allow(clippy::cast_precision_loss)]
-pub fn length(length: usize) -> f64 {
-    length as f64
+impl Count for u64 {
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+impl Count for i64 {
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+impl Count for usize {
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
 }
 
 /// Returns a duration in milliseconds, exact to the microsecond.

@@ -3,7 +3,7 @@
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use super::{BLOCKS_MIN, length};
+use super::{BLOCKS_MIN, as_f64};
 
 /// Number of resamples.
 const RESAMPLES: usize = 10_000;
@@ -70,11 +70,11 @@ fn percentiles(resamples: usize, mut resample: impl FnMut() -> Option<f64>) -> O
 /// Returns the quantile of a sorted sample by linear interpolation, as NumPy and R define it by default.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = q * length(last);
+    let place = q * as_f64(last);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the place lies within the sample")]
     let below = (place.floor() as usize).min(last);
     let above = sorted[(below + 1).min(last)];
-    Some(sorted[below] + (above - sorted[below]) * (place - length(below)))
+    Some(sorted[below] + (above - sorted[below]) * (place - as_f64(below)))
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     fn the_same_seed_draws_the_same_interval() {
         let figures = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3];
         let mean =
-            |blocks: &[usize]| Some(blocks.iter().map(|block| figures[*block]).sum::<f64>() / length(blocks.len()));
+            |blocks: &[usize]| Some(blocks.iter().map(|block| figures[*block]).sum::<f64>() / as_f64(blocks.len()));
         assert_eq!(interval(7, 42, mean), interval(7, 42, mean));
         assert_ne!(interval(7, 42, mean), interval(7, 43, mean));
     }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn the_interval_of_a_mean_is_about_two_standard_errors_wide() {
         // A hundred values evenly over [0, 1): the standard error of their mean is 1/√12/√100.
-        let figures: Vec<f64> = (0..100).map(|i| length(i) / 100.0).collect();
+        let figures: Vec<f64> = (0..100_usize).map(|i| as_f64(i) / 100.0).collect();
         let mean = |blocks: &[usize]| Some(blocks.iter().map(|block| figures[*block]).sum::<f64>() / 100.0);
         let (low, high) = interval(100, 1, mean).unwrap();
         let expected = 2.0 * 1.96 / 12.0_f64.sqrt() / 10.0;

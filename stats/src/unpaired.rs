@@ -5,7 +5,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 
 use super::ranks::{doubled_midranks, sums_of_draws, two_sided};
-use super::{Ratio, as_f64, length, median, resample};
+use super::{Ratio, as_f64, median, resample};
 
 /// Largest number of values for the exact test, which counts every way to divide them. Beyond it, the counts do not fit
 /// in memory.
@@ -31,7 +31,7 @@ pub fn ratio(new: &[f64], old: &[f64], seed: u64) -> Option<Ratio> {
 /// Returns the smallest p that the rank-sum test can give. Samples that do not overlap give it: one division of the
 /// values at either end.
 fn rank_sum_min(first: usize, second: usize) -> f64 {
-    let ways: f64 = (1..=first).map(|i| length(second + i) / length(i)).product();
+    let ways: f64 = (1..=first).map(|i| as_f64(second + i) / as_f64(i)).product();
     (2.0 / ways).min(1.0)
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::times::{Times, quantile_estimate};
-use stats::{Estimate, Ratio, as_f64, as_f64_signed, median, median_estimate, rate};
+use stats::{Estimate, Ratio, as_f64, median, median_estimate, rate};
 
 use crate::herd::notifications_expected;
 use crate::plan::Plan;
@@ -227,10 +227,8 @@ impl StrategyResult {
             inconclusive_trials,
             bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - inconclusive_trials),
             oversold_max,
-            oversold_median: median(
-                &figures.all.iter().map(|trial| as_f64_signed(trial.audit.oversold)).collect::<Vec<_>>(),
-            ),
-            oversell_rate_max: as_f64_signed(oversold_max) / as_f64_signed(stock_total.max(1)),
+            oversold_median: median(&figures.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect::<Vec<_>>()),
+            oversell_rate_max: as_f64(oversold_max) / as_f64(stock_total.max(1)),
             undersold_max: figures.max(|trial| trial.audit.undersold).unwrap_or(0),
             lost_updates_max: figures
                 .all

@@ -57,7 +57,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a contender holds whose node is not listed",
+        name: "a contender holds although its node is not listed",
         changes: &[change(
             "session_queue/ask.rs",
             "self.own.as_deref().and_then(|own| queue.ahead_of(own))",
@@ -76,7 +76,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "whoever is handed over to does not ask for its own node",
+        name: "a waiter reads the note and not its own node",
         changes: &[change(
             "session_queue/waiting.rs",
             "self.ask(Ask::ReadNoteBeside(id))",
@@ -89,7 +89,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a predecessor that gave up is taken for one that released",
-        changes: &[change("session_queue/waiting.rs", "state.passes(gone, own, czxid)", "true")],
+        changes: &[change("session_queue/waiting.rs", "state.proves_nobody_ahead(gone, own, czxid)", "true")],
     },
     Mistake {
         name: "a contender that never held leaves a note",
@@ -100,15 +100,15 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a waiter asks for those ahead and not for its own node",
+        name: "a waiter probes its predecessors and not its own node",
         changes: &[change(
             "session_queue/waiting.rs",
             "(phase, answer)",
-            "(phase, answer.map(|(present, _)| (present, true)))",
+            "(phase, answer.map(|probed| Probed { is_own_present: true, ..probed }))",
         )],
     },
     Mistake {
-        name: "a number is relied on although the numbers have begun anew",
+        name: "a number counts although the numbers have begun anew",
         changes: &[change(
             "session_queue/local_queue.rs",
             "self.watched = None;
@@ -117,11 +117,11 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "the one before is taken for gone while it holds",
+        name: "a predecessor counts as gone while it holds",
         changes: &[change("number_proof.rs", "self.last.filter(|_| self.is_released)", "self.last")],
     },
     Mistake {
-        name: "a contender asks after its creation whether the one before has let go",
+        name: "a contender checks after its creation whether its predecessor has released",
         changes: &[
             change("number_proof.rs", "(self.expected(), watched)", "(self.last.map(Expected), watched)"),
             change(
@@ -132,7 +132,7 @@ pub const MISTAKES: &[Mistake] = &[
         ],
     },
     Mistake {
-        name: "a hold is passed on to a contender that may have no node",
+        name: "a hold is handed over to a contender that may have no node",
         changes: &[change(
             "session_queue/leaving.rs",
             "Condition::Beside(successor.made.name.clone())",
@@ -156,15 +156,15 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[change("session_queue/joining.rs", "sequence.supply()", "Supply::Ample")],
     },
     Mistake {
-        name: "a note counts in a lock's node that it does not name",
+        name: "a note of another lock's node counts",
         changes: &[change("release_note.rs", "of_node == self.parent && self.parent.0 < czxid", "true")],
     },
     Mistake {
-        name: "a listing counts that is older than the node",
+        name: "a listing counts although it is older than the node",
         changes: &[change("session_queue/joining.rs", "listed.changed >= czxid", "true")],
     },
     Mistake {
-        name: "a note counts that is older than the node",
+        name: "a note counts although it is older than the node",
         changes: &[change("session_queue/joining.rs", "state.is_since(czxid)", "true")],
     },
     Mistake {
@@ -191,11 +191,11 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "an adopted node is let go",
+        name: "an adopted node is freed",
         changes: &[change("session_queue/node_owners.rs", "self.adopted.insert(czxid);", "")],
     },
     Mistake {
-        name: "a search does not ask again for the node that it takes",
+        name: "a search does not check the node that it adopts",
         changes: &[change(
             "session_queue/joining.rs",
             "self.ask(Ask::Identify(id, made.name.clone()));
@@ -216,7 +216,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a waiter that gives up does not ask whose node it deletes",
+        name: "a waiter that gives up deletes a node of its name without a check",
         changes: &[change("session_queue/leaving.rs", "naming == Naming::Numbered && node.is_doubtful", "false")],
     },
     Mistake {
@@ -232,7 +232,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "one lease more than there are permits holds",
+        name: "one more lease holds than there are permits",
         changes: &[change(
             "leases.rs",
             "self.names.len() - newer <= permits",
@@ -244,7 +244,7 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[change("permits.rs", "self.step = Step::Finding", "self.has_unnamed = false; self.create()")],
     },
     Mistake {
-        name: "an attempt that is given up deletes only leases that it knows",
+        name: "an attempt that gives up deletes only the leases that it knows",
         changes: &[change(
             "permits.rs",
             "self.end(Outcome::Left);",
@@ -252,7 +252,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a waiter waits by the look before its watch",
+        name: "a waiter waits by the listing before its watch",
         changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
     },
     Mistake {
@@ -269,11 +269,11 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a node that is there is another's, also after a lost reply",
+        name: "an existing node counts as another contender's, even after a lost reply",
         changes: &[change("naive.rs", "self.is_doubtful && self.recognise(found, taken)", "false")],
     },
     Mistake {
-        name: "whoever gives up deletes the node, whosever it is",
+        name: "a contender that gives up deletes any node at the path",
         changes: &[change(
             "naive.rs",
             "self.claim = if is_own { Claim::Certain } else { Claim::Nothing };",
@@ -298,15 +298,15 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "after a refusal nothing is looked for, also after a lost reply",
+        name: "a refused contender looks for no node, even after a lost reply",
         changes: &[change("naive.rs", "is_certain && !self.is_doubtful", "is_certain")],
     },
     Mistake {
-        name: "whoever leaves with a turn takes it along",
+        name: "a member that leaves keeps the turn",
         changes: &[change("cohort.rs", "self.pass(stage, out)", "self.turn = None")],
     },
     Mistake {
-        name: "what is of no use is given up with the turn",
+        name: "a useless place is given up together with the turn",
         changes: &[change(
             "cohort.rs",
             "out.push(Ask::GiveUp);
@@ -315,7 +315,7 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "what is of no use goes to the next",
+        name: "a useless place goes to the next member",
         changes: &[change(
             "cohort.rs",
             "out.push(Ask::GiveUp);
@@ -333,11 +333,11 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "a holder takes one other for none",
+        name: "a holder ignores one other contender",
         changes: &[change("cohort.rs", "others == Others::Children(1)", "matches!(others, Others::Children(1 | 2))")],
     },
     Mistake {
-        name: "a holder whose node is gone takes itself for alone",
+        name: "a holder whose node is gone counts as alone",
         changes: &[change(
             "cohort.rs",
             "out.push(Ask::Lose);
@@ -350,7 +350,7 @@ pub const MISTAKES: &[Mistake] = &[
         changes: &[change("cohort.rs", "tenure.handovers + 1", "tenure.handovers")],
     },
     Mistake {
-        name: "those who wait are not told that the session has ended",
+        name: "waiting members are not told that the session has ended",
         changes: &[change(
             "cohort.rs",
             "out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));",
@@ -358,11 +358,11 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "whoever only tries takes the turn of another",
+        name: "a try takes the turn of another member",
         changes: &[change("cohort.rs", "self.turn.is_none() || self.is_closed", "{ self.turn = None; true }")],
     },
     Mistake {
-        name: "a hold is taken without a look",
+        name: "a member takes a hold without a look",
         changes: &[change(
             "cohort.rs",
             "self.look_at(tenure, reliance, out)",

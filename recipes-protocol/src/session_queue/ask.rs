@@ -194,7 +194,7 @@ pub struct Listed {
     /// The last transaction that created or deleted a child.
     pub changed: i64,
     /// The contenders that keep this one from holding. `None` if its own node is missing.
-    pub ahead: Option<Predecessors>,
+    pub predecessors: Option<Predecessors>,
     /// Whether the hold whose place it shares still has its node.
     pub has_beside: bool,
     /// Whether one more contender of its mode, at the end of the queue, would hold at once.
@@ -223,7 +223,7 @@ impl Viewpoint {
         Listed {
             parent: ParentCzxid(parent.czxid),
             changed: parent.pzxid,
-            ahead: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
+            predecessors: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
             has_beside: self.beside.as_deref().is_some_and(|beside| queue.has(beside)),
             admits: queue.admits(self.mode),
             foreign: queue.foreign().map(str::to_owned),
@@ -240,6 +240,15 @@ pub struct Found {
     pub overwritten: Vec<Made>,
 }
 
+/// The nodes that a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Probed {
+    /// Which of the nodes in the ask exist, in the order of the ask.
+    pub present: Vec<bool>,
+    /// Whether the contender's own node exists. Another node of its name does not count.
+    pub is_own_present: bool,
+}
+
 /// An event that the shell reports to the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -253,13 +262,17 @@ pub enum Event {
     Listed(ContenderId, Result<Option<Listed>, Failure>),
     /// The answer to [`Ask::ReadNote`] or [`Ask::ReadNoteBeside`]. `None`: a node that was asked for is missing.
     NoteRead(ContenderId, Result<Option<ParentState>, Failure>),
-    /// The answer to [`Ask::Probe`]: which nodes exist, and whether the contender's own node exists. Another node of the own
-    /// name does not count.
-    Probed(ContenderId, Result<(Vec<bool>, bool), Failure>),
+    /// The answer to [`Ask::Probe`].
+    Probed(ContenderId, Result<Probed, Failure>),
     /// The answer to [`Ask::Watch`]: the transaction that created the node. `None` if the node is missing.
     WatchSet(ContenderId, Result<Option<i64>, Failure>),
-    /// A watch has fired. `true`: the node was deleted.
-    Fired(ContenderId, bool),
+    /// The watch of a contender has fired.
+    Fired {
+        /// The contender.
+        id: ContenderId,
+        /// Whether the watched node was deleted.
+        is_gone: bool,
+    },
     /// The answer to [`Ask::WatchParent`]: the transaction that created the lock's node. `None` if no watch was set.
     ParentWatchSet(Names, Option<ParentCzxid>),
     /// The watch of the lock's node has fired, or its connection has ended.
@@ -276,7 +289,11 @@ pub enum Event {
     NodeMissed(ContenderId),
     /// The contender has a place, and now waits for the grant.
     Waits(ContenderId),
-    /// The contender gives up or releases. `true`: its hold can be relied on, so the successor may get it if that belongs to
-    /// the session.
-    Leaves(ContenderId, bool),
+    /// A contender gives up or releases.
+    Leaves {
+        /// The contender.
+        id: ContenderId,
+        /// Whether its hold can be relied on. If so, and if its successor belongs to the session, the hold goes to the successor.
+        hands_over: bool,
+    },
 }

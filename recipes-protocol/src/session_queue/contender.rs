@@ -68,7 +68,7 @@ pub struct Grant {
     pub node: Made,
     /// The contender of the session that handed the hold over or shares it. Its proof that the session lives counts for this
     /// hold, too. `None`: the server granted the hold.
-    pub passed_by: Option<ContenderId>,
+    pub handed_over_by: Option<ContenderId>,
 }
 
 /// How a contender ended.
@@ -137,18 +137,19 @@ pub(super) enum Phase {
     Doubting {
         fired: Option<bool>,
     },
-    /// Its predecessor is gone. It reads the note of the last holder, or probes the other contenders that it saw ahead.
-    LookingAgain {
-        /// The number of the predecessor, which the note is compared with. A probe does not use it.
+    /// Its predecessor, which has the number `gone`, is gone. It reads the note of the last holder.
+    ReadingNote {
         gone: Sequence,
     },
+    /// Its predecessor is gone. It probes the other contenders that it saw ahead.
+    Probing,
     /// No contender is ahead. It waits for a proof that the session lives.
     Proving,
-    /// It holds. `chain`: the first contender of the chain, if the hold was handed over locally. `passed_by`: the contender
-    /// that handed the hold over or shares it.
+    /// It holds. `chain`: the first contender of the chain, if the hold was handed over locally. `handed_over_by`: the
+    /// contender that handed the hold over or shares it.
     Holding {
         chain: Option<ContenderId>,
-        passed_by: Option<ContenderId>,
+        handed_over_by: Option<ContenderId>,
     },
     Leaving(Leaving),
     Over(Outcome),
@@ -166,7 +167,7 @@ pub(super) struct Creating {
 }
 
 /// The search for a node of unknown name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Finding {
     /// Nodes that the contender may take, the next one last.
     pub(super) candidates: Vec<Made>,
@@ -225,7 +226,7 @@ pub(super) struct Contender {
     pub(super) phase: Phase,
     pub(super) claim: Claim,
     /// The contenders that may still be ahead.
-    pub(super) ahead: Predecessors,
+    pub(super) predecessors: Predecessors,
     /// The contender of this session that is directly ahead, if there is one.
     pub(super) before: Option<ContenderId>,
     /// The lock's node that is the parent of its own node, once that is known.
@@ -240,7 +241,7 @@ impl Contender {
             wish,
             phase: Phase::Trying,
             claim: Claim::Nothing,
-            ahead: Predecessors::nobody(),
+            predecessors: Predecessors::nobody(),
             before: None,
             parent: None,
             note_version: None,
@@ -250,8 +251,8 @@ impl Contender {
     pub(super) fn state(&self) -> State {
         match (&self.phase, &self.claim) {
             (Phase::Placed, _) => State::Placed,
-            (Phase::Holding { passed_by, .. }, Claim::Node(node)) => {
-                State::Holding(Grant { node: node.made.clone(), passed_by: *passed_by })
+            (Phase::Holding { handed_over_by, .. }, Claim::Node(node)) => {
+                State::Holding(Grant { node: node.made.clone(), handed_over_by: *handed_over_by })
             }
             (Phase::Leaving(Leaving { stage: LeavingStage::Kept, .. }), _) => State::Kept,
             (Phase::Leaving(leaving), _) if leaving.is_failure => {
@@ -285,7 +286,8 @@ impl Contender {
                 | Phase::SettingWatch
                 | Phase::Watching { .. }
                 | Phase::Doubting { .. }
-                | Phase::LookingAgain { .. }
+                | Phase::ReadingNote { .. }
+                | Phase::Probing
                 | Phase::Proving
         )
     }

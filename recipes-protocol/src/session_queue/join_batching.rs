@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(batch.add(given_up, 2 * SHARE, BATCHING), []);
         batch.remove(given_up);
         assert_eq!(batch.add(alone, 2 * SHARE, BATCHING), []);
-        assert_eq!(batch.add(next, 0, BATCHING), [alone, next], "nobody waits any more");
+        assert_eq!(batch.add(next, 0, BATCHING), [alone, next], "no contender waits");
     }
 }

@@ -62,7 +62,7 @@ impl Step<'_> {
 
     pub(super) fn on_created(&mut self, id: ContenderId, answer: Result<(Made, Seen), NotCreated>) {
         if self.is_awaiting_create(id) {
-            return self.on_created_late(id, answer.map(|(made, _)| made));
+            return self.on_created_late(id, answer.ok().map(|(made, _)| made));
         }
         let Phase::Creating(creating) = self.contender(id).phase else { return };
         match answer {
@@ -71,8 +71,7 @@ impl Step<'_> {
             Ok(_) => self.find(id),
             Err(NotCreated::NoParent) => self.ask(Ask::CreateParents(id)),
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
-                let finding = Finding { candidates: Vec::new(), adoptions: 0, adopting: None };
-                self.enter_phase(id, Phase::Finding(finding));
+                self.enter_phase(id, Phase::Finding(Finding::default()));
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
             }
             Err(NotCreated::Failed(Failure::Refused { is_certain })) => {
@@ -90,7 +89,7 @@ impl Step<'_> {
     pub(super) fn on_parents_created(&mut self, id: ContenderId, created: Result<(), Failure>) {
         if self.is_awaiting_create(id) {
             // The `create` failed because the parent was missing.
-            return self.on_created_late(id, Err(NotCreated::NoParent));
+            return self.on_created_late(id, None);
         }
         let Phase::Creating(creating) = self.contender(id).phase else { return };
         match created {
@@ -109,7 +108,7 @@ impl Step<'_> {
     /// Searches for the contender's node, because the reply to `create` was lost or another contender has adopted the node.
     pub(super) fn find(&mut self, id: ContenderId) {
         let adoptions = self.queue.owners.adoptions();
-        let finding = Finding { candidates: Vec::new(), adoptions, adopting: None };
+        let finding = Finding { adoptions, ..Finding::default() };
         match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
             _ => self.enter_phase(id, Phase::Finding(finding)),
@@ -244,7 +243,7 @@ impl Step<'_> {
         match (creating, seen) {
             (Creating { expected: Some(expected), .. }, _) => self.hold_by_number(id, expected),
             (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
-                Some(ahead) => self.wait_for(id, ahead),
+                Some(predecessors) => self.wait_for(id, predecessors),
                 None => self.look(id),
             },
             // A look counts only if it was made after the node was created. When the connection comes back, the look may overtake
@@ -272,14 +271,13 @@ impl Step<'_> {
         matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.stage == LeavingStage::AwaitingCreate)
     }
 
-    /// Handles the answer to `create` for a contender that leaves.
-    fn on_created_late(&mut self, id: ContenderId, answer: Result<Made, NotCreated>) {
-        match answer {
-            Ok(made) if self.take(id, made.czxid) => self.delete_named(id, made),
-            Ok(_) => self.find(id),
-            Err(NotCreated::Failed(Failure::ReplyLost | Failure::Refused { is_certain: false })) => self.find(id),
-            // This request created nothing. An earlier one may have created a node.
-            Err(NotCreated::NoParent | NotCreated::Failed(Failure::Refused { is_certain: true })) => self.find(id),
+    /// Handles the answer to `create` for a contender that leaves. `made`: the node, if the answer names one.
+    fn on_created_late(&mut self, id: ContenderId, made: Option<Made>) {
+        match made {
+            Some(made) if self.take(id, made.czxid) => self.delete_named(id, made),
+            // A node may exist all the same: another contender adopted this one, the reply was lost, or an earlier `create` of this
+            // contender made a node.
+            _ => self.find(id),
         }
     }
 }

@@ -14,8 +14,8 @@ use super::{ContenderId, Step};
 use crate::names::Naming;
 use crate::stat::ParentCzxid;
 
-/// A chain of local hand-overs: holds of one session that follow each other without a gap. It exists as long as one of its
-/// contenders holds.
+/// A chain of local hand-overs: consecutive holds of one session, each handed over by the contender before. No other session holds
+/// in between. The chain exists as long as one of its contenders holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
     holder: ContenderId,
@@ -33,13 +33,13 @@ impl Chain {
 }
 
 impl Step<'_> {
-    /// Lets the contender give up or release. `passes_on`: its hold may be handed over to the successor, if that belongs to the
+    /// Lets the contender give up or release. `hands_over`: its hold may be handed over to the successor, if that belongs to the
     /// session.
-    pub(super) fn leave(&mut self, id: ContenderId, passes_on: bool) {
+    pub(super) fn leave(&mut self, id: ContenderId, hands_over: bool) {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
         }
-        let successor = if passes_on { self.successor(id) } else { None };
+        let successor = if hands_over { self.successor(id) } else { None };
         self.start_to_leave(id, Outcome::Gone, false, successor);
     }
 
@@ -50,7 +50,7 @@ impl Step<'_> {
     }
 
     /// Lets a `try` leave, because another contender is ahead.
-    pub(super) fn leave_the_way(&mut self, id: ContenderId) {
+    pub(super) fn leave_blocked(&mut self, id: ContenderId) {
         self.start_to_leave(id, Outcome::InTheWay, false, None);
     }
 
@@ -60,7 +60,7 @@ impl Step<'_> {
         match &was {
             Phase::Batching => self.local(id).batch.remove(id),
             Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
-            Phase::Holding { passed_by: None, .. } => {
+            Phase::Holding { handed_over_by: None, .. } => {
                 let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
                 if let Some(parent) = parent {
                     self.local(id).released(parent, sequence);
@@ -113,11 +113,11 @@ impl Step<'_> {
     /// Grants the hold to the successor.
     fn hold_next(&mut self, id: ContenderId, next: ContenderId) {
         let Phase::Leaving(Leaving { successor: Some(successor), .. }) = &self.contender(id).phase else {
-            unreachable!("BUG: a hold is passed on to nobody")
+            unreachable!("BUG: a hold is handed over to no contender")
         };
         let chain = successor.chain;
         let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
-        self.enter_phase(next, Phase::Holding { chain: Some(chain), passed_by: Some(id) });
+        self.enter_phase(next, Phase::Holding { chain: Some(chain), handed_over_by: Some(id) });
         let contender = self.contender(next);
         contender.node().is_doubtful = false;
         // Both nodes existed at the same time, so they are children of one node.

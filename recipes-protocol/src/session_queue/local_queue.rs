@@ -1,4 +1,4 @@
-//! What the contenders of one session know together of a queue. It spares requests: whoever finds nothing here asks the server.
+//! What the contenders of one session know together of a queue. A contender that finds an answer here sends no request for it.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,44 @@ use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};
 use crate::stat::ParentCzxid;
 
-/// What the contenders of one session know that queue under the same names.
+/// What the contenders of one session under the same names know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LocalQueue {
-    /// All contenders before this number have gone.
+    /// No contender with a lower number than this one holds or waits.
     floor: Option<(ParentCzxid, Sequence)>,
-    /// Whether the last contender that looked for the one to watch has found it there.
+    /// Whether the last contender that looked for its predecessor found one.
     pub(super) is_busy: bool,
-    /// Who has a node in the queue, by number.
+    /// The contenders that have a node in the queue, by number.
     members: BTreeMap<Sequence, ContenderId>,
     /// The contenders that are about to join together.
     pub(super) batch: Batch,
-    /// How many wait for the grant.
+    /// The number of contenders that wait for the grant.
     pub(super) waiting: usize,
     number_proof: NumberProof,
-    /// The lock's node that a watch shows to be the same still.
+    /// The lock's node, while a watch on it has not fired.
     watched: Option<ParentCzxid>,
 }
 
 impl LocalQueue {
-    /// Notes who has a node in the queue.
+    /// Notes that a contender has a node in the queue.
     pub(super) fn add_member(&mut self, sequence: Sequence, id: ContenderId) {
         self.members.insert(sequence, id);
     }
 
-    /// Notes that the node of a contender has gone.
+    /// Notes that the node of a contender is gone.
     pub(super) fn remove_member(&mut self, sequence: Sequence, id: ContenderId) {
-        // The numbers may have begun anew.
+        // After the numbers have begun anew, another contender may have this number.
         if self.members.get(&sequence) == Some(&id) {
             self.members.remove(&sequence);
         }
     }
 
-    /// The contender of the session that has this number.
+    /// Returns the contender of the session that has this number.
     pub(super) fn member(&self, sequence: Sequence) -> Option<ContenderId> {
         self.members.get(&sequence).copied()
     }
 
-    /// Notes that a contender was granted the lock alone, and so nobody is before it.
+    /// Notes that a contender was granted the lock alone, so that no contender is ahead of it.
     pub(super) fn granted(&mut self, parent: ParentCzxid, sequence: Sequence) {
         let is_news =
             self.floor.is_none_or(|(of, floor)| of < parent || of == parent && floor.queue_cmp(sequence).is_lt());
@@ -55,22 +55,23 @@ impl LocalQueue {
         self.number_proof.granted(Grant { parent, sequence });
     }
 
-    /// The number before which nobody is any more.
+    /// Returns a number such that no contender with a lower one holds or waits, in this lock's node.
     pub(super) fn floor(&self, parent: ParentCzxid) -> Option<Sequence> {
         self.floor.filter(|(of, _)| *of == parent).map(|(_, sequence)| sequence)
     }
 
-    /// Notes that the holder of this number has let go.
+    /// Notes that the holder of this number has released.
     pub(super) fn released(&mut self, parent: ParentCzxid, sequence: Sequence) {
         self.number_proof.released(Grant { parent, sequence });
     }
 
-    /// What a contender had best send with its `create`.
+    /// Returns what a contender best sends with its `create`.
     pub(super) fn first_requests(&self) -> FirstRequests {
         self.number_proof.first_requests(self.watched)
     }
 
-    /// The lock's node of a contender that holds by its number, with which the server has answered its `create`.
+    /// Returns the lock's node if the contender's number `own` proves that no contender is ahead. The server has answered its
+    /// `create` with that number.
     pub(super) fn proves(&self, expected: Expected, own: Sequence) -> Option<ParentCzxid> {
         self.watched.filter(|_| expected.proves(own, self.watched))
     }

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_taken_once_until_it_is_let_go() {
+    fn a_node_is_taken_once_until_it_is_freed() {
         let mut owners = NodeOwners::default();
         assert!(owners.take(7));
         assert!(!owners.take(7));

@@ -1,7 +1,7 @@
 //! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
 //! contender is ahead.
 
-use super::ask::{Ask, Failure, Listed, Warning};
+use super::ask::{Ask, Failure, Listed, Probed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
 use super::{ContenderId, Step};
 use crate::names::{Mode, Naming, Sequence};
@@ -69,40 +69,41 @@ impl Step<'_> {
     pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
         self.report_foreign(listed.as_ref());
         let own = self.contender(id).node().made.czxid;
-        let Some(Listed { parent, ahead: Some(ahead), has_beside, .. }) = listed.filter(|listed| listed.parent.0 < own)
+        let Some(Listed { parent, predecessors: Some(predecessors), has_beside, .. }) =
+            listed.filter(|listed| listed.parent.0 < own)
         else {
             return self.fail(id, Outcome::NodeDeleted);
         };
         self.note_parent(id, parent);
         match self.contender(id).wish.kind {
-            WishKind::Beside(writer) if has_beside && ahead.is_nobody() => match self.holder_number(writer) {
+            WishKind::Beside(writer) if has_beside && predecessors.is_nobody() => match self.holder_number(writer) {
                 Some(_) => self.hold_beside(id, writer),
                 // The writer has released meanwhile. The contender's own node has the same place in the queue.
-                None => self.wait_for(id, ahead),
+                None => self.wait_for(id, predecessors),
             },
             // Somebody deleted the writer's node, so another contender may hold by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
-            WishKind::Try if !ahead.is_nobody() => self.leave_the_way(id),
+            WishKind::Try if !predecessors.is_nobody() => self.leave_blocked(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
                 if self.contender(id).wish.naming == Naming::Protected {
-                    self.local(id).is_busy = !ahead.is_nobody();
+                    self.local(id).is_busy = !predecessors.is_nobody();
                 }
-                self.wait_for(id, ahead);
+                self.wait_for(id, predecessors);
             }
         }
     }
 
     pub(super) fn on_note(&mut self, id: ContenderId, answer: Result<Option<ParentState>, Failure>) {
         match (self.contender(id).phase.clone(), answer) {
-            (Phase::Looking | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
-            (Phase::Looking | Phase::LookingAgain { .. }, Ok(None)) => self.fail(id, Outcome::NodeDeleted),
+            (Phase::Looking | Phase::ReadingNote { .. }, Err(_)) => self.fail(id, Outcome::Refused),
+            (Phase::Looking | Phase::ReadingNote { .. }, Ok(None)) => self.fail(id, Outcome::NodeDeleted),
             (Phase::Looking, Ok(Some(state))) => self.see_noted(id, state),
-            (Phase::LookingAgain { gone }, Ok(Some(state))) => {
+            (Phase::ReadingNote { gone }, Ok(Some(state))) => {
                 self.note_state(id, state);
                 let node = self.contender(id).node();
                 let (own, czxid) = (node.sequence, node.made.czxid);
                 // The contender's own node was read behind the note, and exists.
-                if state.passes(gone, own, czxid) {
+                if state.proves_nobody_ahead(gone, own, czxid) {
                     return self.wait_for(id, Predecessors::nobody());
                 }
                 self.look_further(id);
@@ -118,11 +119,11 @@ impl Step<'_> {
             self.ask(Ask::Warn(Warning::ForeignData));
         }
         let czxid = self.contender(id).node().made.czxid;
-        let ahead = if state.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(id) };
+        let predecessors = if state.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(id) };
         match self.contender(id).wish.kind {
             // The note does not show whether a contender is ahead.
-            WishKind::Try if !ahead.is_nobody() => self.list(id),
-            _ => self.wait_for(id, ahead),
+            WishKind::Try if !predecessors.is_nobody() => self.list(id),
+            _ => self.wait_for(id, predecessors),
         }
     }
 
@@ -142,10 +143,10 @@ impl Step<'_> {
     }
 
     /// Watches the nearest contender ahead. If no contender is ahead, waits for a proof that the session lives.
-    pub(super) fn wait_for(&mut self, id: ContenderId, ahead: Predecessors) {
-        let predecessor = ahead.predecessor().map(|(_, name)| name.to_owned());
-        let is_nobody = ahead.is_nobody();
-        self.contender(id).ahead = ahead;
+    pub(super) fn wait_for(&mut self, id: ContenderId, predecessors: Predecessors) {
+        let predecessor = predecessors.predecessor().map(|(_, name)| name.to_owned());
+        let is_nobody = predecessors.is_nobody();
+        self.contender(id).predecessors = predecessors;
         match predecessor {
             _ if is_nobody => {
                 // A grant needs a proof: a follower that is cut off shows an old queue, and a process that was paused remembers
@@ -203,8 +204,8 @@ impl Step<'_> {
             Phase::Doubting { fired } => *fired = Some(is_gone),
             Phase::Watching { .. } if is_gone => self.predecessor_gone(id),
             Phase::Watching { .. } => {
-                let ahead = self.contender(id).ahead.clone();
-                self.wait_for(id, ahead);
+                let predecessors = self.contender(id).predecessors.clone();
+                self.wait_for(id, predecessors);
             }
             _ => {}
         }
@@ -214,10 +215,10 @@ impl Step<'_> {
     /// few contenders that it saw ahead before, or else lists the queue.
     fn predecessor_gone(&mut self, id: ContenderId) {
         let contender = self.contender(id);
-        let Some((gone, _)) = contender.ahead.predecessor() else { return self.list(id) };
-        contender.ahead.pop();
+        let Some((gone, _)) = contender.predecessors.predecessor() else { return self.list(id) };
+        contender.predecessors.pop();
         if contender.wish.naming == Naming::Numbered {
-            self.enter_phase(id, Phase::LookingAgain { gone });
+            self.enter_phase(id, Phase::ReadingNote { gone });
             return self.ask(Ask::ReadNoteBeside(id));
         }
         self.look_further(id);
@@ -227,28 +228,27 @@ impl Step<'_> {
         if let Some(parent) = self.contender(id).parent
             && let Some(floor) = self.local(id).floor(parent)
         {
-            self.contender(id).ahead.raise(floor);
+            self.contender(id).predecessors.raise(floor);
         }
         let contender = self.contender(id);
         // A reader that shares the place of its writer may not have been seen before.
         let may_probe = !contender.wish.names.may_downgrade()
-            && contender.ahead.is_complete()
-            && contender.ahead.is_cheap_to_probe();
+            && contender.predecessors.is_complete()
+            && contender.predecessors.is_cheap_to_probe();
         if !may_probe {
             return self.list(id);
         }
         // The own node comes last. If it exists after all nodes ahead of it are gone, the contender holds.
-        let names = contender.ahead.names().map(str::to_owned).collect();
-        let gone = contender.node().sequence;
-        self.enter_phase(id, Phase::LookingAgain { gone });
+        let names = contender.predecessors.names().map(str::to_owned).collect();
+        self.enter_phase(id, Phase::Probing);
         self.ask(Ask::Probe(id, names));
     }
 
-    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<(Vec<bool>, bool), Failure>) {
+    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<Probed, Failure>) {
         let phase = self.contender(id).phase.clone();
         match (phase, answer) {
-            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Err(_)) => self.fail(id, Outcome::Refused),
-            (Phase::Doubting { .. } | Phase::LookingAgain { .. }, Ok((_, false))) => {
+            (Phase::Doubting { .. } | Phase::Probing, Err(_)) => self.fail(id, Outcome::Refused),
+            (Phase::Doubting { .. } | Phase::Probing, Ok(Probed { is_own_present: false, .. })) => {
                 self.fail(id, Outcome::NodeDeleted)
             }
             (Phase::Doubting { fired }, Ok(_)) => {
@@ -257,10 +257,10 @@ impl Step<'_> {
                     self.on_fired(id, is_gone);
                 }
             }
-            (Phase::LookingAgain { .. }, Ok((present, _))) => {
-                let mut ahead = self.contender(id).ahead.clone();
-                ahead.keep(&present);
-                self.wait_for(id, ahead);
+            (Phase::Probing, Ok(Probed { present, .. })) => {
+                let mut predecessors = self.contender(id).predecessors.clone();
+                predecessors.keep(&present);
+                self.wait_for(id, predecessors);
             }
             _ => {}
         }
@@ -273,7 +273,7 @@ impl Step<'_> {
         if proved.is_err() {
             return self.fail(id, Outcome::Refused);
         }
-        self.enter_phase(id, Phase::Holding { chain: None, passed_by: None });
+        self.enter_phase(id, Phase::Holding { chain: None, handed_over_by: None });
         let contender = self.contender(id);
         contender.node().is_doubtful = false;
         let (parent, sequence) = (contender.parent, contender.node().sequence);
@@ -294,7 +294,7 @@ impl Step<'_> {
 
     fn hold_beside(&mut self, id: ContenderId, writer: ContenderId) {
         self.contender(id).node().is_doubtful = false;
-        self.enter_phase(id, Phase::Holding { chain: None, passed_by: Some(writer) });
+        self.enter_phase(id, Phase::Holding { chain: None, handed_over_by: Some(writer) });
         self.ask(Ask::Tell(id));
     }
 

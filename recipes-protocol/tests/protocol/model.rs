@@ -1,6 +1,7 @@
 //! The protocol, model-checked.
 
 mod bounded;
+mod check;
 mod clocks;
 mod cohort;
 mod endless;

@@ -4,21 +4,23 @@
 
 #[path = "../protocol/model"]
 mod model {
+    pub(crate) mod check;
     #[allow(dead_code, reason = "other tests use more of it")]
     pub(crate) mod world;
 }
 
+use model::check::Check;
 use model::world::lab::Program::{Handoff, Lock, TryHandoff};
 use model::world::lab::{Faults, Lab, Program};
 use zk_recipes_protocol::session_queue::Batching;
 
-/// As many as rely on their numbers, once the session has held the lock twice.
+/// Returns users of a session that has held the lock twice before. They rely on their numbers.
 fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
     Lab { holds_before: 2, ..Lab::new(users, faults) }
 }
 
 #[test]
-fn two_contenders_stand_a_fault_of_every_kind_together() {
+fn two_contenders_withstand_a_fault_of_every_kind_together() {
     Lab::new(&[(Lock, 0), (Lock, 0)], Faults::ALL).check(735_673);
     Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::ALL).check(1_431_373);
     Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::ALL).check(1_468_318);
@@ -29,7 +31,7 @@ fn two_contenders_stand_a_fault_of_every_kind_together() {
 }
 
 #[test]
-fn three_contenders_stand_the_end_of_a_connection() {
+fn three_contenders_withstand_the_end_of_a_connection() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(4_757_849);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::CUT).check(570_969);
     Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::CUT).check(796_134);
@@ -38,13 +40,13 @@ fn three_contenders_stand_the_end_of_a_connection() {
 }
 
 #[test]
-fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
+fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
     Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DELETED).check(590_336);
     Lab::new(&[(Lock, 0), (Handoff, 0), (TryHandoff, 1)], Faults::DELETED).check(468_941);
 }
 
 #[test]
-fn four_contenders_of_one_session_pass_the_lock_on_or_rely_on_their_numbers() {
+fn four_contenders_of_one_session_hand_the_lock_over_or_rely_on_their_numbers() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(1_600_412);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(540_152);
 }
@@ -59,7 +61,7 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
 }
 
 #[test]
-fn contenders_that_join_in_batches_lose_nobody() {
+fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
     let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
     batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::CUT).check(4_764_290);

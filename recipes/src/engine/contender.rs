@@ -96,11 +96,11 @@ impl Contender {
         }
     }
 
-    /// Lets go, and waits for the confirmation that the node is gone. `passes_on`: the hold goes to the contender of the session
+    /// Lets go, and waits for the confirmation that the node is gone. `hands_over`: the hold goes to the contender of the session
     /// that is directly behind. If this is dropped or fails, the reaper goes on.
-    pub(crate) async fn leave(&mut self, passes_on: bool) -> Result<Removal, Error> {
+    pub(crate) async fn leave(&mut self, hands_over: bool) -> Result<Removal, Error> {
         let Some(place) = &mut self.place else { return Ok(Removal::NothingThere) };
-        let removal = place.leave(passes_on).await?;
+        let removal = place.leave(hands_over).await?;
         let place = self.place.take();
         if removal == Removal::Kept {
             place.into_iter().for_each(|place| self.session.abandon(Box::new(place), None));

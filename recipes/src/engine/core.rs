@@ -313,7 +313,7 @@ impl Core {
 
     /// Lets the proof of whoever has passed its hold on count for the contender, too.
     fn inherit_proof(&mut self, id: ContenderId) {
-        if let State::Holding(Grant { passed_by: Some(from), .. }) = self.queue.state(id) {
+        if let State::Holding(Grant { handed_over_by: Some(from), .. }) = self.queue.state(id) {
             let proof = self.contenders.get(&from).and_then(|from| from.proof.clone());
             self.entry(id).proof = proof;
         }

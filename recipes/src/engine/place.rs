@@ -86,10 +86,10 @@ impl Place {
     }
 
     /// Gives up what the contender wants, or lets go of what it has: its node is gone when this returns `Ok`, unless it was
-    /// kept. `passes_on`: the hold goes to the contender of the session that is directly behind. If the server refuses the
+    /// kept. `hands_over`: the hold goes to the contender of the session that is directly behind. If the server refuses the
     /// deletion, it is asked again after a pause, for as long as this or [`while_idle`](Self::while_idle) is polled.
-    pub(crate) async fn leave(&mut self, passes_on: bool) -> Result<Removal, Error> {
-        self.start_to_leave(passes_on, Sending::Now);
+    pub(crate) async fn leave(&mut self, hands_over: bool) -> Result<Removal, Error> {
+        self.start_to_leave(hands_over, Sending::Now);
         let (engine, id) = (Arc::clone(&self.engine), self.id);
         let removal = self.until(|state| match state {
             State::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
@@ -108,10 +108,10 @@ impl Place {
         self.start_to_leave(false, Sending::Later);
     }
 
-    fn start_to_leave(&mut self, passes_on: bool, sending: Sending) {
+    fn start_to_leave(&mut self, hands_over: bool, sending: Sending) {
         self.has_left = true;
         self.polled.get_mut().watch = None;
-        self.engine.tell(self.id, Event::Leaves(self.id, passes_on), sending);
+        self.engine.tell(self.id, Event::Leaves { id: self.id, hands_over: hands_over }, sending);
         self.engine.forget_proof(self.id);
         self.note_path();
     }
@@ -180,7 +180,7 @@ impl Place {
             && let Poll::Ready(fired) = fired.as_mut().poll(cx)
         {
             *watch = None;
-            return Poll::Ready(Some(Event::Fired(self.id, fired == Fired::Deleted)));
+            return Poll::Ready(Some(Event::Fired { id: self.id, is_gone: fired == Fired::Deleted }));
         }
         let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
         Poll::Ready(Some(match answer {

@@ -8,8 +8,8 @@ use futures_util::future::{join, try_join, try_join_all};
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
-    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
-    Viewpoint,
+    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Probed,
+    Seen, Viewpoint,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
@@ -170,8 +170,8 @@ impl Requests {
         });
         let probed = self.and_freshen(stats).await.map(|mut stats| {
             // Where the numbers have begun anew, a name that is nothing but a number may be another's.
-            let is_own_there = stats.pop().flatten().is_some_and(|found| found.czxid == own.czxid);
-            (stats.iter().map(Option::is_some).collect(), is_own_there)
+            let is_own_present = stats.pop().flatten().is_some_and(|found| found.czxid == own.czxid);
+            Probed { present: stats.iter().map(Option::is_some).collect(), is_own_present }
         });
         self.answer("read", &self.parent, probed, |probed| Event::Probed(id, probed))
     }

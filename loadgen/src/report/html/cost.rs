@@ -1,6 +1,6 @@
 //! What it cost: the database, and processor time.
 
-use stats::{as_f64, length};
+use stats::as_f64;
 
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 use crate::report::html::sold::groups;
@@ -69,7 +69,7 @@ pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 
             (!own.is_empty()).then(|| own.iter().sum::<f64>() / as_f64(trial.generator.requests))
         };
         let each: Vec<f64> = trials.iter().filter_map(of_trial).collect();
-        (!each.is_empty()).then(|| each.iter().sum::<f64>() / length(each.len()))
+        (!each.is_empty()).then(|| each.iter().sum::<f64>() / as_f64(each.len()))
     })
 }
 
@@ -129,7 +129,7 @@ fn processes(report: &Report) -> Table {
         let mean = |process: &&str| {
             let of_trial = |trial: &Trial| Some(trial.cpu.iter().find(|cpu| cpu.process == *process)?.cpu_s);
             let each: Vec<f64> = measured(report, result).filter_map(of_trial).collect();
-            Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / length(each.len())))
+            Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / as_f64(each.len())))
         };
         let mut cells = vec![Cell::figure(result.cpu_ms_per_request)];
         cells.extend(names.iter().map(mean));

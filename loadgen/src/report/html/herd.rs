@@ -114,7 +114,7 @@ fn by_server(report: &Report) -> Option<Table> {
                 let figures: Option<Vec<u64>> =
                     trials.iter().map(|trial| figure(trial.zookeeper.servers.get(place)?)).collect();
                 let figures = figures?;
-                Some(stats::as_f64(figures.iter().sum()) / stats::length(figures.len()))
+                Some(stats::as_f64(figures.iter().sum::<u64>()) / stats::as_f64(figures.len()))
             };
             let notifications = |server: &crate::herd::ServerTraffic| {
                 let fired = &server.watches_fired;

@@ -194,7 +194,7 @@ impl Cell {
     }
 
     pub(super) fn signed(value: i64) -> Cell {
-        Cell { text: figures::signed(value), sort: Some(stats::as_f64_signed(value)), ..Cell::default() }
+        Cell { text: figures::signed(value), sort: Some(stats::as_f64(value)), ..Cell::default() }
     }
 
     pub(super) fn estimate(estimate: Option<Estimate>) -> Cell {

@@ -198,6 +198,6 @@ fn order(report: &Report) -> Table {
 
 impl Cell {
     fn sorted(self, by: usize) -> Cell {
-        Cell { sort: Some(stats::length(by)), ..self }
+        Cell { sort: Some(stats::as_f64(by)), ..self }
     }
 }

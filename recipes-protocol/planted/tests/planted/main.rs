@@ -22,8 +22,8 @@ use std::sync::{Mutex, PoisonError};
 use model::cohort::{self, Faults as Troubles, Lab as Cohort, Program as Member};
 use model::naive::Program::Lock as Contend;
 use model::naive::{self, Faults as Mishaps, Lab as Naive};
-use model::permits::Program::Take;
-use model::permits::{self, Faults as Ills, Lab as Semaphore};
+use model::permits::lab::Program::Take;
+use model::permits::lab::{self as permits, Faults as Ills, Lab as Semaphore};
 use model::world::lab::Program::{self, Handoff, Lock, Read, Write};
 use model::world::lab::{AWAKE, CAUSED, CLEAN, EXCLUSION, Faults, GRANTED_IN_TURN, Lab, SERVED};
 use stateright::{Checker, HasDiscoveries, Model};
@@ -71,8 +71,8 @@ fn a_reader_that_watches_the_reader_directly_ahead_is_found_asleep() {
 #[test]
 fn a_grant_to_a_contender_whose_node_is_not_listed_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], DELETED);
-    expect_to_find("a contender holds whose node is not listed", &two, EXCLUSION);
-    expect_to_find("a contender holds whose node is not listed", &two, GRANTED_IN_TURN);
+    expect_to_find("a contender holds although its node is not listed", &two, EXCLUSION);
+    expect_to_find("a contender holds although its node is not listed", &two, GRANTED_IN_TURN);
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn a_create_that_is_repeated_without_a_search_is_found_waiting_for_itself() {
 }
 
 #[test]
-fn a_hand_over_to_a_contender_that_does_not_ask_for_its_own_node_is_found() {
+fn a_waiter_that_reads_the_note_and_not_its_own_node_is_found() {
     let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], DELETED);
-    expect_to_find("whoever is handed over to does not ask for its own node", &three, EXCLUSION);
+    expect_to_find("a waiter reads the note and not its own node", &three, EXCLUSION);
     let beside_foreign = Lab { has_foreign: true, ..lab(&[(Handoff, 0), (Handoff, 1)], DELETED) };
-    expect_to_find("whoever is handed over to does not ask for its own node", &beside_foreign, GRANTED_IN_TURN);
+    expect_to_find("a waiter reads the note and not its own node", &beside_foreign, GRANTED_IN_TURN);
 }
 
 #[test]
@@ -109,34 +109,34 @@ fn a_note_of_a_contender_that_never_held_is_found() {
 }
 
 #[test]
-fn a_waiter_that_asks_for_those_ahead_and_not_for_its_own_node_is_found() {
+fn a_waiter_that_probes_its_predecessors_and_not_its_own_node_is_found() {
     let three = lab(&[(Lock, 0), (Lock, 1), (Lock, 2)], DELETED);
-    expect_to_find("a waiter asks for those ahead and not for its own node", &three, EXCLUSION);
+    expect_to_find("a waiter probes its predecessors and not its own node", &three, EXCLUSION);
 }
 
 #[test]
-fn a_number_that_is_relied_on_although_the_numbers_have_begun_anew_is_found() {
+fn a_number_that_counts_although_the_numbers_have_begun_anew_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
     let again = Lab { holds_before: 2, first_number_anew: 1, ..two };
-    expect_to_find("a number is relied on although the numbers have begun anew", &again, EXCLUSION);
+    expect_to_find("a number counts although the numbers have begun anew", &again, EXCLUSION);
 }
 
 #[test]
-fn a_contender_that_takes_the_one_before_it_for_gone_while_that_holds_is_found() {
+fn a_predecessor_that_counts_as_gone_while_it_holds_is_found() {
     let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
-    expect_to_find("the one before is taken for gone while it holds", &again, EXCLUSION);
+    expect_to_find("a predecessor counts as gone while it holds", &again, EXCLUSION);
 }
 
 #[test]
-fn a_contender_that_asks_after_its_creation_whether_the_one_before_has_let_go_is_found() {
+fn a_contender_that_checks_its_predecessor_after_its_own_creation_is_found() {
     let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
-    expect_to_find("a contender asks after its creation whether the one before has let go", &again, EXCLUSION);
+    expect_to_find("a contender checks after its creation whether its predecessor has released", &again, EXCLUSION);
 }
 
 #[test]
-fn a_hold_that_is_passed_on_to_a_contender_that_may_have_no_node_is_found() {
+fn a_hold_that_is_handed_over_to_a_contender_without_a_node_is_found() {
     let three = lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED);
-    expect_to_find("a hold is passed on to a contender that may have no node", &three, EXCLUSION);
+    expect_to_find("a hold is handed over to a contender that may have no node", &three, EXCLUSION);
 }
 
 #[test]
@@ -159,16 +159,16 @@ fn contenders_that_accept_the_last_number_are_found() {
 }
 
 #[test]
-fn a_note_that_counts_in_a_lock_s_node_that_it_does_not_name_is_found() {
+fn a_note_of_another_lock_s_node_that_counts_is_found() {
     let three = lab(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
     let copied = Lab { note: Some((1, 99)), ..three };
-    expect_to_find("a note counts in a lock's node that it does not name", &copied, EXCLUSION);
+    expect_to_find("a note of another lock's node counts", &copied, EXCLUSION);
 }
 
 #[test]
 fn a_listing_that_is_older_than_the_node_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 0)], Faults::CUT);
-    expect_to_find("a listing counts that is older than the node", &two, CAUSED);
+    expect_to_find("a listing counts although it is older than the node", &two, CAUSED);
 }
 
 /// The look of the second contender overtakes its `create`. In between, somebody deletes the lock's node, which is then created
@@ -177,7 +177,7 @@ fn a_listing_that_is_older_than_the_node_is_found() {
 fn a_note_that_is_older_than_the_node_is_found() {
     let faults = Faults { cuts: 1, ..Faults::DELETED };
     let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Handoff, 0)], faults) };
-    expect_to_find("a note counts that is older than the node", &again, EXCLUSION);
+    expect_to_find("a note counts although it is older than the node", &again, EXCLUSION);
 }
 
 #[test]
@@ -193,15 +193,15 @@ fn a_second_create_without_a_search_is_found() {
 }
 
 #[test]
-fn an_adopted_node_that_is_let_go_is_found() {
+fn an_adopted_node_that_is_freed_is_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { overwrites: 2, ..OVERWRITTEN });
-    expect_to_find("an adopted node is let go", &two, GRANTED_IN_TURN);
+    expect_to_find("an adopted node is freed", &two, GRANTED_IN_TURN);
 }
 
 #[test]
-fn a_search_that_does_not_ask_again_for_what_it_takes_is_found() {
+fn a_search_that_does_not_check_the_node_that_it_adopts_is_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
-    expect_to_find("a search does not ask again for the node that it takes", &two, CAUSED);
+    expect_to_find("a search does not check the node that it adopts", &two, CAUSED);
 }
 
 /// One search lists the queue before the node of the other contender exists. Before that search reads the data, somebody overwrites
@@ -216,10 +216,10 @@ fn searches_of_a_session_that_overlap_are_found() {
 /// Somebody deletes the node of a waiter, and then the lock's node, which is created again. Another contender gets the waiter's
 /// number. The waiter gives up before it learns of that, and deletes the node of that name.
 #[test]
-fn a_waiter_that_gives_up_and_does_not_ask_whose_node_it_deletes_is_found() {
+fn a_waiter_that_gives_up_and_deletes_another_contender_s_node_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
     let two = lab(&[(Handoff, 0), (Handoff, 1)], faults);
-    expect_to_find("a waiter that gives up does not ask whose node it deletes", &two, GRANTED_IN_TURN);
+    expect_to_find("a waiter that gives up deletes a node of its name without a check", &two, GRANTED_IN_TURN);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn permits_that_are_taken_without_a_turn_are_found_waiting_for_each_other() {
 }
 
 #[test]
-fn a_permit_that_is_granted_by_a_lease_that_is_missing_is_found() {
+fn a_permit_that_is_granted_although_its_lease_is_missing_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::NONE });
     expect_to_find("a permit is granted although its lease is missing", &two, permits::HELD);
 }
@@ -237,25 +237,25 @@ fn a_permit_that_is_granted_by_a_lease_that_is_missing_is_found() {
 #[test]
 fn one_permit_too_many_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
-    expect_to_find("one lease more than there are permits holds", &two, permits::COUNTED);
+    expect_to_find("one more lease holds than there are permits", &two, permits::COUNTED);
 }
 
 #[test]
-fn a_lease_that_is_not_looked_for_after_a_lost_reply_is_found() {
+fn an_attempt_that_does_not_search_after_a_lost_reply_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { replies: 1, ..Ills::NONE });
     expect_to_find("leases are created again without a search", &two, permits::SERVED);
 }
 
 #[test]
-fn leases_that_may_be_there_and_are_not_deleted_are_found() {
+fn leases_that_may_exist_and_are_not_deleted_are_found() {
     let one = Semaphore::new(&[Take(1)], 1, Ills { drops: 1, ..Ills::NONE });
-    expect_to_find("an attempt that is given up deletes only leases that it knows", &one, permits::CLEAN);
+    expect_to_find("an attempt that gives up deletes only the leases that it knows", &one, permits::CLEAN);
 }
 
 #[test]
-fn a_waiter_that_sets_its_watch_after_its_look_is_found_asleep() {
+fn a_waiter_that_waits_by_the_listing_before_its_watch_is_found_asleep() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
-    expect_to_find("a waiter waits by the look before its watch", &two, permits::SERVED);
+    expect_to_find("a waiter waits by the listing before its watch", &two, permits::SERVED);
 }
 
 /// A reply is lost.
@@ -277,20 +277,20 @@ fn a_naive_contender_that_takes_a_node_again_is_found() {
 fn a_naive_contender_that_waits_for_its_own_node_is_found() {
     let two = Naive::new(&[(Contend, 0), (Contend, 1)], REPLY);
     expect_to_find("the doubt of a lost reply ends with the next answer", &two, naive::SERVED);
-    expect_to_find("a node that is there is another's, also after a lost reply", &two, naive::SERVED);
+    expect_to_find("an existing node counts as another contender's, even after a lost reply", &two, naive::SERVED);
 }
 
 #[test]
 fn a_naive_contender_that_deletes_another_s_node_is_found() {
     let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { drops: 1, ..REPLY });
-    expect_to_find("whoever gives up deletes the node, whosever it is", &two, naive::HELD);
+    expect_to_find("a contender that gives up deletes any node at the path", &two, naive::HELD);
     expect_to_find("a deletion without an answer is repeated without a look", &two, naive::HELD);
 }
 
 #[test]
-fn a_naive_contender_that_leaves_a_node_of_which_it_had_no_answer_is_found() {
+fn a_naive_contender_that_leaves_a_node_behind_after_a_lost_reply_is_found() {
     let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { drops: 1, ..REPLY });
-    expect_to_find("after a refusal nothing is looked for, also after a lost reply", &two, naive::CLEAN);
+    expect_to_find("a refused contender looks for no node, even after a lost reply", &two, naive::CLEAN);
     let one_session = Naive::new(&[(Contend, 0), (Contend, 0)], Mishaps { overwrites: 1, drops: 1, ..REPLY });
     expect_to_find("a contender that had a node looks for no other", &one_session, naive::CLEAN);
 }
@@ -303,22 +303,22 @@ fn cohort(members: usize, faults: Troubles) -> Cohort {
 }
 
 #[test]
-fn a_member_that_takes_the_turn_along_when_it_leaves_is_found() {
+fn a_member_that_leaves_and_keeps_the_turn_is_found() {
     let two = cohort(2, Troubles::DROPS);
-    expect_to_find("whoever leaves with a turn takes it along", &two, cohort::SERVED);
+    expect_to_find("a member that leaves keeps the turn", &two, cohort::SERVED);
 }
 
 #[test]
-fn a_turn_that_is_given_up_with_what_came_with_it_is_found() {
+fn a_turn_that_is_given_up_together_with_its_place_is_found() {
     let two = cohort(2, Troubles::DROPS);
-    expect_to_find("what is of no use is given up with the turn", &two, cohort::SERVED);
-    expect_to_find("what is of no use is given up with the turn", &two, cohort::CLEAN);
+    expect_to_find("a useless place is given up together with the turn", &two, cohort::SERVED);
+    expect_to_find("a useless place is given up together with the turn", &two, cohort::CLEAN);
 }
 
 #[test]
-fn a_place_that_goes_to_the_next_although_it_is_gone_is_found() {
+fn a_deleted_place_that_goes_to_the_next_member_is_found() {
     let three = cohort(3, Troubles { deletions: 1, ..Troubles::NONE });
-    expect_to_find("what is of no use goes to the next", &three, cohort::UNSPOILT);
+    expect_to_find("a useless place goes to the next member", &three, cohort::UNSPOILT);
 }
 
 #[test]
@@ -327,27 +327,27 @@ fn a_cohort_that_never_looks_for_others_is_found_passing_over_them() {
 }
 
 #[test]
-fn a_holder_that_takes_one_other_for_none_is_found_passing_over_it() {
-    expect_to_find("a holder takes one other for none", &cohort(3, Troubles::NONE), cohort::BOUND);
+fn a_holder_that_ignores_one_other_contender_is_found_passing_over_it() {
+    expect_to_find("a holder ignores one other contender", &cohort(3, Troubles::NONE), cohort::BOUND);
 }
 
 #[test]
-fn a_holder_that_takes_itself_for_alone_without_its_node_is_found_passing_over_others() {
+fn a_holder_that_counts_as_alone_without_its_node_is_found_passing_over_others() {
     let faults = Troubles { deletions: 1, ..Troubles::NONE };
-    expect_to_find("a holder whose node is gone takes itself for alone", &cohort(4, faults), cohort::BOUND);
+    expect_to_find("a holder whose node is gone counts as alone", &cohort(4, faults), cohort::BOUND);
 }
 
 #[test]
 fn a_hold_that_is_taken_without_a_look_is_found() {
     let two = cohort(2, ENDED);
-    expect_to_find("a hold is taken without a look", &two, cohort::SURE);
+    expect_to_find("a member takes a hold without a look", &two, cohort::SURE);
     // The mistake is worse if the shell also takes the time of the hand-over for the time of the grant.
     let forgetful = Cohort { forgets_age: true, ..two };
-    expect_to_find("a hold is taken without a look", &forgetful, cohort::ALONE);
+    expect_to_find("a member takes a hold without a look", &forgetful, cohort::ALONE);
 }
 
 #[test]
-fn a_lost_hold_that_is_handed_over_is_found_keeping_its_loss_to_itself() {
+fn a_lost_hold_that_is_handed_over_is_found() {
     expect_to_find("a lost hold is handed over", &cohort(2, ENDED), cohort::SURE);
 }
 
@@ -357,13 +357,13 @@ fn tokens_that_begin_again_with_the_next_holder_are_found() {
 }
 
 #[test]
-fn a_session_that_ends_without_telling_those_who_wait_is_found() {
+fn a_session_that_ends_without_telling_its_waiting_members_is_found() {
     let two = cohort(2, ENDED);
-    expect_to_find("those who wait are not told that the session has ended", &two, cohort::ENDED);
+    expect_to_find("waiting members are not told that the session has ended", &two, cohort::ENDED);
 }
 
 #[test]
 fn a_try_that_takes_the_turn_of_another_is_found() {
     let two = Cohort::new(&[Member::Lock, Member::Lock, Member::Try], Troubles::NONE);
-    expect_to_find("whoever only tries takes the turn of another", &two, cohort::SERVED);
+    expect_to_find("a try takes the turn of another member", &two, cohort::SERVED);
 }

@@ -28,7 +28,7 @@ fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
 }
 
 #[test]
-fn a_hold_is_handed_over_so_often_and_for_so_long_before_others_are_looked_for() {
+fn a_holder_looks_for_others_at_the_bounds_of_hand_overs_and_of_time() {
     let (mut cohort, members) = cohort(6, BOUNDS);
     (0..3).for_each(|i| hand_over(&mut cohort, members[i], members[i + 1], 99));
     assert_eq!(cohort.state(members[3]), State::Holds { handovers: 3 });
@@ -41,7 +41,7 @@ fn a_hold_is_handed_over_so_often_and_for_so_long_before_others_are_looked_for()
 }
 
 #[test]
-fn a_holder_that_is_not_alone_or_cannot_tell_releases_and_the_next_begins_anew() {
+fn a_holder_that_may_not_be_alone_releases_and_the_next_member_begins_anew() {
     for others in [Others::Children(2), Others::Children(0), Others::Unknown] {
         let (mut cohort, members) = cohort(2, Bounds { max_handovers: 0, ..BOUNDS });
         assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
@@ -59,7 +59,7 @@ fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on_at_once() {
     let gone = Event::SawOthers(Others::OwnNodeGone, Reliance::Sure);
     assert_eq!(tell(&mut cohort, members[0], gone, 0), [Ask::Lose, Ask::Release, Ask::Wake(members[1])]);
     assert_eq!(cohort.state(members[1]), State::Begins);
-    assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [], "the turn is another's");
+    assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [], "another member has the turn");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_lost_hold_is_neither_handed_over_nor_taken() {
 }
 
 #[test]
-fn what_comes_with_the_turn_of_one_who_leaves_goes_to_the_next_or_is_given_up() {
+fn the_place_of_a_member_that_leaves_goes_to_the_next_or_is_given_up() {
     for (event, state) in [(None, State::Begins), (Some(Event::Queues), State::Queues)] {
         let mut cohort = Cohort::default();
         let [first, next] = [cohort.enter(BOUNDS), cohort.enter(BOUNDS)];
@@ -84,12 +84,12 @@ fn what_comes_with_the_turn_of_one_who_leaves_goes_to_the_next_or_is_given_up() 
         assert_eq!(cohort.state(next), state);
         let given_up: &[Ask] = if state == State::Queues { &[Ask::GiveUp] } else { &[] };
         assert_eq!(tell(&mut cohort, next, Event::Leaves(Reliance::Sure), 0), given_up);
-        assert!(cohort.enter_at_once(BOUNDS).is_some(), "nobody has the turn");
+        assert!(cohort.enter_at_once(BOUNDS).is_some(), "the turn is free");
     }
 }
 
 #[test]
-fn whoever_does_not_wait_has_the_turn_only_if_nobody_has_it() {
+fn a_member_that_does_not_wait_gets_only_a_free_turn() {
     let (mut cohort, members) = cohort(1, BOUNDS);
     assert_eq!(cohort.enter_at_once(BOUNDS), None);
     assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::Release]);
@@ -100,7 +100,7 @@ fn whoever_does_not_wait_has_the_turn_only_if_nobody_has_it() {
 }
 
 #[test]
-fn once_closed_there_are_no_turns_and_whoever_waited_is_told() {
+fn a_closed_cohort_wakes_its_waiting_members_and_gives_no_turn() {
     let (mut cohort, members) = cohort(3, BOUNDS);
     let mut asks = Vec::new();
     cohort.close(&mut asks);
@@ -115,7 +115,7 @@ fn once_closed_there_are_no_turns_and_whoever_waited_is_told() {
 proptest! {
     /// Turns go in the order of arrival to every member that has not left, whatever members come and leave.
     #[test]
-    fn turns_go_in_the_order_of_arrival_to_all_who_have_not_gone(
+    fn turns_go_in_the_order_of_arrival_to_all_members_that_have_not_left(
         events in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..200)
     ) {
         let (mut cohort, members) = cohort(1, Bounds { max_handovers: u32::MAX, ..BOUNDS });

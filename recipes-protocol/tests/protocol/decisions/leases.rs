@@ -16,7 +16,7 @@ fn verdict(children: &[String], own: &[String], permits: usize) -> Verdict {
 }
 
 #[test]
-fn the_newest_holds_while_there_are_no_more_leases_than_permits() {
+fn the_newest_lease_holds_while_there_are_no_more_leases_than_permits() {
     for (leases, permits, expected) in [
         (1, 1, Verdict::Granted),
         (2, 1, Verdict::Full),
@@ -55,7 +55,7 @@ fn children_that_are_no_leases_take_no_permit() {
 }
 
 #[test]
-fn there_is_room_for_as_many_as_are_not_taken() {
+fn there_is_room_for_as_many_leases_as_permits_are_free() {
     let children = names([1, 2]);
     let leases = Leases::from_children(&children);
     assert!(leases.have_room_for(1, 3));
@@ -65,7 +65,7 @@ fn there_is_room_for_as_many_as_are_not_taken() {
 }
 
 #[test]
-fn of_two_that_wait_together_the_elder_goes_first() {
+fn of_two_leases_that_wait_together_the_elder_holds_first() {
     let children = names([1, 2, 3]);
     assert_eq!(verdict(&children[1..], &names([2]), 1), Verdict::Granted);
     assert_eq!(verdict(&children[1..], &names([3]), 1), Verdict::Full);
@@ -85,7 +85,7 @@ enum Step {
     /// A client creates this number of leases.
     Come(usize),
     /// A client lists the leases and decides, by Curator's rule or by ours.
-    Look { who: Index, as_curator: bool },
+    Look { client: Index, as_curator: bool },
     /// A client leaves, whether it holds or not.
     Go(Index),
 }
@@ -93,14 +93,14 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (1..4_usize).prop_map(Step::Come),
-        4 => (any::<Index>(), any::<bool>()).prop_map(|(who, as_curator)| Step::Look { who, as_curator }),
+        4 => (any::<Index>(), any::<bool>()).prop_map(|(client, as_curator)| Step::Look { client, as_curator }),
         2 => any::<Index>().prop_map(Step::Go),
     ]
 }
 
 proptest! {
     #[test]
-    fn never_more_hold_than_there_are_permits_even_when_nobody_heeds_turns(
+    fn leases_hold_no_more_permits_than_exist_even_if_all_clients_ignore_the_turns(
         permits in 0..6_usize, start in any::<i32>(), steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut next = start;
@@ -111,16 +111,16 @@ proptest! {
                     let own = (0..wanted).map(|_| { next = next.wrapping_add(1); name(next) }).collect();
                     clients.push((own, false));
                 }
-                Step::Look { who, as_curator } if !clients.is_empty() => {
+                Step::Look { client, as_curator } if !clients.is_empty() => {
                     let children: Vec<String> = clients.iter().flat_map(|(own, _)| own.clone()).collect();
-                    let (own, holds) = who.get_mut(&mut clients);
+                    let (own, holds) = client.get_mut(&mut clients);
                     *holds |= if as_curator { children.len() <= permits } else {
                         verdict(&children, own, permits) == Verdict::Granted
                     };
                 }
-                Step::Go(who) if !clients.is_empty() => {
-                    let who = who.index(clients.len());
-                    clients.swap_remove(who);
+                Step::Go(client) if !clients.is_empty() => {
+                    let client = client.index(clients.len());
+                    clients.swap_remove(client);
                 }
                 Step::Look { .. } | Step::Go(_) => {}
             }
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn with_the_turn_the_verdict_is_curator_s_and_the_order_of_the_listing_does_not_matter(
+    fn the_verdict_on_the_newest_leases_is_curator_s_in_any_order_of_the_listing(
         others in 0..8_i32, own in 1..4_i32, permits in 0..12_usize, rotation in 0..12_usize,
     ) {
         let own = names(others..others + own);
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_room_exactly_for_what_would_be_granted(
+    fn there_is_room_exactly_for_leases_that_would_be_granted(
         others in 0..8_i32, wanted in 1..4_i32, permits in 0..12_usize,
     ) {
         let own = names(others..others + wanted);

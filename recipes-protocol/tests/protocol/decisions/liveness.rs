@@ -37,7 +37,7 @@ fn state(live: Liveness, at_ms: u64) -> ConnectionState {
 }
 
 #[test]
-fn a_hold_survives_its_last_proof_for_what_the_pings_the_messages_and_the_delays_leave_of_the_timeout() {
+fn a_hold_outlives_its_last_proof_by_the_timeout_less_the_margins() {
     for (tick, timeout, lost_after_ms) in [
         (None, 4_000, 2_167),
         (None, 10_000, 5_417),
@@ -79,7 +79,7 @@ fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
 }
 
 #[test]
-fn of_a_session_that_has_ended_every_hold_is_lost_also_one_that_was_granted_after_the_end() {
+fn every_hold_of_an_ended_session_is_lost_even_if_it_was_granted_after_the_end() {
     let mut live = proved_at(1_000);
     live.end(LostReason::Closed);
     assert_eq!(live.lost_since(live.loss_epoch()), Some(LostReason::Closed));
@@ -135,7 +135,7 @@ fn a_proof_that_was_sent_before_a_message_ripened_does_not_count_from_that() {
 }
 
 #[test]
-fn many_messages_hide_none_that_is_old_enough() {
+fn many_messages_hide_no_message_that_is_old_enough() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     (0..20_000).step_by(10).for_each(|at| read(&mut live, at));
     prove(&mut live, 20_000);
@@ -193,7 +193,7 @@ fn a_hold_survives_a_new_connection_that_comes_in_time() {
 }
 
 #[test]
-fn an_answer_of_the_connection_before_says_nothing_of_the_new_one() {
+fn an_answer_on_the_former_connection_proves_nothing_for_the_new_one() {
     let mut live = proved_at(1_000);
     let late = live.on_send(ms(1_500));
     live.on_event(ms(2_000), Event::Disconnected);
@@ -304,7 +304,7 @@ fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
 }
 
 #[test]
-fn an_end_is_final_and_always_counts() {
+fn the_end_of_a_session_is_final_and_always_counts() {
     let mut live = proved_at(1_000).at(ms(11_000));
     let granted = live.loss_epoch();
     live.on_event(ms(12_000), Event::Ended(LostReason::Expired));

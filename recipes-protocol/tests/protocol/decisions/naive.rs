@@ -1,11 +1,11 @@
-use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Outcome, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Outcome, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-const LOST: Event = Event::Created(Err(NotCreated::Failed(Failure::ReplyLost)));
-const EXISTS: Event = Event::Created(Err(NotCreated::Exists));
+const LOST: Event = Event::Created(Err(CreateError::Failed(Failure::ReplyLost)));
+const EXISTS: Event = Event::Created(Err(CreateError::Exists));
 
-fn found(czxid: i64, may_be_own: bool) -> Found {
-    Found { czxid, is_ours: true, may_be_own }
+fn found(czxid: i64, may_be_own: bool) -> NodeAtPath {
+    NodeAtPath { czxid, is_ours: true, may_be_own }
 }
 
 /// Delivers each event to a contender. Returns its last ask.
@@ -25,9 +25,9 @@ fn doubtful(taken: &mut Taken) -> Naive {
 }
 
 #[test]
-fn whoever_only_tries_reads_before_it_writes_and_leaves_if_somebody_is_there() {
+fn a_try_reads_before_it_writes_and_leaves_if_another_contender_has_the_node() {
     let mut taken = Taken::default();
-    let others = Found { is_ours: false, ..found(7, false) };
+    let others = NodeAtPath { is_ours: false, ..found(7, false) };
     let mut late = Naive::new(true);
     assert_eq!(late.ask(), Ask::Read);
     assert_eq!(tell(&mut late, &mut taken, &[Event::Read(Some(others))]), Ask::End(Outcome::InTheWay));
@@ -65,11 +65,11 @@ fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() 
 }
 
 #[test]
-fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply_was_lost() {
-    let refused = Event::Created(Err(NotCreated::Failed(Failure::Refused { is_certain: true })));
+fn a_refused_contender_looks_for_a_node_only_if_an_earlier_reply_was_lost() {
+    let refused = Event::Created(Err(CreateError::Failed(Failure::Refused { is_certain: true })));
     let mut taken = Taken::default();
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &[refused]), Ask::End(Outcome::Refused));
-    let no_parents = [Event::Created(Err(NotCreated::NoParent)), Event::ParentsCreated(false)];
+    let no_parents = [Event::Created(Err(CreateError::NoParent)), Event::ParentsCreated(false)];
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &no_parents), Ask::End(Outcome::Refused));
     let mut doubtful = doubtful(&mut taken);
     doubtful.on(refused, &mut taken);
@@ -80,12 +80,12 @@ fn after_a_definite_refusal_there_is_nothing_to_look_for_unless_an_earlier_reply
 fn missing_parents_are_created() {
     let mut taken = Taken::default();
     let mut first = Naive::new(false);
-    assert_eq!(tell(&mut first, &mut taken, &[Event::Created(Err(NotCreated::NoParent))]), Ask::CreateParents);
+    assert_eq!(tell(&mut first, &mut taken, &[Event::Created(Err(CreateError::NoParent))]), Ask::CreateParents);
     assert_eq!(tell(&mut first, &mut taken, &[Event::ParentsCreated(true)]), Ask::Create);
 }
 
 #[test]
-fn a_node_with_its_first_data_is_of_the_contender_that_wrote_them() {
+fn a_node_with_its_first_data_belongs_to_the_contender_that_wrote_them() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (doubtful(&mut taken), doubtful(&mut taken));
     assert_eq!(tell(&mut other, &mut taken, &[EXISTS, Event::Watching(Some(found(7, false)))]), Ask::Wait);
@@ -93,7 +93,7 @@ fn a_node_with_its_first_data_is_of_the_contender_that_wrote_them() {
 }
 
 #[test]
-fn a_node_whose_data_were_overwritten_is_of_the_first_contender_that_may_have_made_it_and_of_no_other() {
+fn a_node_with_overwritten_data_belongs_only_to_the_first_contender_that_may_have_created_it() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (Naive::new(false), doubtful(&mut taken));
     let overwritten = Event::Watching(Some(found(7, true)));
@@ -103,5 +103,9 @@ fn a_node_whose_data_were_overwritten_is_of_the_first_contender_that_may_have_ma
     let next = [overwritten, Event::Fired, Event::Created(Ok(found(9, true)))];
     assert_eq!(tell(&mut one, &mut taken, &next), Ask::Prove);
     let mut third = doubtful(&mut taken);
-    assert_eq!(tell(&mut third, &mut taken, &[EXISTS, overwritten]), Ask::Wait, "it is long gone");
+    assert_eq!(
+        tell(&mut third, &mut taken, &[EXISTS, overwritten]),
+        Ask::Wait,
+        "a contender has taken the node before"
+    );
 }

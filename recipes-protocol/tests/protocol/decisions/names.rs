@@ -77,7 +77,7 @@ fn the_order_goes_on_over_the_wrap() {
 }
 
 #[test]
-fn numbers_are_refused_well_before_the_last_and_from_then_on() {
+fn all_numbers_from_well_before_the_last_one_are_refused() {
     for (number, supply) in [
         (0, Supply::Ample),
         (1_999_999_999, Supply::Ample),

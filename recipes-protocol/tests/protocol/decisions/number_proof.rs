@@ -32,7 +32,7 @@ fn trusts(known: &NumberProof, watched: Option<ParentCzxid>, own: i32) -> bool {
 }
 
 #[test]
-fn the_second_in_a_row_sets_the_watch_and_the_third_asks_nothing() {
+fn the_second_grant_in_a_row_sets_the_watch_and_the_third_needs_no_look() {
     assert_eq!(after(&[]).first_requests(None), FirstRequests::Look);
     assert_eq!(after(&[4]).first_requests(None), FirstRequests::LookAndWatch);
     assert_eq!(after(&[4]).first_requests(Some(PARENT)), FirstRequests::Look, "it is set, and one grant is no row");
@@ -56,7 +56,7 @@ fn a_number_in_between_begins_a_new_row() {
 }
 
 #[test]
-fn nothing_follows_a_grant_whose_holder_has_not_let_go() {
+fn no_number_follows_a_grant_whose_holder_has_not_released() {
     let mut known = after(&[4, 5]);
     known.granted(grant(6));
     assert_eq!(known.expected(), None);
@@ -70,7 +70,7 @@ fn nothing_follows_a_grant_whose_holder_has_not_let_go() {
 }
 
 #[test]
-fn what_was_expected_before_a_creation_stays_true_whatever_is_granted_later() {
+fn an_expectation_from_before_a_creation_stays_true_after_later_grants() {
     let mut known = after(&[4, 5]);
     let expected = known.expected();
     known.granted(grant(6));
@@ -96,7 +96,7 @@ fn numbers_that_begin_anew_are_another_row() {
 }
 
 #[test]
-fn after_the_watch_has_fired_it_is_set_again_only_when_there_is_another_row() {
+fn a_watch_that_has_fired_is_set_again_only_for_another_row() {
     let mut known = after(&[4, 5]);
     known.disturbed();
     assert_eq!(known.first_requests(None), FirstRequests::Look);

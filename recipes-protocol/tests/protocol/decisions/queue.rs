@@ -26,7 +26,7 @@ fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
 }
 
 #[test]
-fn the_lowest_sequence_holds_whatever_the_order_of_the_listing() {
+fn the_lowest_number_holds_in_any_order_of_the_listing() {
     let children = names([7, 3, 5]);
     let queue = Queue::from_children(&children, Names::MUTEX);
     assert_eq!(verdict(&queue, &children[1]), Verdict::Granted);
@@ -96,12 +96,12 @@ fn a_downgraded_reader_stands_where_its_writer_stands() {
     assert!(queue.has(children[0]));
     let queue = Queue::from_children(&children[1..], Names::READ_WRITE);
     assert_eq!(verdict(&queue, children[2]), Verdict::Behind(children[1].to_string()));
-    assert!(!queue.has(children[0]), "nobody shares the place of a hold that is not there");
+    assert!(!queue.has(children[0]), "no contender shares the place of a missing hold");
 }
 
 proptest! {
     #[test]
-    fn the_order_says_of_everybody_what_its_own_verdict_says(kinds in "[rw]{0,8}") {
+    fn the_order_of_the_queue_and_the_verdict_agree_on_every_contender(kinds in "[rw]{0,8}") {
         let children = readers_and_writers(&kinds);
         for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
             let alone = verdict(&Queue::from_children(&children, Names::READ_WRITE), contender.name);
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn a_newcomer_is_admitted_just_when_it_would_be_granted_behind_all(kinds in "[rw]{0,8}", newcomer in "[rw]") {
+    fn a_newcomer_is_admitted_exactly_if_it_would_be_granted_behind_all(kinds in "[rw]{0,8}", newcomer in "[rw]") {
         let before = readers_and_writers(&kinds);
         let after = readers_and_writers(&format!("{kinds}{newcomer}"));
         let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };

@@ -2,16 +2,17 @@
 
 use zk_recipes_protocol::session_queue::Batching;
 
+use super::check::Check;
 use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
 use super::endless::find_endless_run;
 use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
-use super::permits::Program::{Take, Try};
-use super::permits::{Faults as Ills, Lab as Semaphore};
+use super::permits::lab::Program::{Take, Try};
+use super::permits::lab::{Faults as Ills, Lab as Semaphore};
 use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHandoff, TryLock, Write};
 use super::world::lab::{Faults, Lab, Program};
 
 #[test]
-fn two_contenders_stand_faults_of_several_kinds_together() {
+fn two_contenders_withstand_faults_of_several_kinds_together() {
     Lab::new(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(461_023);
     Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(544_844);
     Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::MOST).check(581_074);
@@ -22,14 +23,14 @@ fn two_contenders_stand_faults_of_several_kinds_together() {
 }
 
 #[test]
-fn three_contenders_stand_the_end_of_a_connection() {
+fn three_contenders_withstand_the_end_of_a_connection() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::CUT).check(324_554);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::CUT).check(354_928);
     Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::CUT).check(227_943);
 }
 
 #[test]
-fn three_contenders_stand_one_that_gives_up() {
+fn three_contenders_withstand_a_contender_that_gives_up() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::DROP).check(214_940);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(164_263);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP).check(194_080);
@@ -39,7 +40,7 @@ fn three_contenders_stand_one_that_gives_up() {
 }
 
 #[test]
-fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
+fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(255_417);
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(187_656);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DELETED).check(411_400);
@@ -47,7 +48,7 @@ fn three_contenders_stand_nodes_that_are_deleted_by_hand() {
 }
 
 #[test]
-fn whoever_has_taken_a_place_may_wait_for_the_grant_later() {
+fn a_contender_with_a_place_may_wait_for_the_grant_later() {
     let faults = Faults { cuts: 1, drops: 1, deletions: 1, ..Faults::NONE };
     Lab::new(&[(Place, 0), (Lock, 1)], faults).check(75_868);
     Lab::new(&[(Place, 0), (Lock, 0)], faults).check(169_557);
@@ -62,7 +63,7 @@ fn a_writer_that_goes_on_to_read_lets_no_other_writer_in_between() {
 }
 
 #[test]
-fn a_child_that_is_no_contender_and_a_note_of_another_lock_s_node_let_nobody_in() {
+fn neither_a_foreign_child_nor_a_note_of_another_lock_s_node_grants_a_contender() {
     let faults = Faults { deletions: 1, drops: 1, ..Faults::NONE };
     let handoffs = Lab::new(&[(Handoff, 0), (Handoff, 1)], faults);
     Lab { has_foreign: true, ..handoffs.clone() }.check(15_351);
@@ -82,7 +83,7 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
 }
 
 #[test]
-fn contenders_that_join_in_batches_lose_nobody() {
+fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
     let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
     batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DROP).check(121_149);
@@ -97,7 +98,7 @@ fn contenders_with_the_last_numbers_are_refused() {
 }
 
 #[test]
-fn whoever_relies_on_its_number_holds_alone_whatever_else_happens() {
+fn a_contender_that_relies_on_its_number_holds_alone() {
     let again = |users: &[(Program, usize)], faults| Lab { holds_before: 2, ..Lab::new(users, faults) };
     again(&[(Lock, 0), (Lock, 1)], Faults::MOST).check(166_046);
     again(&[(Lock, 0), (Lock, 0)], Faults::MOST).check(290_113);
@@ -109,7 +110,7 @@ fn whoever_relies_on_its_number_holds_alone_whatever_else_happens() {
 }
 
 #[test]
-fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
+fn no_contender_is_busy_for_ever_after_the_last_fault() {
     let faults = Faults { cuts: 1, overwrites: 1, drops: 1, ..Faults::NONE };
     for users in
         [[(Handoff, 0), (Handoff, 0)], [(Handoff, 0), (Lock, 0)], [(Lock, 0), (TryLock, 1)], [(Write, 0), (Read, 1)]]
@@ -122,7 +123,7 @@ fn nobody_is_busy_for_ever_when_nothing_goes_wrong_any_more() {
 }
 
 #[test]
-fn no_more_hold_than_there_are_permits() {
+fn attempts_hold_no_more_permits_than_exist() {
     Semaphore::new(&[Take(1), Take(1)], 1, Ills::ALL).check(62_300);
     Semaphore::new(&[Take(1), Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::FEW }).check(322_556);
     Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { leases: 1, ..Ills::FEW }).check(330_965);
@@ -130,7 +131,7 @@ fn no_more_hold_than_there_are_permits() {
 }
 
 #[test]
-fn several_permits_at_once_are_had_without_deadlock() {
+fn attempts_for_several_permits_do_not_deadlock() {
     let ills = Ills { turns: 0, ..Ills::ALL };
     Semaphore::new(&[Take(1), Take(2)], 2, ills).check(20_047);
     Semaphore::new(&[Take(2), Take(2)], 3, ills).check(31_914);
@@ -138,14 +139,14 @@ fn several_permits_at_once_are_had_without_deadlock() {
 }
 
 #[test]
-fn whoever_only_tries_for_a_permit_disturbs_nobody_who_waits() {
+fn a_try_for_a_permit_disturbs_no_waiting_attempt() {
     Semaphore::new(&[Take(1), Try(1)], 1, Ills::ALL).check(45_164);
     Semaphore::new(&[Take(1), Take(1), Try(1)], 1, Ills::FEW).check(82_838);
     Semaphore::new(&[Take(2), Try(2)], 2, Ills { turns: 0, ..Ills::ALL }).check(24_595);
 }
 
 #[test]
-fn a_cohort_hands_over_what_it_has_whatever_becomes_of_its_members() {
+fn a_cohort_hands_over_its_hold_or_place_despite_all_faults() {
     let [lock, take] = [Member::Lock, Member::Try];
     Process::new(&[lock, lock], Troubles::ALL).check(59_544);
     Process::new(&[lock, lock, lock], Troubles::ALL).check(1_035_336);
@@ -154,7 +155,7 @@ fn a_cohort_hands_over_what_it_has_whatever_becomes_of_its_members() {
 }
 
 #[test]
-fn a_cohort_that_always_asks_first_passes_over_nobody_who_waits() {
+fn a_cohort_that_looks_before_each_hand_over_passes_over_no_waiting_process() {
     Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);
 }
 

@@ -88,8 +88,8 @@ struct Clocks {
     is_prompt: bool,
     /// Whether the connection may be lost.
     attaches: bool,
-    /// The messages that count as sent when their answer is received.
-    counts_from_the_answer: Counts,
+    /// The messages that wrongly count from their answer.
+    counted_from_answer: Messages,
     /// Whether a leader that was deposed answers a proof.
     is_sync_proof: bool,
     /// Whether the client asks a server what it grants before it connects.
@@ -98,7 +98,7 @@ struct Clocks {
 
 /// The messages that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Counts {
+enum Messages {
     None,
     Reads,
     Proofs,
@@ -111,7 +111,7 @@ const RULES: Clocks = Clocks {
     proofs_max: 1,
     is_prompt: false,
     attaches: false,
-    counts_from_the_answer: Counts::None,
+    counted_from_answer: Messages::None,
     is_sync_proof: false,
     asks: true,
 };
@@ -127,6 +127,33 @@ impl State {
 
     fn is_lost(&self, granted: LossEpoch) -> bool {
         self.live.at(time(self.now)).lost_since(granted).is_some()
+    }
+
+    /// Loses the connection, and sends a handshake to another server. `asks`: the session knows what that server grants.
+    fn attach(&mut self, asks: bool) {
+        let now = time(self.now);
+        self.live.on_event(now, Event::Disconnected);
+        if asks {
+            self.live.on_event(now, Event::Attaching(time(TIMEOUT)));
+        }
+        (self.handshake, self.read, self.proof, self.has_connected_anew) = (Some(false), None, None, true);
+    }
+
+    /// Receives the answer to the handshake.
+    fn finish_handshake(&mut self, asks: bool) {
+        let now = time(self.now);
+        self.handshake = None;
+        if asks {
+            self.live.on_event(now, Event::Attached(time(TIMEOUT)));
+        }
+        self.live.on_event(now, Event::Connected);
+    }
+}
+
+impl Clocks {
+    /// Returns the time from which a message counts: when it was sent, unless the rules are wrong.
+    fn counted_from(&self, message: Message, kind: Messages, live: &mut Liveness, now: Duration) -> Sent {
+        if self.counted_from_answer == kind { live.on_send(now) } else { message.sent }
     }
 }
 
@@ -227,9 +254,8 @@ impl Model for Clocks {
                 next.is_touched |= !next.is_still;
             }
             Action::ReceiveRead => {
-                let Message { sent, .. } = next.read.take()?;
-                let counted = self.counts_from_the_answer == Counts::Reads;
-                let sent = if counted { next.live.on_send(now) } else { sent };
+                let message = next.read.take()?;
+                let sent = self.counted_from(message, Messages::Reads, &mut next.live, now);
                 next.live.on_answer(now, sent);
             }
             Action::SendProof => {
@@ -241,9 +267,8 @@ impl Model for Clocks {
                 next.is_touched |= !next.is_still;
             }
             Action::ReceiveProof => {
-                let Message { sent, .. } = next.proof.take()?;
-                let counted = self.counts_from_the_answer == Counts::Proofs;
-                let sent = if counted { next.live.on_send(now) } else { sent };
+                let message = next.proof.take()?;
+                let sent = self.counted_from(message, Messages::Proofs, &mut next.live, now);
                 next.live.on_proof(now, sent);
             }
             Action::StandStill => next.is_still = true,
@@ -251,25 +276,13 @@ impl Model for Clocks {
                 // The new leader gives every session a whole timeout.
                 (next.is_still, next.is_deposed, next.heard) = (true, true, last.now);
             }
-            Action::Attach => {
-                next.live.on_event(now, Event::Disconnected);
-                if self.asks {
-                    next.live.on_event(now, Event::Attaching(time(TIMEOUT)));
-                }
-                (next.handshake, next.read, next.proof, next.has_connected_anew) = (Some(false), None, None, true);
-            }
+            Action::Attach => next.attach(self.asks),
             Action::TakeIn => {
                 next.handshake = Some(true);
                 (next.timeout, next.heard, next.pinged) = (TIMEOUT, last.now, last.now);
                 (next.is_touched, next.is_still, next.is_deposed) = (false, false, false);
             }
-            Action::Attached => {
-                next.handshake = None;
-                if self.asks {
-                    next.live.on_event(now, Event::Attached(time(TIMEOUT)));
-                }
-                next.live.on_event(now, Event::Connected);
-            }
+            Action::Attached => next.finish_handshake(self.asks),
         }
         // The session holds whenever it may. A later grant would be lost together with an earlier one.
         let live = next.live.at(time(next.now));
@@ -309,7 +322,7 @@ fn a_hold_is_lost_by_the_clock_of_its_client_before_the_leader_expires_the_sessi
 }
 
 #[test]
-fn a_hold_is_lost_in_time_however_many_messages_are_answered_at_once() {
+fn a_hold_is_lost_in_time_if_all_messages_are_answered_at_once() {
     expect_loss_in_time(Clocks { reads_max: 1, proofs_max: 2, is_prompt: true, ..RULES }, 590_000);
 }
 
@@ -324,7 +337,7 @@ fn a_tick_longer_than_half_the_timeout_is_covered_if_it_is_given() {
 }
 
 #[test]
-fn planted_a_tick_longer_than_half_the_timeout_that_nobody_gave_is_found() {
+fn planted_a_tick_longer_than_half_the_timeout_that_the_client_does_not_know_is_found() {
     expect_loss_too_late(Clocks { ping_after: TIMEOUT * 3 / 8, ..RULES });
 }
 
@@ -334,17 +347,17 @@ fn planted_a_message_that_counts_before_the_follower_has_pinged_is_found() {
 }
 
 #[test]
-fn planted_a_proof_that_counts_from_when_its_answer_was_read_is_found() {
-    expect_loss_too_late(Clocks { counts_from_the_answer: Counts::Proofs, ..RULES });
+fn planted_a_proof_that_counts_from_its_answer_is_found() {
+    expect_loss_too_late(Clocks { counted_from_answer: Messages::Proofs, ..RULES });
 }
 
 #[test]
-fn planted_a_message_that_counts_from_when_its_answer_was_read_is_found() {
-    expect_loss_too_late(Clocks { counts_from_the_answer: Counts::Reads, ..RULES });
+fn planted_a_message_that_counts_from_its_answer_is_found() {
+    expect_loss_too_late(Clocks { counted_from_answer: Messages::Reads, ..RULES });
 }
 
 #[test]
-fn planted_a_leader_that_was_deposed_and_whose_answer_counts_is_found() {
+fn planted_an_answer_of_a_deposed_leader_that_counts_is_found() {
     expect_loss_too_late(Clocks { is_sync_proof: true, ..RULES });
 }
 

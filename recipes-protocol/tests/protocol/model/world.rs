@@ -28,6 +28,7 @@
 //! * A node that is deleted by hand after its contender has begun to leave. The contender asks whose node it is and then deletes it
 //!   by name. In between, another node may get the name.
 
+mod actions;
 mod arriving;
 mod curator;
 pub(crate) mod lab;
@@ -36,13 +37,13 @@ mod server;
 use std::collections::{BTreeSet, VecDeque};
 
 use zk_recipes_protocol::session_queue::{
-    Ask, Batching, ContenderId, Event, Failure, FirstLook, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
+    Ask, Batching, ContenderId, Event, Failure, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
     State as Standing, WishKind,
 };
 
 use self::arriving::{Arrivals, Arriving};
 use self::curator::Curator;
-use self::lab::{Action, Faults, Program};
+use self::lab::{Faults, Program};
 use self::server::{Child, Notifications, Progress, Request, Server, SessionNo};
 
 /// One user.
@@ -156,7 +157,7 @@ impl World {
     /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
         let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
-        of.queue.on(Event::Leaves(id, false), &mut asks);
+        of.queue.on(Event::Leaves { id, hands_over: false }, &mut asks);
         self.carry_out(session, asks, true);
     }
 
@@ -248,7 +249,7 @@ impl World {
         let is_barred = self.server.barring(&grant.node.name, wish.names).any(|child| !has_left(child));
         let own = self.server.children.get(&grant.node.name);
         let is_there = own.is_some_and(|own| own.czxid == grant.node.czxid);
-        self.is_granted_wrongly |= is_barred || !is_there && grant.passed_by.is_none();
+        self.is_granted_wrongly |= is_barred || !is_there && grant.handed_over_by.is_none();
     }
 
     fn contenders(&self) -> impl Iterator<Item = (SessionNo, &SessionQueue, ContenderId)> {
@@ -316,7 +317,7 @@ impl World {
             match arriving {
                 arriving if told.is_some() && arriving.contender() == told => of.arriving.push(arriving),
                 Arriving::Answer(answer) => unanswered.push(answer.0),
-                Arriving::Notification(Event::Fired(id, _)) => events.push(Event::Fired(id, false)),
+                Arriving::Notification(Event::Fired { id, .. }) => events.push(Event::Fired { id, is_gone: false }),
                 Arriving::Notification(event) => events.push(event),
             }
         }
@@ -332,7 +333,7 @@ impl World {
         for event in events {
             match event {
                 // The contender first learns that the watch is set.
-                Event::Fired(id, _) if Some(id) == told => {
+                Event::Fired { id, .. } if Some(id) == told => {
                     self.sessions[session].arriving.push(Arriving::Notification(event))
                 }
                 event => self.tell(session, event),
@@ -355,100 +356,6 @@ impl World {
             is_sent || !of.arriving.is_empty() || !of.proving.is_empty() || !of.pauses.is_empty()
         };
         self.sessions.iter().any(is_busy)
-    }
-
-    /// Lists what happens sooner or later.
-    pub(crate) fn progress(&self, actions: &mut Vec<Action>) {
-        for (i, user) in self.users.iter().enumerate() {
-            match user.phase {
-                Phase::Outside if self.may_come(i) => actions.push(Action::Come(i)),
-                Phase::Inside(_) if self.is_placed(user) => actions.push(Action::Wait(i)),
-                Phase::Inside(_) if self.holds(user) => actions.push(Action::Release(i)),
-                Phase::Lost(_) => actions.push(Action::Release(i)),
-                _ => {}
-            }
-        }
-        if self.curator.as_ref().is_some_and(|curator| curator.can_go(&self.server)) {
-            actions.push(Action::Curator);
-        }
-        for (session, of) in self.sessions.iter().enumerate() {
-            if of.is_away {
-                actions.push(Action::Connect(session));
-            } else {
-                for (i, delayed) in of.delayed.iter().enumerate() {
-                    actions.push(Action::Send(session, i));
-                    if matches!(delayed.ask, Ask::Create(_, _, FirstLook::List | FirstLook::Note)) {
-                        actions.push(Action::SendLookFirst(session, i));
-                    }
-                }
-            }
-            if !of.requests.is_empty() {
-                actions.push(Action::Apply(session));
-            }
-            actions.extend(of.arriving.deliverable().map(|i| Action::Deliver(session, i)));
-            if !of.is_away {
-                actions.extend(of.proving.iter().map(|id| Action::Prove(session, *id)));
-            }
-            actions.extend(of.pauses.iter().map(|(id, pause)| Action::Wake(session, *id, *pause)));
-        }
-    }
-
-    fn faults(&self, actions: &mut Vec<Action>) {
-        let left = &self.left;
-        for (i, user) in self.users.iter().enumerate() {
-            if left.drops > 0 && matches!(user.phase, Phase::Inside(_)) {
-                actions.push(Action::Drop(i));
-            }
-        }
-        for session in 0..self.sessions.len() {
-            let is_used = !self.sessions[session].is_over && !self.sessions[session].known.is_empty();
-            if left.cuts > 0 && is_used && !self.sessions[session].is_away {
-                let told: BTreeSet<ContenderId> = self.sessions[session].arriving.contenders().collect();
-                actions.push(Action::Cut(session, None));
-                actions.extend(told.into_iter().map(|told| Action::Cut(session, Some(told))));
-            }
-            if left.expiries > 0 && is_used {
-                actions.push(Action::Expire(session));
-            }
-        }
-        for (name, child) in &self.server.children {
-            if left.overwrites > 0 && child.mark.is_some() {
-                actions.push(Action::Overwrite(name.clone()));
-            }
-            if left.deletions > 0 && self.is_of_a_waiter(name, child) {
-                actions.push(Action::Delete(name.clone()));
-            }
-        }
-        if left.new_parents > 0 && self.server.children.is_empty() {
-            actions.extend([true, false].map(|keeps_data| Action::BeginAnew { keeps_data }));
-        }
-    }
-
-    /// Tells whether a node belongs to a waiter that still waits after all answers on their way have arrived. A contender that
-    /// holds as soon as they arrive is a holder: the server has let it in.
-    fn is_of_a_waiter(&self, name: &str, child: &Child) -> bool {
-        let is_of = |user: &&User| match user.phase {
-            Phase::Inside(id) => match self.sessions[user.session].queue.node(id) {
-                Some(node) => node.name == name,
-                None => (child.owner, child.mark) == (Some(user.session), Some(id)),
-            },
-            _ => false,
-        };
-        let Some(user) = self.users.iter().position(|user| is_of(&user) && self.waits(user)) else { return false };
-        let mut later = self.clone();
-        let session = self.users[user].session;
-        loop {
-            let of = &mut later.sessions[session];
-            let next = of.arriving.deliverable().next();
-            let event = match next {
-                Some(i) => of.arriving.take(i),
-                None => match of.proving.pop_first() {
-                    Some(id) => Event::Proved(id, Ok(())),
-                    None => return later.waits(&later.users[user]),
-                },
-            };
-            later.tell(session, event);
-        }
     }
 }
 

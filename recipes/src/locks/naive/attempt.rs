@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use uuid::Uuid;
-use zk_recipes_protocol::naive::{Ask, Event, Found, Naive, NotCreated, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
@@ -106,15 +106,15 @@ impl Attempt {
         Ok(match ask {
             Ask::Create => match wire.create(path, mark, CreateMode::Ephemeral).await {
                 Ok((_, stat)) => {
-                    Event::Created(Ok(Found { may_be_own: true, ..self.node().found(remote, &[], &stat) }))
+                    Event::Created(Ok(NodeAtPath { may_be_own: true, ..self.node().found(remote, &[], &stat) }))
                 }
-                Err(ClientError::NodeExists) => Event::Created(Err(NotCreated::Exists)),
-                Err(ClientError::NoNode) => Event::Created(Err(NotCreated::NoParent)),
-                Err(ClientError::ConnectionLoss) => Event::Created(Err(NotCreated::Failed(Failure::ReplyLost))),
+                Err(ClientError::NodeExists) => Event::Created(Err(CreateError::Exists)),
+                Err(ClientError::NoNode) => Event::Created(Err(CreateError::NoParent)),
+                Err(ClientError::ConnectionLoss) => Event::Created(Err(CreateError::Failed(Failure::ReplyLost))),
                 Err(error) => {
                     let failure = Failure::Refused { is_certain: is_refusal(&error) };
                     let error = remote.explain("create", path, error);
-                    self.node().tell(Event::Created(Err(NotCreated::Failed(failure))));
+                    self.node().tell(Event::Created(Err(CreateError::Failed(failure))));
                     return Err(error);
                 }
             },
@@ -200,7 +200,7 @@ impl OwnNode {
         self.contender.on(event, &mut self.taken.lock());
     }
 
-    async fn read(&self, remote: &Remote) -> Result<Option<Found>, ClientError> {
+    async fn read(&self, remote: &Remote) -> Result<Option<NodeAtPath>, ClientError> {
         match retry_lost_reply(|| remote.wire().data(&self.path)).await {
             Ok((data, stat)) => Ok(Some(self.found(remote, &data, &stat))),
             Err(ClientError::NoNode) => Ok(None),
@@ -208,9 +208,9 @@ impl OwnNode {
         }
     }
 
-    fn found(&self, remote: &Remote, data: &[u8], stat: &Stat) -> Found {
+    fn found(&self, remote: &Remote, data: &[u8], stat: &Stat) -> NodeAtPath {
         let may_be_own = stat.version != 0 || data == self.mark;
-        Found { czxid: stat.czxid, is_ours: is_ours(stat, remote.session_id()), may_be_own }
+        NodeAtPath { czxid: stat.czxid, is_ours: is_ours(stat, remote.session_id()), may_be_own }
     }
 
     /// Lets go, until an answer does not come.

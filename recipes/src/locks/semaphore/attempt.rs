@@ -190,7 +190,7 @@ impl<'a> Attempt<'a> {
             Outcome::InTheWay => None,
             // The deadline came first.
             Outcome::Left => self.try_within.map(|within| Error::NoAnswer { within }),
-            Outcome::NodeDeleted => Some(Error::NodeDeleted { path: parent.clone() }),
+            Outcome::NotOwned => Some(Error::NodeDeleted { path: parent.clone() }),
             Outcome::NumbersExhausted(number) => {
                 Some(Error::NumbersExhausted { path: parent.clone(), number: number.get() })
             }

@@ -55,7 +55,7 @@ pub(crate) struct Mistakes {
 pub(crate) struct Process {
     pub(super) cohort: Cohort,
     pub(super) members: Vec<Member>,
-    /// What was passed on, until the next contender takes it.
+    /// The place or hold that is handed over, until the next contender takes it.
     pub(super) passed: Had,
     pub(super) now: Duration,
     /// The contenders in the order of their arrival.
@@ -137,7 +137,7 @@ impl Process {
         self.is_other_done && self.members.iter().all(|member| member.phase == Phase::Done)
     }
 
-    /// Returns everything that contenders have or that is being passed on.
+    /// Returns everything that contenders have or that is being handed over.
     pub(super) fn had(&self) -> impl Iterator<Item = Had> {
         self.members.iter().map(|member| member.had).chain([self.passed])
     }
@@ -324,7 +324,7 @@ impl Process {
         self.abandoned.remove(&node);
     }
 
-    /// Reports an event as the library does. What comes with the turn is passed on, unless the contender has to
+    /// Reports an event as the library does. What comes with the turn is handed over, unless the contender has to
     /// release it or give it up.
     fn tell(&mut self, i: usize, event: Event) -> Vec<Ask> {
         let Phase::In { id, .. } = self.members[i].phase else { return Vec::new() };

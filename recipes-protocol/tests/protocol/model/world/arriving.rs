@@ -44,12 +44,12 @@ impl Arriving {
 
     fn addressee(&self) -> Addressee {
         match self {
-            Self::Notification(Event::Fired(id, _)) => Addressee::Notified(*id),
+            Self::Notification(Event::Fired { id, .. }) => Addressee::Notified(*id),
             Self::Notification(Event::ParentChanged(names)) => Addressee::Disturbed(*names),
             Self::Notification(event) => unreachable!("BUG: {event:?} is no notification"),
             Self::Answer(answer) => match answer.1 {
                 Event::ParentWatchSet(names, _) => Addressee::Watching(names),
-                _ => Addressee::Answered(answer.0.ask.contender().expect("BUG: an answer to nobody")),
+                _ => Addressee::Answered(answer.0.ask.contender().expect("BUG: an answer without a contender")),
             },
         }
     }

@@ -50,7 +50,7 @@ impl Curator {
         let mut queue: Vec<(Sequence, &String)> =
             server.children.keys().filter_map(|name| Some((number(name)?, name))).collect();
         queue.sort_by(|one, other| one.0.queue_cmp(other.0));
-        let place = queue.iter().position(|(_, name)| **name == own).expect("BUG: nobody deletes its node");
+        let place = queue.iter().position(|(_, name)| **name == own).expect("BUG: its node was deleted");
         match place.checked_sub(1) {
             Some(ahead) => Self::Watching { own, ahead: queue[ahead].1.clone() },
             None => Self::Holding(own),

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Seen, Viewpoint, Wish,
+    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Probed, Seen, Viewpoint,
+    Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -98,7 +99,7 @@ impl Server {
             }
             Ask::Probe(id, names) => {
                 let present = names.iter().map(|name| self.children.contains_key(name)).collect();
-                Event::Probed(*id, Ok((present, self.has(own()))))
+                Event::Probed(*id, Ok(Probed { present, is_own_present: self.has(own()) }))
             }
             Ask::Watch(id, name) => {
                 let czxid = self.children.get(name).map(|child| child.czxid);
@@ -137,7 +138,7 @@ impl Server {
             let seen = self.look(look, &Request { own: Some(made.clone()), ..request.clone() });
             return Some(Event::Created(id, Ok((made.clone(), seen))));
         }
-        let wish = request.wish.as_ref().expect("BUG: a node for nobody");
+        let wish = request.wish.as_ref().expect("BUG: a create without a contender");
         let sequence = match new {
             NewNode::Numbered => self.next_number(),
             NewNode::Beside(sequence) => *sequence,
@@ -175,7 +176,7 @@ impl Server {
 
     /// Finds the nodes of a `create` whose reply was lost, by their names or by their data. Reads the data of one node per step.
     fn find(&self, session: SessionNo, id: ContenderId, request: &mut Request) -> Option<Event> {
-        let wish = request.wish.as_ref().expect("BUG: a search for nobody");
+        let wish = request.wish.as_ref().expect("BUG: a search without a contender");
         let prefix = prefix(session, id, wish);
         let is_marked = |name: &str| match wish.naming {
             Naming::Protected => name.starts_with(&prefix),
@@ -216,7 +217,7 @@ impl Server {
     }
 
     fn list(&self, request: &Request) -> Listed {
-        let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing for nobody");
+        let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing without a contender");
         let names: Vec<&String> = self.children.keys().collect();
         let own = request.own.as_ref().map(|own| own.name.clone());
         Viewpoint { own, ..viewpoint.clone() }.see(&names, &self.stat())
@@ -261,7 +262,7 @@ impl Server {
         let fired: Vec<_> = self.watches.iter().filter(|(watched, ..)| watched == name).cloned().collect();
         for watch in fired {
             self.watches.remove(&watch);
-            told.push((watch.1, Event::Fired(watch.2, is_gone)));
+            told.push((watch.1, Event::Fired { id: watch.2, is_gone }));
         }
     }
 
@@ -293,7 +294,7 @@ impl Server {
         let mut told: Notifications = Vec::new();
         for watch in of_session {
             self.watches.remove(&watch);
-            told.push((session, Event::Fired(watch.2, false)));
+            told.push((session, Event::Fired { id: watch.2, is_gone: false }));
         }
         let of_parent: Vec<_> = self.parent_watches.iter().filter(|watch| watch.0 == session).copied().collect();
         for watch in of_parent {

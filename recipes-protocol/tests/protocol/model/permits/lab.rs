@@ -1,0 +1,185 @@
+//! What the users of a run do, what may go wrong meanwhile, and what has to hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stateright::{Model, Property};
+use zk_recipes_protocol::permits::{Ask, Permits};
+
+use super::{Phase, User, World};
+
+pub(crate) const COUNTED: &str = "no more permits are held than exist";
+pub(crate) const HELD: &str = "every held permit has its lease";
+pub(crate) const SERVED: &str = "every user is served";
+pub(crate) const CLEAN: &str = "finished users leave nothing behind";
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Program {
+    /// It waits for this number of permits.
+    Take(usize),
+    /// It takes this number of permits if no other attempt is in the way.
+    Try(usize),
+}
+
+/// Upper bounds of the faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    pub(crate) replies: u8,
+    pub(crate) expiries: u8,
+    pub(crate) drops: u8,
+    pub(crate) leases: u8,
+    pub(crate) turns: u8,
+}
+
+/// Users, the number of permits, and the faults.
+#[derive(Clone, Debug)]
+pub(crate) struct Lab {
+    pub(crate) programs: Vec<Program>,
+    pub(crate) permits: usize,
+    pub(crate) faults: Faults,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Come(usize),
+    /// The server carries out a part of what was asked for, or all of it.
+    Apply(usize),
+    /// The reply is lost. The request is applied as by `Apply`, or not at all.
+    Lose {
+        user: usize,
+        is_applied: bool,
+    },
+    Deliver(usize),
+    Release(usize),
+    Drop(usize),
+    Expire(usize),
+    DeleteLease(String),
+    DeleteTurn(usize),
+}
+
+impl Model for Lab {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let user = |program: &Program| {
+            let (wanted, is_try) = match *program {
+                Program::Take(wanted) => (wanted, false),
+                Program::Try(wanted) => (wanted, true),
+            };
+            let attempt = Permits::new(wanted, is_try, 2, true);
+            User {
+                program: *program,
+                phase: Phase::Outside,
+                attempt,
+                created: Vec::new(),
+                answer: None,
+                has_changed: false,
+            }
+        };
+        let (users, leases) = (self.programs.iter().map(user).collect(), BTreeMap::new());
+        vec![World {
+            permits: self.permits,
+            users,
+            leases,
+            created: 0,
+            watches: BTreeSet::new(),
+            turns: Vec::new(),
+            left: self.faults,
+        }]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        state.progress(actions);
+        state.faults(actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut next = last.clone();
+        match action {
+            Action::Come(i) => next.users[i].phase = Phase::Inside,
+            Action::Apply(i) => next.apply(i),
+            Action::Lose { user, is_applied } => {
+                next.left.replies -= 1;
+                next.lose(user, is_applied);
+            }
+            Action::Deliver(i) => {
+                let answer = next.users[i].answer.take()?;
+                next.users[i].attempt.on(answer);
+            }
+            Action::Release(i) => {
+                next.users[i].phase = Phase::Inside;
+                next.users[i].attempt.leave();
+            }
+            Action::Drop(i) => {
+                next.left.drops -= 1;
+                next.give_up(i);
+            }
+            Action::Expire(i) => {
+                next.left.expiries -= 1;
+                next.users[i].phase = Phase::Done;
+                next.users[i].attempt = Permits::ended();
+                (next.users[i].answer, next.users[i].has_changed) = (None, false);
+                next.turns.retain(|other| *other != i);
+                next.watches.remove(&i);
+                let of_user: Vec<String> =
+                    next.leases.iter().filter(|(_, user)| **user == i).map(|(name, _)| name.clone()).collect();
+                of_user.iter().for_each(|name| next.delete(name));
+            }
+            Action::DeleteLease(name) => {
+                next.left.leases -= 1;
+                next.delete(&name);
+            }
+            Action::DeleteTurn(i) => {
+                next.left.turns -= 1;
+                next.turns.retain(|other| *other != i);
+                if next.ask(i) == Ask::TakeTurn {
+                    // The user is told, and fails.
+                    next.give_up(i);
+                }
+            }
+        }
+        for user in &mut next.users {
+            match user.attempt.clone().ask() {
+                Ask::Hold if user.phase == Phase::Inside => user.phase = Phase::Holding,
+                Ask::End(_) => (user.phase, user.answer) = (Phase::Done, None),
+                _ => {}
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(COUNTED, |lab: &Self, state: &World| state.holding() <= lab.permits),
+            Property::always(HELD, |_, state: &World| {
+                let holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
+                holders.flat_map(|user| user.attempt.leases()).all(|lease| state.leases.contains_key(&lease.name))
+            }),
+            Property::always(SERVED, |_, state: &World| {
+                let mut actions = Vec::new();
+                state.progress(&mut actions);
+                !actions.is_empty() || state.users.iter().all(|user| user.phase == Phase::Done)
+            }),
+            Property::always(CLEAN, |_, state: &World| {
+                let is_done = state.users.iter().all(|user| user.phase == Phase::Done);
+                !is_done || state.leases.is_empty() && state.turns.is_empty()
+            }),
+            Property::sometimes("a user waits while another one holds", |_, state: &World| {
+                state.holding() > 0 && (0..state.users.len()).any(|i| state.waits(i) && state.ask(i) == Ask::Wait)
+            }),
+        ]
+    }
+}
+
+impl Faults {
+    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, leases: 0, turns: 0 };
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1 };
+    pub(crate) const FEW: Self = Self { replies: 1, drops: 1, ..Self::NONE };
+}
+
+impl Lab {
+    pub(crate) fn new(programs: &[Program], permits: usize, faults: Faults) -> Self {
+        Self { programs: programs.to_vec(), permits, faults }
+    }
+}

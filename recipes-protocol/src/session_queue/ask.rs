@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use super::ContenderId;
 use crate::names::{Mode, Names, Sequence};
 use crate::predecessors::Predecessors;
 use crate::queue::Queue;
 use crate::release_note::{Note, ParentState};
 use crate::stat::{ParentCzxid, Stat};
+
+/// The identity of one contender in a [`SessionQueue`](super::SessionQueue).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContenderId(pub(super) u64);
 
 /// A request to a server, or something else that the shell does for a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

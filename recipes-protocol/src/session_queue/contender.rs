@@ -1,7 +1,6 @@
 //! A contender: what it wants, what it is doing, and what it knows.
 
-use super::ContenderId;
-use super::ask::Made;
+use super::ask::{ContenderId, Made};
 use crate::names::{Mode, Names, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::predecessors::Predecessors;

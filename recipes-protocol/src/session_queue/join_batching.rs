@@ -6,7 +6,7 @@
 //! contenders of its session, at most [`Pause::JOIN`](super::Pause::JOIN). The nodes of a batch stand next to each other in the
 //! queue, so its contenders can hand the lock over without the server.
 
-use super::ContenderId;
+use super::ask::ContenderId;
 
 /// The size of a batch: one contender for each `waiters_per_contender` waiters of the session. Smaller queues are joined one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
 //! Joining the queue: a contender creates its node, and finds it again if the reply was lost.
 
-use super::ask::{Ask, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
+use super::ask::{Ask, ContenderId, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
 use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Phase, Wish, WishKind};
-use super::{ContenderId, Step};
+use super::step::Step;
 use crate::names::{Naming, Sequence, Supply};
 use crate::number_proof::FirstRequests;
 use crate::predecessors::Predecessors;

@@ -8,29 +8,11 @@
 //! fails, somebody deleted the node of the new holder. Then the node that was to be deleted is kept in its place, until no
 //! contender of the [`Chain`] holds any more. If both nodes are deleted, the hold is lost.
 
-use super::ask::{Ask, Condition, Failure, NotDeleted, Pause};
+use super::ask::{Ask, Condition, ContenderId, Failure, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
-use super::{ContenderId, Step};
+use super::handover::Chain;
+use super::step::Step;
 use crate::names::Naming;
-use crate::stat::ParentCzxid;
-
-/// A chain of local hand-overs: consecutive holds of one session, each handed over by the contender before. No other session holds
-/// in between. The chain exists as long as one of its contenders holds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Chain {
-    holder: ContenderId,
-    /// The contenders whose nodes stand for the hold, beside the holder's own node.
-    kept: Vec<ContenderId>,
-    /// The lock's node and the version of its data, for the note of the last holder.
-    note: Option<(ParentCzxid, i32)>,
-}
-
-impl Chain {
-    /// Forgets a contender.
-    pub(super) fn discard(&mut self, id: ContenderId) {
-        self.kept.retain(|kept| *kept != id);
-    }
-}
 
 impl Step<'_> {
     /// Lets the contender give up or release. `hands_over`: its hold may be handed over to the successor, if that belongs to the

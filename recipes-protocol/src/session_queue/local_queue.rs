@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ContenderId;
+use super::ask::ContenderId;
 use super::join_batching::Batch;
 use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};

@@ -1,9 +1,9 @@
 //! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
 //! contender is ahead.
 
-use super::ask::{Ask, Failure, Listed, Probed, Warning};
+use super::ask::{Ask, ContenderId, Failure, Listed, Probed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
-use super::{ContenderId, Step};
+use super::step::Step;
 use crate::names::{Mode, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::predecessors::Predecessors;

@@ -111,7 +111,7 @@ impl Place {
     fn start_to_leave(&mut self, hands_over: bool, sending: Sending) {
         self.has_left = true;
         self.polled.get_mut().watch = None;
-        self.engine.tell(self.id, Event::Leaves { id: self.id, hands_over: hands_over }, sending);
+        self.engine.tell(self.id, Event::Leaves { id: self.id, hands_over }, sending);
         self.engine.forget_proof(self.id);
         self.note_path();
     }

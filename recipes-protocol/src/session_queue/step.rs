@@ -1,0 +1,179 @@
+//! The queue itself: its contenders, and the step that each event makes.
+
+use std::collections::BTreeMap;
+
+use super::ask::{Ask, ContenderId, Event, Made, Viewpoint};
+use super::contender::{Claim, Contender, Phase, State, Wish, WishKind};
+use super::handover::Chain;
+use super::join_batching::Batching;
+use super::local_queue::LocalQueue;
+use super::node_owners::NodeOwners;
+use crate::names::Names;
+
+/// The contenders of one session for the lock at one path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SessionQueue {
+    /// Boxed: a node of the tree has room for eleven values, and most of them stay unused.
+    pub(super) contenders: BTreeMap<ContenderId, Box<Contender>>,
+    next_id: u64,
+    pub(super) batching: Batching,
+    /// What the contenders under the same names know together.
+    local: BTreeMap<Names, Box<LocalQueue>>,
+    /// Which nodes are taken, for nodes that are named by a number alone.
+    pub(super) owners: NodeOwners,
+    /// The chains of local hand-overs, each under the contender that started it.
+    pub(super) chains: BTreeMap<ContenderId, Chain>,
+}
+
+/// One step of a queue: the queue, and the asks so far.
+pub(super) struct Step<'a> {
+    pub(super) queue: &'a mut SessionQueue,
+    pub(super) out: &'a mut Vec<Ask>,
+}
+
+impl SessionQueue {
+    /// Returns a queue without contenders, which join in batches of this size.
+    pub fn new(batching: Batching) -> Self {
+        Self { batching, ..Self::default() }
+    }
+
+    /// Adds a contender, which starts at once.
+    pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
+        let id = ContenderId(self.next_id);
+        self.next_id += 1;
+        self.local.entry(wish.names).or_default();
+        self.contenders.insert(id, Box::new(Contender::new(wish)));
+        Step { queue: self, out }.begin(id);
+        id
+    }
+
+    /// Handles an event. Ignores events of contenders that were forgotten.
+    pub fn on(&mut self, event: Event, out: &mut Vec<Ask>) {
+        let mut step = Step { queue: self, out };
+        match event {
+            Event::ParentWatchSet(names, parent) => step.local_of(names).keep_watch(parent),
+            Event::ParentChanged(names) => step.local_of(names).lose_watch(),
+            Event::Created(id, made) if step.has(id) => step.on_created(id, made),
+            Event::ParentsCreated(id, created) if step.has(id) => step.on_parents_created(id, created),
+            Event::Found(id, found) if step.has(id) => step.on_found(id, found),
+            Event::Identified(id, czxid) if step.has(id) => step.on_identified(id, czxid),
+            Event::Listed(id, listed) if step.has(id) => step.on_listed(id, listed),
+            Event::NoteRead(id, read) if step.has(id) => step.on_note(id, read),
+            Event::Probed(id, probed) if step.has(id) => step.on_probed(id, probed),
+            Event::WatchSet(id, czxid) if step.has(id) => step.on_watch_set(id, czxid),
+            Event::Fired { id, is_gone } if step.has(id) => step.on_fired(id, is_gone),
+            Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
+            Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
+            Event::Woke(id, pause) if step.has(id) => step.on_woke(id, pause),
+            Event::NodeMissed(id) if step.has(id) => step.on_node_missed(id),
+            Event::Waits(id) if step.has(id) => step.on_waits(id),
+            Event::Leaves { id, hands_over } if step.has(id) => step.leave(id, hands_over),
+            _ => {}
+        }
+    }
+
+    /// Returns the state of the contender, for the user that waits for it.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn state(&self, id: ContenderId) -> State {
+        self.contenders[&id].state()
+    }
+
+    /// Returns what the contender wants.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn wish(&self, id: ContenderId) -> &Wish {
+        &self.contenders[&id].wish
+    }
+
+    /// Returns the position from which the contender reads a listing.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn viewpoint(&self, id: ContenderId) -> Viewpoint {
+        let wish = self.wish(id);
+        let name_of = |id| self.node(id).map(|node| node.name.clone());
+        let beside = match wish.kind {
+            WishKind::Beside(holder) if self.has(holder) => name_of(holder),
+            _ => None,
+        };
+        Viewpoint { names: wish.names, mode: wish.mode, own: name_of(id), beside }
+    }
+
+    /// Returns the contender's node, once its name is known.
+    ///
+    /// # Panics
+    /// If the contender was forgotten.
+    pub fn node(&self, id: ContenderId) -> Option<&Made> {
+        match &self.contenders[&id].claim {
+            Claim::Node(node) => Some(&node.made),
+            Claim::Nothing | Claim::Unnamed => None,
+        }
+    }
+
+    /// Forgets the contender if it is over. Otherwise does nothing.
+    pub fn forget(&mut self, id: ContenderId) {
+        let phase = self.contenders.get(&id).map(|contender| &contender.phase);
+        if matches!(phase, Some(Phase::Over(_))) {
+            self.contenders.remove(&id);
+        }
+    }
+
+    /// Forgets the contender in any phase, because its session has ended. The servers delete its node.
+    pub fn discard(&mut self, id: ContenderId) {
+        let Some(contender) = self.contenders.remove(&id) else { return };
+        if let Some(local) = self.local.get_mut(&contender.wish.names) {
+            local.batch.remove(id);
+            local.waiting -= usize::from(contender.is_waiting());
+            if let Claim::Node(node) = &contender.claim {
+                local.remove_member(node.sequence, id);
+            }
+        }
+        self.chains.values_mut().for_each(|chain| chain.discard(id));
+    }
+
+    /// Tells whether the queue still knows the contender.
+    pub fn has(&self, id: ContenderId) -> bool {
+        self.contenders.contains_key(&id)
+    }
+
+    /// Tells whether the queue has no contenders.
+    pub fn is_empty(&self) -> bool {
+        self.contenders.is_empty()
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn has(&self, id: ContenderId) -> bool {
+        self.queue.has(id)
+    }
+
+    pub(super) fn contender(&mut self, id: ContenderId) -> &mut Contender {
+        self.queue.contenders.get_mut(&id).expect("BUG: a contender that was forgotten takes a step")
+    }
+
+    pub(super) fn local(&mut self, id: ContenderId) -> &mut LocalQueue {
+        let names = self.contender(id).wish.names;
+        self.local_of(names)
+    }
+
+    pub(super) fn local_of(&mut self, names: Names) -> &mut LocalQueue {
+        self.queue.local.entry(names).or_default()
+    }
+
+    pub(super) fn ask(&mut self, ask: Ask) {
+        self.out.push(ask);
+    }
+
+    /// Moves the contender to a phase, and keeps the count of waiting contenders.
+    pub(super) fn enter_phase(&mut self, id: ContenderId, phase: Phase) {
+        let contender = self.contender(id);
+        let waited = contender.is_waiting();
+        contender.phase = phase;
+        let waits = contender.is_waiting();
+        let local = self.local(id);
+        local.waiting = local.waiting + usize::from(waits) - usize::from(waited);
+    }
+}

@@ -17,7 +17,7 @@ use loadgen::history::{HistoryAudit, Section};
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
-use zk_recipes_protocol::liveness::{Event, Liveness, Margins};
+use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::queue::{Contender, Queue};
@@ -167,7 +167,7 @@ fn liveness_events(events: u32) -> Liveness {
             live.on_proof(now, sent);
         }
         let seen = live.at(now + ms(50));
-        black_box((seen.state(true), seen.due(true), seen.lost_since(0)));
+        black_box((seen.state(true), seen.due(true), seen.lost_since(LossEpoch(0))));
     }
     live
 }

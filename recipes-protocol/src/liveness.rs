@@ -56,7 +56,7 @@ use answers::{Answered, Answers};
 pub use margins::Margins;
 
 /// What a session knows of its connection. It is public in `zk-recipes`, so it changes only with the version of that crate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
     /// Requests are answered.
     Connected,
@@ -85,6 +85,16 @@ pub enum LostReason {
     /// Somebody else deleted the node of the hold. Noticed when the hold is released, or by an earlier request that finds the
     /// node missing.
     NodeDeleted,
+}
+
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected => f.write_str("connected"),
+            Self::Suspended => f.write_str("suspended"),
+            Self::Lost(reason) => write!(f, "lost: {reason}"),
+        }
+    }
 }
 
 impl fmt::Display for LostReason {

@@ -1,11 +1,11 @@
-//! The bound of everything that one acquire does.
+//! The deadline of one acquire.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One point in time that bounds everything an acquire does.
+/// The time at which an acquire gives up. Only the clean-up comes after it. `None`: no deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -15,11 +15,11 @@ impl Deadline {
     }
 
     pub(crate) fn after(wait: Duration) -> Self {
-        // A wait beyond what the clock can express is for ever.
+        // If the clock cannot express the deadline, there is none.
         Self(Instant::now().checked_add(wait))
     }
 
-    /// The output of `work`, or `None` when the deadline came first.
+    /// Runs `work` and returns its output. `None` if the deadline came first.
     pub(crate) async fn bound<F: Future>(self, work: F) -> Option<F::Output> {
         match self.0 {
             Some(instant) => tokio::time::timeout_at(instant, work).await.ok(),
@@ -28,7 +28,7 @@ impl Deadline {
     }
 }
 
-/// What an acquire without a deadline was granted.
+/// Returns the grant of an acquire without a deadline.
 pub(crate) fn granted<T>(granted: Option<T>) -> T {
     granted.unwrap_or_else(|| unreachable!("BUG: a deadline that never comes has come"))
 }

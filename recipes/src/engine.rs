@@ -1,8 +1,10 @@
 //! Runs the contenders of a session for the lock at one path.
 //!
-//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue) decides what they do. `core` sends what the queue asks for and tells
-//! the queue what came back. There is no task: the future that waits for a contender polls its requests (`place`), delivers each
-//! answer under a short lock, and so lets the queue take its next step.
+//! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue) decides what they do. `core` sends the requests that the queue
+//! asks for, and delivers the answers to the queue.
+//!
+//! The engine has no task. The future that waits for a contender polls the contender's requests (`place`). It delivers each answer
+//! under a short lock, and the queue takes its next step.
 
 mod contender;
 mod core;

@@ -1,4 +1,4 @@
-//! The one error type of the library.
+//! The error type of the library.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use zk_recipes_protocol::liveness::LostReason;
 
 use crate::token::FencingToken;
 
-/// Why a recipe or a session failed. Contention is never an error: it is a value, `None`.
+/// The failure of a recipe or a session. Contention is never an error: it is a value, `None`.
 ///
-/// The text of an error does not repeat its [`source`](std::error::Error::source), but for [`Several`](Self::Several), which has as
-/// many as there are errors.
+/// The text of an error does not repeat its [`source`](std::error::Error::source). [`Several`](Self::Several) is the exception: it
+/// contains several errors and has no source, so its text names all causes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,62 +17,62 @@ pub enum Error {
     #[error("invalid lock path {path:?}: {reason}")]
     #[non_exhaustive]
     InvalidPath {
-        /// The path as it was given.
+        /// The path as given.
         path: String,
         /// What is wrong with it.
         reason: &'static str,
     },
 
-    /// The data that was to be given to a lock's nodes is more than servers take.
+    /// The data for a lock's nodes is too long. By default, servers do not accept longer data.
     #[error(
         "the data of a lock's node can be {limit} bytes at most, not {length}: keep it elsewhere and give the nodes a \
          reference to it"
     )]
     #[non_exhaustive]
     NodeDataTooLong {
-        /// How many bytes were given.
+        /// The given number of bytes.
         length: usize,
-        /// How many there may be: [`LockOptions::NODE_DATA_MAX`](crate::LockOptions::NODE_DATA_MAX).
+        /// The upper bound: [`LockOptions::NODE_DATA_MAX`](crate::LockOptions::NODE_DATA_MAX).
         limit: usize,
     },
 
-    /// The data that was to be given to a lock's nodes means something else.
+    /// The data for a lock's nodes is `__REVOKE__`, which Curator's clients write to ask for a lock back.
     #[error("the data of a lock's node cannot be __REVOKE__, by which a lock is asked for: give it other data")]
     NodeDataReserved,
 
-    /// No server of the connect string answered in time.
+    /// No attempt to open a session succeeded in time.
     #[error("no ZooKeeper server of {connect_string} answered within {within:?} (is one running there?)")]
     #[non_exhaustive]
     Connect {
-        /// The connect string as it was given.
+        /// The connect string as given.
         connect_string: String,
-        /// How long it was tried.
+        /// The time limit of the attempts.
         within: Duration,
-        /// What the last attempt said.
+        /// The error of the last attempt.
         source: Source,
     },
 
-    /// The connect string names no servers. Nothing was tried.
+    /// The connect string is malformed, or a scheme or host in it does not fit the TLS setting. Nothing was sent.
     #[error("cannot read the connect string {connect_string:?} (give host:port,host:port/chroot)")]
     #[non_exhaustive]
     InvalidConnectString {
-        /// The connect string as it was given.
+        /// The connect string as given.
         connect_string: String,
         /// What is wrong with it.
         source: Source,
     },
 
-    /// A setting of [`SessionConfig::tls`](crate::SessionConfig::tls) is no good. Nothing was tried.
+    /// A setting of [`SessionConfig::tls`](crate::SessionConfig::tls) cannot be used. Nothing was sent.
     #[error("cannot use the {what} for TLS (give it as PEM)")]
     #[non_exhaustive]
     InvalidTls {
-        /// Which of them.
+        /// The name of the setting.
         what: &'static str,
         /// What is wrong with it.
         source: Source,
     },
 
-    /// A server of the connect string does not prove who it is, or does not accept how the session proves that.
+    /// The TLS handshake with a server of the connect string failed. Usually one side does not accept the other's certificate.
     #[error(
         "cannot speak TLS with the ZooKeeper server {server} (is its certificate for this host and of the authority that \
          was given, and ours of one that it knows?)"
@@ -81,15 +81,15 @@ pub enum Error {
     TlsRefused {
         /// The server, as in the connect string.
         server: String,
-        /// What the handshake came to.
+        /// The error of the handshake.
         source: Source,
     },
 
-    /// A server of the connect string answered, and does not accept who the session is.
+    /// A server of the connect string answered, and refused the credentials of the session.
     #[error("a ZooKeeper server of {connect_string} refused the credentials: does it know their scheme?")]
     #[non_exhaustive]
     CredentialsRefused {
-        /// The connect string as it was given.
+        /// The connect string as given.
         connect_string: String,
     },
 
@@ -97,50 +97,49 @@ pub enum Error {
     #[error("there is no node {chroot} on the ZooKeeper servers of {connect_string}: create the chroot first")]
     #[non_exhaustive]
     NoChroot {
-        /// The connect string as it was given.
+        /// The connect string as given.
         connect_string: String,
         /// The path of the chroot.
         chroot: String,
     },
 
-    /// A lock was to be taken twice at once.
+    /// One lock was given twice to a recipe that takes several locks together.
     #[error("the lock {path} was given twice: {reason}")]
     #[non_exhaustive]
     DuplicateLock {
         /// The path of the lock.
         path: String,
-        /// Why that cannot be, and what to do instead.
+        /// Why this is impossible, and what to do instead.
         reason: &'static str,
     },
 
-    /// None was given where at least one lock must be.
+    /// No lock was given to a recipe that needs at least one.
     #[error("no lock was given: give at least one")]
     NoLocks,
 
-    /// The session timeout that the server granted is too short for the tick that was given: holds would be lost between two
-    /// proofs that the session lives.
+    /// The granted session timeout is too short for the given tick. Holds would be lost between two proofs that the session lives.
     #[error(
         "the session timeout {timeout:?} is too short for servers with a tick of {tick:?}: ask for more, or have the \
          servers' maxSessionTimeout raised"
     )]
     #[non_exhaustive]
     TimeoutTooShort {
-        /// The timeout as the server granted it.
+        /// The timeout that the server granted.
         timeout: Duration,
-        /// [`SessionConfig::tick_time`](crate::SessionConfig::tick_time).
+        /// The given tick: [`SessionConfig::tick_time`](crate::SessionConfig::tick_time).
         tick: Duration,
     },
 
-    /// The session has expired or was closed. Nothing on it will ever work again: open another one.
+    /// The session has ended. It fails every request from then on: open another session.
     #[error("the ZooKeeper session has ended: {reason}")]
     #[non_exhaustive]
     SessionEnded {
-        /// What ended it.
+        /// Why it ended.
         reason: LostReason,
     },
 
-    /// The session of a [`SharedCount`](crate::SharedCount) has ended, and nobody can tell any more how many permits
-    /// there are. The session of the semaphore lives.
+    /// The session of a [`SharedCount`](crate::SharedCount) has ended, so the number of permits can no longer be read. The session
+    /// of the semaphore lives.
     #[error(
         "the ZooKeeper session of the count {path} has ended: {reason}; make the count anew on a session that lives"
     )]
@@ -148,12 +147,12 @@ pub enum Error {
     CountSessionEnded {
         /// The path of the count.
         path: String,
-        /// What ended its session.
+        /// Why its session ended.
         reason: LostReason,
     },
 
-    /// The server has nearly used up the numbers of the children of a lock's node. Contenders with the last number would
-    /// hold together.
+    /// The numbers for the children of a lock's node are nearly used up. After the last number, several contenders would get the same
+    /// number and hold at the same time.
     #[error(
         "the node {path} is out of numbers for its children: child {number} of {last} was created. While nobody contends, \
          delete that node, or use another path",
@@ -161,9 +160,9 @@ pub enum Error {
     )]
     #[non_exhaustive]
     NumbersExhausted {
-        /// The node whose children queue.
+        /// The node whose children are the queue.
         path: String,
-        /// The number that our contender got.
+        /// The number of our contender.
         number: i32,
     },
 
@@ -171,76 +170,75 @@ pub enum Error {
     #[error("ZooKeeper did not answer within {within:?}")]
     #[non_exhaustive]
     NoAnswer {
-        /// How long was waited.
+        /// How long the call waited.
         within: Duration,
     },
 
-    /// Our own node is gone: somebody else deleted it, or, where a [`Revocation`](crate::Revocation) says so, perhaps we
-    /// ourselves.
+    /// Our own node is gone, because somebody else deleted it. From a [`Revocation`](crate::Revocation), the reason may also be our
+    /// own release.
     #[error("the node {path} has been deleted")]
     #[non_exhaustive]
     NodeDeleted {
-        /// The node that is gone.
+        /// The path of the node.
         path: String,
     },
 
-    /// The wait was given up, but the server did not confirm in time that our node is gone from the queue. The
-    /// session's reaper goes on deleting it.
+    /// The wait was given up, but the server did not confirm in time that our nodes are gone. The session's reaper continues to
+    /// delete them.
     #[error("gave up waiting for {path}, and ZooKeeper did not confirm within {within:?} that the node is gone")]
     #[non_exhaustive]
     Unconfirmed {
-        /// The lock, or the node where its name is known.
+        /// The path of the node if it is known, otherwise of the lock or the nodes' parent.
         path: String,
-        /// How long a confirmation was waited for.
+        /// How long the call waited for the confirmation.
         within: Duration,
     },
 
-    /// The hold was lost before it was released: what it guarded may have run beside another holder.
+    /// The hold was lost before it was released. The guarded work may have run at the same time as another holder's.
     #[error("the hold of {path} was lost: {reason}")]
     #[non_exhaustive]
     HoldLost {
         /// The path of the lock.
         path: String,
-        /// The node of the hold.
+        /// The path of the hold's node.
         node_path: String,
         /// The token of the hold.
         token: FencingToken,
-        /// What ended it.
+        /// Why it was lost.
         reason: LostReason,
     },
 
-    /// So many permits can never be had.
+    /// The number of permits can never be granted: it is 0, or more than the semaphore will have.
     #[error("cannot take {wanted} permits of the semaphore {path}: {}", permits_to_ask_for(*.at_most))]
     #[non_exhaustive]
     InvalidPermits {
         /// The path of the semaphore.
         path: String,
-        /// How many were asked for.
+        /// The requested number.
         wanted: u32,
-        /// How many there can be.
+        /// The upper bound of the number.
         at_most: u32,
     },
 
-    /// The data of a node that was to hold a count is something else.
+    /// The data of a count's node is no count.
     #[error("the data of {path} is no count: it has {length} bytes instead of 4, is the node used for something else?")]
     #[non_exhaustive]
     NotACount {
         /// The path of the count.
         path: String,
-        /// How many bytes of data it has.
+        /// The number of bytes of its data.
         length: usize,
     },
 
-    /// Whether a write was applied cannot be told: its reply was lost with the connection, and since then the node has
-    /// been changed, by this write or by another.
+    /// It is unknown whether a write was applied. Its reply was lost, and the node has changed since, by this write or by another.
     #[error("the reply to setting {path} was lost, and it has been changed since, perhaps by us: read it again")]
     #[non_exhaustive]
     Indeterminate {
-        /// The node.
+        /// The path of the node.
         path: String,
     },
 
-    /// An owner that shares a lock wants it alone. It would wait for itself for ever.
+    /// An owner that holds a read lock asked for the write lock. It would wait for itself forever.
     #[error("the owner that wants to write under {path} still reads there: release the read lock first")]
     #[non_exhaustive]
     Upgrade {
@@ -248,23 +246,23 @@ pub enum Error {
         path: String,
     },
 
-    /// Several locks that were to be one failed, each for a reason of its own.
+    /// Several locks that are used together failed, each with its own error.
     #[error("{}{}", chain(.first), .others.iter().map(|error| format!("; also: {}", chain(error))).collect::<String>())]
     #[non_exhaustive]
     Several {
-        /// What failed first: the reason why the rest was undone, where it was.
+        /// The first error. If the other locks were undone, this is the cause.
         first: Box<Error>,
-        /// What failed beside it, in the order of the attempts.
+        /// The other errors, in the order of the attempts.
         others: Vec<Error>,
     },
 
-    /// The session may not do that with a node, as the node's ACL says.
+    /// The node's ACL does not allow this request to the session.
     #[error("ZooKeeper does not allow this session to {operation} {path} (is it a user that the node's ACL names?)")]
     #[non_exhaustive]
     NotAuthorized {
-        /// What was asked of the server.
+        /// The requested operation.
         operation: &'static str,
-        /// The node concerned.
+        /// The path of the node.
         path: String,
     },
 
@@ -272,16 +270,16 @@ pub enum Error {
     #[error("ZooKeeper refused to {operation} {path}")]
     #[non_exhaustive]
     Refused {
-        /// What was asked of it.
+        /// The requested operation.
         operation: &'static str,
-        /// The node concerned.
+        /// The path of the node.
         path: String,
-        /// Its answer.
+        /// The error that the server returned.
         source: Source,
     },
 }
 
-/// An error of another library under ours. Its type is no part of this library's interface.
+/// An error of an underlying library. Its type is not part of this library's interface.
 pub(crate) type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
@@ -293,7 +291,8 @@ impl Error {
         }
     }
 
-    /// The errors that it is made of: those of [`Several`](Self::Several), in the order of the attempts, or itself.
+    /// Returns the errors of [`Several`](Self::Several), in the order of the attempts. For any other error, returns only the error
+    /// itself.
     pub fn errors(&self) -> impl Iterator<Item = &Self> {
         let (one, others) = match self {
             Self::Several { first, others } => (&**first, &others[..]),
@@ -302,7 +301,7 @@ impl Error {
         std::iter::once(one).chain(others)
     }
 
-    /// All of the errors as one; none when there is none.
+    /// Combines all errors into one. `None` if there are none.
     pub(crate) fn several(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut errors = errors.into_iter().flat_map(|error| match error {
             Self::Several { first, mut others } => {
@@ -325,7 +324,7 @@ fn permits_to_ask_for(at_most: u32) -> String {
     }
 }
 
-/// An error and its causes in one line, outermost first.
+/// Returns an error and its causes in one line, outermost first.
 pub(crate) fn chain(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |&error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

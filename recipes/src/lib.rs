@@ -295,11 +295,11 @@ pub use node::validate_path;
 pub use options::LockOptions;
 pub use session::Session;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
-pub use session::config::SessionConfig;
-pub use session::id::{ParseSessionIdError, SessionId};
-pub use session::states::{ConnectionStateStream, ConnectionStates};
+pub use session::connection::config::SessionConfig;
 #[cfg(feature = "tls")]
-pub use session::tls::Tls;
+pub use session::connection::tls::Tls;
+pub use session::id::{ParseSessionIdError, SessionId};
+pub use session::liveness::states::{ConnectionStateStream, ConnectionStates};
 pub use session::traffic::Traffic;
 pub use token::FencingToken;
 pub use zk_recipes_protocol::liveness::{ConnectionState, LostReason};

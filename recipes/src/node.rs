@@ -1,5 +1,5 @@
-//! The names and paths of nodes, where they meet errors, logs and random numbers. [`zk_recipes_protocol::names`] reads the
-//! names of contenders.
+//! The parts of names and paths of nodes that need errors, logs or random numbers. [`zk_recipes_protocol::names`] parses the names
+//! of contenders.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,17 +9,17 @@ use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, PROTECTION, Sequence, Sup
 
 use crate::error::Error;
 
-/// Where the servers keep what they need themselves.
+/// The path under which the servers keep their own nodes.
 const RESERVED: &str = "/zookeeper";
 
-/// Warns once when the numbers of a parent run out.
+/// Logs once that the numbers of a parent are running out, if `number` is close to the end.
 pub(crate) fn note_supply(parent: &str, number: Sequence, is_reported: &AtomicBool) {
     if number.supply() == Supply::Low && !is_reported.swap(true, Ordering::Relaxed) {
         warn_of_low_supply(parent, number);
     }
 }
 
-/// Tells the log that the numbers of a parent run out.
+/// Logs that the numbers of a parent are running out.
 pub(crate) fn warn_of_low_supply(lock: &str, number: Sequence) {
     warn!(
         lock,
@@ -29,18 +29,18 @@ pub(crate) fn warn_of_low_supply(lock: &str, number: Sequence) {
     );
 }
 
-/// A new uuid.
+/// Returns a new uuid.
 pub(crate) fn unique() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// The part of a contender's name that is known before the server appends the number, with a new uuid.
+/// Returns the part of a contender's name before the server's number, with a new uuid.
 pub(crate) fn protected_prefix(marker: &str) -> String {
     names::protected_prefix(&unique(), marker)
 }
 
-/// The data of a node as its creator's user gave them: those of a node that is not named by a protected prefix may begin
-/// with one.
+/// Returns the data of a node without the mark of its creator. Only nodes whose names have no protected prefix may have a mark, at
+/// the beginning of their data.
 pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {
     let length = PROTECTION.len() + uuid::fmt::Hyphenated::LENGTH + 1;
     let is_mark = data.starts_with(PROTECTION.as_bytes()) && data.get(length - 1) == Some(&b'-');
@@ -50,23 +50,23 @@ pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-/// The last component of a path.
+/// Returns the last component of a path.
 pub(crate) fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// A path and the name of a child of it.
+/// Returns the path of a child.
 pub(crate) fn child(parent: &str, name: &str) -> String {
     format!("{parent}/{name}")
 }
 
-/// The directory of a path, unless that is the root.
+/// Returns the parent of a path. `None` if the parent is the root.
 pub(crate) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }
 
-/// Checks that a path can name a lock, as every recipe does at its construction: for programs that want to know before
-/// they have a session.
+/// Checks that a path can name a lock. Every recipe does the same check when it is made. A program can use it before it has a
+/// session.
 ///
 /// ```
 /// assert!(zk_recipes::validate_path("/locks/goods-1").is_ok());
@@ -75,7 +75,8 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
 /// ```
 ///
 /// # Errors
-/// [`Error::InvalidPath`] for what a server would refuse, or would take for another path than was meant.
+/// [`Error::InvalidPath`] for a path that a server would refuse or read as another path. Also for the root and for `/zookeeper`,
+/// which belongs to the servers.
 pub fn validate_path(path: &str) -> Result<(), Error> {
     let reason = if !path.starts_with('/') {
         "it must start with /"
@@ -97,7 +98,8 @@ pub fn validate_path(path: &str) -> Result<(), Error> {
     Err(Error::InvalidPath { path: path.to_owned(), reason })
 }
 
-/// Whether servers refuse a character. They look at UTF-16, and refuse what that writes in surrogates.
+/// Tells whether servers refuse a character. They check UTF-16 code units and refuse surrogates, so they refuse every character
+/// beyond U+FFFF.
 fn is_refused(character: char) -> bool {
     matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

@@ -2,27 +2,14 @@
 
 pub(crate) mod acl;
 pub(crate) mod backoff;
-pub(crate) mod config;
-pub(crate) mod connect;
+pub(crate) mod connection;
 pub(crate) mod ending;
-pub(crate) mod hold_reports;
 pub(crate) mod id;
 pub(crate) mod keeper;
-pub(crate) mod line;
-pub(crate) mod liveness_cell;
-pub(crate) mod proof;
+pub(crate) mod liveness;
 pub(crate) mod reaper;
 pub(crate) mod remote;
 pub(crate) mod replies;
-pub(crate) mod servers;
-pub(crate) mod stages;
-pub(crate) mod states;
-pub(crate) mod task_link;
-#[cfg(feature = "tls")]
-pub(crate) mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "session/no_tls.rs"]
-pub(crate) mod tls;
 pub(crate) mod traffic;
 pub(crate) mod weak_map;
 pub(crate) mod wire;
@@ -41,29 +28,31 @@ use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 use crate::error::Error;
 use crate::node;
 use crate::session::acl::NodePolicy;
-use crate::session::config::SessionConfig;
-use crate::session::connect::Connector;
+use crate::session::connection::config::SessionConfig;
+use crate::session::connection::connect::Connector;
+use crate::session::connection::line::Line;
 use crate::session::ending::Ending;
-use crate::session::hold_reports::HoldName;
 use crate::session::id::SessionId;
 use crate::session::keeper::Keeper;
-use crate::session::line::Line;
-use crate::session::liveness_cell::LivenessCell;
+use crate::session::liveness::hold_reports::HoldName;
+use crate::session::liveness::liveness_cell::LivenessCell;
+use crate::session::liveness::states::ConnectionStates;
 use crate::session::reaper::{Abandoned, Leftover};
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
-use crate::session::states::ConnectionStates;
 use crate::session::traffic::Traffic;
 use crate::session::wire::Wire;
 
-/// One ZooKeeper session. Cheap to clone; all clones are the same session, which closes when the last of them, and of
-/// the recipes, guards, waiters and [`Revocation`](crate::Revocation)s made from them, is gone.
+/// One ZooKeeper session. Cheap to clone: all clones are the same session.
 ///
-/// It lives on the Tokio runtime that it was connected in, and ends with it. Its locks may be used from other runtimes,
-/// which need their timers enabled.
+/// Its clones, and the recipes, guards, waiters and [`Revocation`](crate::Revocation)s made from them, keep it open. The session
+/// closes when the last of them is dropped.
 ///
-/// A session that has expired stays expired: it is never replaced behind the back of a lock holder. When
-/// [`is_ended`](Self::is_ended) says so, open another.
+/// The session lives on the Tokio runtime in which it was connected, and ends with that runtime. Its locks can be used from other
+/// runtimes, if these have their timers enabled.
+///
+/// An expired session stays expired. It is never silently replaced, because a lock holder would not notice. When
+/// [`is_ended`](Self::is_ended) returns `true`, open another session.
 ///
 /// ```no_run
 /// use zk_recipes::{Mutex, Session, SessionConfig};
@@ -85,25 +74,28 @@ struct Inner {
     remote: Remote,
     abandoned: mpsc::UnboundedSender<Abandoned>,
     ending: Arc<Ending>,
-    /// What those share who use the session, by type.
+    /// The values that the users of the session share, by type.
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Session {
-    /// Opens a session with one of the servers of `connect_string`: `host:port,host:port/chroot`. The chroot, if there
-    /// is one, must exist.
+    /// Opens a session with one of the servers of `connect_string`: `host:port,host:port/chroot`. The chroot is optional. If it is
+    /// given, it must exist.
     ///
     /// # Errors
-    /// [`Error::Connect`] when none of them answered within [`SessionConfig::connect_within`]. At once:
-    /// [`Error::InvalidConnectString`], [`Error::InvalidTls`], [`Error::TlsRefused`], [`Error::CredentialsRefused`],
-    /// [`Error::NoChroot`], [`Error::TimeoutTooShort`], and [`Error::InvalidPath`] when a key of [`SessionConfig::acl_of`] can be no
-    /// path of a node.
+    /// [`Error::Connect`] if no attempt succeeded within [`SessionConfig::connect_within`].
+    ///
+    /// Some errors are returned without another attempt, because none could succeed:
+    /// * before the first request: [`Error::InvalidConnectString`], [`Error::InvalidTls`], and [`Error::InvalidPath`] if a key of
+    ///   [`SessionConfig::acl_of`] is no valid path;
+    /// * after the answer of a server: [`Error::TlsRefused`], [`Error::CredentialsRefused`], [`Error::NoChroot`] and
+    ///   [`Error::TimeoutTooShort`].
     ///
     /// # Panics
-    /// Outside of a Tokio runtime.
+    /// If called outside of a Tokio runtime.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves at most a session that nobody uses, which the server expires.
+    /// If the future is dropped, at most an unused session remains on the server until it expires.
     pub async fn connect(connect_string: &str, config: SessionConfig) -> Result<Self, Error> {
         config.acl_of.keys().try_for_each(|path| node::validate_path(path))?;
         let connector = Connector::new(connect_string, &config)?;
@@ -128,38 +120,38 @@ impl Session {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The id that the server gave to the session.
+    /// Returns the id that the server gave to the session.
     #[must_use]
     pub fn id(&self) -> SessionId {
         SessionId::new(self.remote().session_id())
     }
 
-    /// The session timeout as the servers granted it: the shortest of those granted so far, as the server of a new connection
-    /// may grant less.
+    /// Returns the session timeout: the shortest that a server has granted so far. The server of a new connection may grant a
+    /// shorter one.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.remote().timeout()
     }
 
-    /// What is known of the connection at this moment.
+    /// Returns the current state of the connection.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         self.remote().liveness_cell().state()
     }
 
-    /// Follows the state of the connection from now on.
+    /// Returns the states of the connection from now on.
     #[must_use]
     pub fn states(&self) -> ConnectionStates {
         ConnectionStates::of(self.remote().liveness_cell())
     }
 
-    /// Whether the session has expired or was closed: nothing on it will ever work again.
+    /// Tells whether the session has ended. A session that has ended fails every request from then on.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.liveness().ended().is_some()
     }
 
-    /// Waits until the session has ended, which is final, and tells why.
+    /// Waits until the session has ended. Returns the reason. The end is final.
     ///
     /// # Cancel safety
     /// Nothing is lost: call it again.
@@ -173,17 +165,20 @@ impl Session {
         }
     }
 
-    /// What the session has exchanged with the server so far.
+    /// Returns the totals of what the session has exchanged with the servers so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.wire().counters().totals()
     }
 
-    /// Asks the server for a sign of life: one request. It says that requests are answered, and nothing of holds, for which
-    /// [`LockGuard::state`](crate::LockGuard::state) is there.
+    /// Sends one request and waits for its answer. If the reply is lost, sends it again.
+    ///
+    /// The answer shows that the servers answer requests. It says nothing about holds: use
+    /// [`LockGuard::state`](crate::LockGuard::state) for them.
     ///
     /// # Errors
-    /// [`Error::NoAnswer`] when none came in time, [`Error::SessionEnded`] when none can come.
+    /// [`Error::NoAnswer`] if no answer came in time. [`Error::SessionEnded`] if the session has ended. [`Error::Refused`] if the
+    /// server refused the request.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -194,17 +189,17 @@ impl Session {
         }
     }
 
-    /// Ends the session on the server, for all its clones: every node that it created goes. Every hold is lost before
+    /// Closes the session for all its clones. The server deletes the session's ephemeral nodes. Every hold counts as lost before
     /// the request is sent.
     ///
     /// # Errors
-    /// [`Error::NoAnswer`] when the server did not confirm within the session timeout. It expires the session by itself
-    /// once this process is gone or every request that is under way has been answered or dropped.
+    /// [`Error::NoAnswer`] if the server did not confirm within the session timeout. The session still ends: it closes once every
+    /// request under way has been answered or dropped, and it expires once this process is gone.
     ///
     /// # Cancel safety
-    /// The session is closing from the first poll on; dropped, only the confirmation is missed.
+    /// The session is closing from the first poll on. If the future is dropped, only the confirmation is missed.
     pub async fn close(&self) -> Result<(), Error> {
-        // Before the server can grant to another.
+        // Before the server can grant the locks to another session.
         self.remote().liveness_cell().end(LostReason::Closed);
         self.inner.ending.tell();
         self.wire().stages().close();
@@ -224,7 +219,7 @@ impl Session {
         self.remote().liveness()
     }
 
-    /// What those share who use the session, one value of each type.
+    /// Returns the value of this type that the users of the session share. Creates it at the first call.
     pub(crate) fn extension<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let mut extensions = self.inner.extensions.lock();
         let shared = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
@@ -236,9 +231,9 @@ impl Session {
         &self.inner.ending
     }
 
-    /// Leaves something to the reaper. `hold`: the hold that it stands for, if that was dropped.
+    /// Hands a leftover to the reaper. `hold`: the dropped hold that the leftover stands for, if there was one.
     pub(crate) fn abandon(&self, leftover: Box<dyn Leftover>, hold: Option<HoldName>) {
-        // It fails only once the reaper has seen the session end, and then the server has deleted everything.
+        // This fails only after the reaper has seen the end of the session. Then the server deletes every leftover.
         if self.inner.abandoned.send(Abandoned { leftover, hold }).is_err() {
             debug!("the session has ended, the server deletes what it left");
         }

@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-/// What grows with every grant of a lock, so that storage can refuse a holder that was overtaken.
+/// A token that grows with every grant of a lock. With it, storage can reject a holder that was overtaken.
 ///
-/// It is the `czxid` of the node that granted the hold, the transaction number of its creation, and how often that hold
-/// was handed over since within its process, which only a [`CohortMutex`](crate::CohortMutex) does. Both together only
-/// grow in grant order, also when the parent was deleted in between and over all sessions, which the sequence number at
-/// the end of a node's name does not.
+/// It has two parts. [`czxid`](Self::czxid) is the number of the transaction that created the node of the hold.
+/// [`handover`](Self::handover) counts how often a [`CohortMutex`](crate::CohortMutex) handed over the lock by that node, within its
+/// process. Tokens grow in the order of the grants, over all sessions. They grow even if the parent was deleted in between. The
+/// sequence number at the end of a node's name does not.
 ///
-/// To fence a row, raise its fence on the *read* and check it on the *write*; a check on the write alone still loses
-/// updates. Of every recipe but `CohortMutex` one column with [`czxid`](Self::czxid) is enough. Of a `CohortMutex` store
-/// [`handover`](Self::handover) in a second column, and compare both as a row, as the token itself does:
+/// To fence a row, raise its fence on the *read* and check it on the *write*. A check on the write alone still loses updates.
+///
+/// For every recipe except `CohortMutex`, one column with [`czxid`](Self::czxid) is enough. For a `CohortMutex`, store
+/// [`handover`](Self::handover) in a second column, and compare both as a row. The token compares itself in the same way:
 ///
 /// ```sql
 /// update goods set fence = $1, fence_handover = $2
@@ -26,39 +27,40 @@ use std::fmt;
 /// # }
 /// ```
 ///
-/// It is shown as `4294967301`, after hand-overs as `4294967301.7`. That is for the eye: it is no decimal fraction.
+/// It is displayed as `4294967301`, or after seven hand-overs as `4294967301.7`. The second form is for readers only: it is no
+/// decimal fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
-    // In the order in which they are compared.
+    // The derived order compares the fields in this order.
     czxid: i64,
     handover: i64,
 }
 
 impl FencingToken {
-    /// Of who was granted the lock by the node that this transaction has created.
+    /// Returns the token of a hold whose node was created by this transaction.
     pub(crate) fn new(czxid: i64) -> Self {
         Self::from_parts(czxid, 0)
     }
 
-    /// The token of what was stored of it: [`czxid`](Self::czxid), and [`handover`](Self::handover) or 0.
+    /// Returns the token with these parts, for example from storage. If no [`handover`](Self::handover) was stored, give 0.
     #[must_use]
     pub const fn from_parts(czxid: i64, handover: i64) -> Self {
         Self { czxid, handover }
     }
 
-    /// Of who holds by the same node after so many hand-overs.
+    /// Returns the token after this number of local hand-overs, by the same node.
     pub(crate) fn after_handovers(self, handovers: u64) -> Self {
         Self { handover: i64::try_from(handovers).unwrap_or(i64::MAX), ..self }
     }
 
-    /// The transaction number, to be stored beside the data that the lock guards.
+    /// Returns the transaction number. Store it beside the data that the lock guards.
     #[must_use]
     pub const fn czxid(self) -> i64 {
         self.czxid
     }
 
-    /// How often the lock was handed over, within its process, since the grant: 0 for the first holder, and for all of
-    /// every recipe but [`CohortMutex`](crate::CohortMutex).
+    /// Returns the number of hand-overs within the process since the grant. It is 0 for the first holder. For every recipe except
+    /// [`CohortMutex`](crate::CohortMutex), it is always 0.
     #[must_use]
     pub const fn handover(self) -> i64 {
         self.handover
@@ -68,7 +70,7 @@ impl FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.handover {
-            // With the width that was asked for.
+            // Keeps the requested width.
             0 => self.czxid.fmt(f),
             handover => f.pad(&format!("{}.{handover}", self.czxid)),
         }

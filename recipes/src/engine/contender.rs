@@ -1,4 +1,4 @@
-//! A contender with the promise that nothing of it stays behind.
+//! A contender whose node is always deleted in the end.
 
 use zk_recipes_protocol::liveness;
 use zk_recipes_protocol::names::Naming;
@@ -10,21 +10,21 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;
-use crate::session::hold_reports::HoldName;
+use crate::session::liveness::hold_reports::HoldName;
 use crate::session::remote::Removal;
 
-/// A contender, from its first request to the end of its hold. Dropped, it leaves: the session's reaper deletes what is there,
-/// also a node whose creation has not been answered yet.
+/// A contender, from its first request to the end of its hold. If it is dropped, the session's reaper deletes its node, even if the
+/// reply to `create` has not arrived yet.
 #[derive(Debug)]
 pub(crate) struct Contender {
     session: Session,
-    /// `None` once it has left and nothing is there any more.
+    /// `None` once the contender has left, or its place was taken out.
     place: Option<Place>,
     lock: String,
     naming: Naming,
     made: Option<Made>,
     path: String,
-    /// The hold, once that was dropped.
+    /// The name of its hold, once the hold was dropped.
     dropped_hold: Option<HoldName>,
 }
 
@@ -38,17 +38,17 @@ impl Contender {
         &self.session
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     pub(crate) fn lock(&self) -> &str {
         &self.lock
     }
 
-    /// The path to name in messages: that of the node, or of the lock before there is one.
+    /// Returns the path for messages: the node's path, or the lock's path while there is no node.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The transaction that created the node, where the path alone does not tell it from others.
+    /// Returns the transaction that created the node, if another node may get the same path later. `None` for a unique path.
     pub(crate) fn czxid(&self) -> Option<i64> {
         self.made.as_ref().filter(|_| self.naming == Naming::Numbered).map(|made| made.czxid)
     }
@@ -73,12 +73,12 @@ impl Contender {
         Ok(made)
     }
 
-    /// Lets a contender that has a place wait for the grant.
+    /// Starts the wait for the grant. The contender must have a place.
     pub(crate) fn wait(&mut self) {
         self.place().wait();
     }
 
-    /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait. Dropped, the contender keeps its
+    /// Waits for the grant. `None` if another contender was ahead of a `try`. If the future is dropped, the contender keeps its
     /// place.
     pub(crate) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
         let granted = self.place().granted().await?;
@@ -88,7 +88,8 @@ impl Contender {
         Ok(granted)
     }
 
-    /// Waits for the grant. `None` if the deadline came first; the node is gone then.
+    /// Waits for the grant until the deadline. `None` if the deadline came first, or another contender was ahead of a `try`. After a
+    /// deadline, the node is gone.
     pub(crate) async fn granted_by(mut self, deadline: Deadline) -> Result<Option<(Self, Granted)>, Error> {
         match deadline.bound(self.granted()).await {
             Some(granted) => Ok(granted?.map(|granted| (self, granted))),
@@ -96,8 +97,9 @@ impl Contender {
         }
     }
 
-    /// Lets go, and waits for the confirmation that the node is gone. `hands_over`: the hold goes to the contender of the session
-    /// that is directly behind. If this is dropped or fails, the reaper goes on.
+    /// Releases the hold or gives up, and waits for the confirmation that the node is gone. `hands_over`: the hold is handed over to
+    /// the successor, if the successor belongs to the session. If this fails or is dropped, the reaper continues once the contender
+    /// is dropped.
     pub(crate) async fn leave(&mut self, hands_over: bool) -> Result<Removal, Error> {
         let Some(place) = &mut self.place else { return Ok(Removal::NothingThere) };
         let removal = place.leave(hands_over).await?;
@@ -108,28 +110,28 @@ impl Contender {
         Ok(removal)
     }
 
-    /// Gives up what was not granted: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
+    /// Gives up a contender without a grant. When this returns `Ok`, the node is gone. Waits at most as long as [`withdrawal`].
     pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         let (session, path) = (self.session.clone(), self.path.clone());
         withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
     }
 
-    /// Notes that the node of a hold was found to be gone.
+    /// Notes that the node of its hold no longer exists.
     pub(crate) fn note_missing_node(&self) {
         self.place.iter().for_each(Place::note_missing_node);
     }
 
-    /// Notes that nobody relies on the hold itself.
+    /// Drops the proof of its hold, because nothing relies on the hold itself.
     pub(crate) fn forget_proof(&self) {
         self.place.iter().for_each(Place::forget_proof);
     }
 
-    /// Notes that its hold is being dropped, and it with that.
+    /// Notes that its hold is being dropped. The contender is dropped next.
     pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
         self.dropped_hold = hold;
     }
 
-    /// What is there of the contender, for whoever sees to its end.
+    /// Takes the place out. The caller must then let it leave. `None` if the contender has left.
     pub(crate) fn into_place(mut self) -> Option<Place> {
         self.place.take()
     }
@@ -144,9 +146,8 @@ impl Drop for Contender {
     }
 }
 
-/// Waits for the removal of what is given up under `path`. For at most as long as the client waits for a silent connection,
-/// a quarter of the session timeout, so that a caller whose deadline has passed is not kept by a server that does not
-/// answer.
+/// Waits for a removal under `path`, for at most a quarter of the session timeout. The client waits that long for a silent
+/// connection. So a server that does not answer does not delay a caller whose deadline has passed.
 pub(crate) async fn withdrawal(
     session: &Session,
     path: &str,

@@ -1,4 +1,4 @@
-//! Carries out what a queue asks for, and tells it what came back.
+//! Carries out the asks of a queue, and delivers the answers to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
-use crate::session::proof::Proof;
+use crate::session::liveness::proof::Proof;
 use crate::session::remote::Remote;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
@@ -35,14 +35,14 @@ pub(crate) struct Engine {
     core: Mutex<Core>,
 }
 
-/// What a contender was granted.
+/// A granted hold: its node, and the proof that the session lives.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) made: Made,
     pub(crate) proof: Proof,
 }
 
-/// What a contender waits for: the answer to a request, or the end of a pause.
+/// A request under way, or a pause. Its output is the answer.
 pub(super) type Request = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 #[derive(Default)]
@@ -53,25 +53,25 @@ struct Core {
     reported: Reported,
 }
 
-/// What the engine knows of a contender.
+/// The engine's part of a contender.
 struct Entry {
     mark: Mark,
     node_data: Arc<[u8]>,
-    /// By what it holds.
+    /// The proof of its hold.
     proof: Option<Proof>,
-    /// Why its last request was refused.
+    /// Why the server refused its last request.
     refusal: Option<Error>,
     after_lost_reply: Backoff,
     after_refusal: Backoff,
-    /// Whether the answer has yet to come that sets a watch of the lock's node.
+    /// Whether it is setting a watch of the lock's node, and the answer has not arrived.
     is_setting_parent_watch: bool,
-    /// What was sent for it since it was polled last.
+    /// The requests for it since its last poll.
     sent: Vec<Request>,
-    /// Who polls it.
+    /// The waker of the task that polls it.
     waker: Option<Waker>,
 }
 
-/// Of what the log was told.
+/// The warnings that were logged.
 #[derive(Debug, Default)]
 struct Reported {
     foreign_child: bool,
@@ -79,18 +79,18 @@ struct Reported {
     low_supply: bool,
 }
 
-/// When the requests of a step are sent.
+/// The time at which the requests of a step are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// Before the step ends, in the order of its asks.
     Now,
-    /// When the contender is polled next, as its user drops it where nothing can be sent. That is only for what deletes nodes,
-    /// which may be sent at any time.
+    /// At the next poll of the contender. A `Drop` needs this, because it may run where nothing can be sent. The requests of such a
+    /// step only delete nodes, so they may be sent at any time.
     Later,
 }
 
 impl Engine {
-    /// The one that runs the contenders of this session for the lock at a path.
+    /// Returns the engine of this session for the lock at `path`. All contenders of the session there share it.
     pub(crate) fn at(session: &Session, path: &str) -> Arc<Self> {
         let engines = session.extension::<WeakMap<String, Self>>();
         engines.at(path.to_owned(), || Self {
@@ -104,7 +104,7 @@ impl Engine {
         &self.path
     }
 
-    /// Lets a contender begin.
+    /// Adds a contender and sends its first requests.
     pub(super) fn enter(&self, wish: Wish, node_data: &Arc<[u8]>) -> ContenderId {
         let entry = Entry::new(Mark::new(&wish), Arc::clone(node_data));
         let mut core = self.core.lock();
@@ -118,10 +118,10 @@ impl Engine {
         id
     }
 
-    /// Tells the queue what has happened to a contender, and carries out what it asks for.
+    /// Reports an event of a contender to the queue, and carries out the queue's asks.
     pub(super) fn tell(&self, id: ContenderId, event: Event, sending: Sending) {
         let mut core = self.core.lock();
-        // A notification counts before the answers that the server has sent after it.
+        // The queue must hear of a notification before the answers that the server sent after it.
         core.hear_of_parents();
         let mut asks = Vec::new();
         core.queue.on(event, &mut asks);
@@ -130,12 +130,12 @@ impl Engine {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the others that have to be woken.
+    /// Carries out the asks of a step. Returns the wakers of the other contenders that must be woken.
     fn carry_out(&self, core: &mut Core, by: ContenderId, asks: Vec<Ask>, sending: Sending) -> Vec<Waker> {
         let mut woken = Vec::new();
         for ask in asks {
             if ask.contender().is_some_and(|id| !core.contenders.contains_key(&id)) {
-                // The session has ended, and nobody polls the contender any more.
+                // The contender was forgotten: the session has ended, and its user is gone.
                 continue;
             }
             let told = match ask {
@@ -171,7 +171,7 @@ impl Engine {
         woken
     }
 
-    /// What an ask is carried out by. Nothing is sent before it is polled.
+    /// Returns the request or the pause of an ask. Nothing is sent before its first poll.
     fn request(&self, core: &mut Core, ask: Ask) -> (ContenderId, Request) {
         let requests = Requests::new(&self.remote, &self.path);
         match ask {
@@ -213,15 +213,15 @@ impl Engine {
         }
     }
 
-    /// The state of a contender, for whoever polls it. What was sent for it goes to `requests`, and `waker` is woken when there
-    /// is more.
+    /// Returns the state of a contender, for the task that polls it. Moves the contender's new requests to `requests`. `waker` is
+    /// woken if another contender's step adds requests for it or changes its state.
     pub(super) fn attend(&self, id: ContenderId, waker: &Waker, requests: &FuturesUnordered<Request>) -> State {
         let mut core = self.core.lock();
         let entry = core.entry(id);
         entry.sent.drain(..).for_each(|request| requests.push(request));
         entry.waker = Some(waker.clone());
-        // A watch that is being set would stay behind if nobody took its answer, and a request that nobody polls would keep a
-        // session open that is being closed. The answer comes right behind that of the `create`.
+        // The hold is not shown while the watch is being set. The holder does not poll, so the watch would stay on the server, and
+        // the unfinished request would keep a closing session open. The answer follows right behind the answer to the `create`.
         let is_setting_parent_watch = entry.is_setting_parent_watch;
         match core.queue.state(id) {
             State::Holding(_) if is_setting_parent_watch => State::Contending,
@@ -229,28 +229,28 @@ impl Engine {
         }
     }
 
-    /// The node of a contender, once that is known.
+    /// Returns the node of a contender, once its name is known.
     pub(super) fn node(&self, id: ContenderId) -> Option<Made> {
         self.core.lock().queue.node(id).cloned()
     }
 
-    /// The error that says that the session has ended.
+    /// Returns the error for a session that has ended.
     pub(super) fn session_ended(&self) -> Error {
         self.remote.ended()
     }
 
-    /// Whether nothing of a contender is left to do.
+    /// Tells whether nothing is left to do for a contender.
     pub(super) fn is_over(&self, id: ContenderId) -> bool {
         matches!(self.core.lock().queue.state(id), State::Over(_))
     }
 
-    /// What a contender was granted.
+    /// Returns the hold that a contender was granted.
     pub(super) fn granted(&self, id: ContenderId, grant: Grant) -> Granted {
         let proof = self.core.lock().entry(id).proof.clone();
         Granted { made: grant.node, proof: proof.expect("BUG: a grant without a proof that the session lives") }
     }
 
-    /// Keeps the watch of the lock's node that was set for a contender; `None` if it could not be set.
+    /// Keeps the watch of the lock's node that was set by a contender. `None` if it could not be set.
     pub(super) fn keep_parent_watch(&self, id: ContenderId, names: Names, set: Option<(ParentCzxid, Watch)>) {
         let mut core = self.core.lock();
         core.hear_of_parents();
@@ -269,18 +269,18 @@ impl Engine {
         self.core.lock().entry(id).refusal = Some(error);
     }
 
-    /// Why the last request of a contender was refused.
+    /// Takes the reason why the server refused the contender's last request.
     pub(super) fn take_refusal(&self, id: ContenderId) -> Option<Error> {
         self.core.lock().entry(id).refusal.take()
     }
 
-    /// Notes that a contender does not hold any more.
+    /// Drops the engine's proof of a contender's hold.
     pub(super) fn forget_proof(&self, id: ContenderId) {
-        // Dropped where nothing is locked.
+        // The proof is dropped after the lock is released.
         let _proof = self.core.lock().entry(id).proof.take();
     }
 
-    /// Forgets a contender that nobody polls any more: it is over, or its session has ended.
+    /// Forgets a contender that is no longer polled: it is over, or its session has ended.
     pub(super) fn forget(&self, id: ContenderId) {
         let mut core = self.core.lock();
         core.queue.discard(id);
@@ -299,19 +299,19 @@ impl Core {
         self.queue.node(id).cloned().expect("BUG: a contender without a node asks for it")
     }
 
-    /// Tells the queue what the watches of the lock's node have shown.
+    /// Reports to the queue which watches of the lock's node have fired.
     fn hear_of_parents(&mut self) {
         self.parent_watches.fired().into_iter().for_each(|event| self.tell_only(event));
     }
 
-    /// Tells the queue what it only notes.
+    /// Reports an event that the queue only notes: it asks for nothing.
     fn tell_only(&mut self, event: Event) {
         let mut asks = Vec::new();
         self.queue.on(event, &mut asks);
         debug_assert!(asks.is_empty(), "BUG: nobody carries out {asks:?}");
     }
 
-    /// Lets the proof of whoever has passed its hold on count for the contender, too.
+    /// Gives the contender the proof of the contender that handed over the hold or shares it.
     fn inherit_proof(&mut self, id: ContenderId) {
         if let State::Holding(Grant { handed_over_by: Some(from), .. }) = self.queue.state(id) {
             let proof = self.contenders.get(&from).and_then(|from| from.proof.clone());
@@ -343,7 +343,7 @@ impl fmt::Debug for Engine {
 }
 
 impl Reported {
-    /// Writes a warning to the log, once.
+    /// Logs a warning, once per kind.
     fn warn(&mut self, lock: &str, warning: &Warning) {
         let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
         match warning {
@@ -362,8 +362,7 @@ impl Reported {
     }
 }
 
-/// A request whose polls do not count towards the budget of the task that polls it: one that is out of budget would be taken
-/// for one that waits.
+/// Exempts a request from the poll budget of its Tokio task. Without budget, a request looks pending although its answer is ready.
 fn unbudgeted(request: impl Future<Output = Answer> + Send + 'static) -> Request {
     Box::pin(tokio::task::unconstrained(request))
 }

@@ -1,4 +1,4 @@
-//! How a node is found whose creation was not answered.
+//! The search for a node after the reply to `create` was lost.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::{REQUESTS_MAX, Wire};
 
-/// Finds what a `create` may have made whose reply was lost.
+/// Finds the node that a `create` with a lost reply may have made.
 pub(super) async fn find(remote: &Remote, parent: &str, mark: &Mark) -> Result<Found, ClientError> {
     if mark.is_in_data() {
         return find_by_data(remote, parent, mark).await;
@@ -23,19 +23,20 @@ pub(super) async fn find(remote: &Remote, parent: &str, mark: &Mark) -> Result<F
     Ok(Found { marked, overwritten: Vec::new() })
 }
 
-/// Finds nodes whose names are nothing but a number: by the mark in their data, or because somebody has overwritten those.
+/// Finds nodes whose names are only the marker and a number. Looks for the mark in their data. Without the mark, returns the nodes
+/// of the session whose data was overwritten.
 async fn find_by_data(remote: &Remote, parent: &str, mark: &Mark) -> Result<Found, ClientError> {
     let wire = remote.wire();
     retry_lost_reply(|| wire.sync(parent)).await?;
     let mut paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
         Ok(paths) => paths.into_iter().filter(|path| node::parent(path) == Some(parent)).collect(),
-        // A server older than 3.6.
+        // The server is older than 3.6.
         Err(ClientError::Unimplemented) => {
             remote.list(parent).await?.iter().map(|name| node::child(parent, name)).collect::<Vec<_>>()
         }
         Err(error) => return Err(error),
     };
-    // Any other name is that of another recipe's node, whose data may be overwritten as well.
+    // Other names belong to nodes of other recipes. Their data may be overwritten, too.
     paths.retain(|path| names::is_numbered(node::name(path), mark.marker));
     let mut found = Found::default();
     for paths in paths.chunks(REQUESTS_MAX) {
@@ -56,15 +57,14 @@ async fn find_by_data(remote: &Remote, parent: &str, mark: &Mark) -> Result<Foun
     Ok(found)
 }
 
-/// A node, as the queue knows it.
+/// Returns a node in the form that the queue uses.
 pub(crate) fn made(remote: &Remote, path: &str, stat: &Stat) -> Made {
     let is_ours = is_ours(stat, remote.session_id());
     Made { name: node::name(path).to_owned(), czxid: stat.czxid, is_ours }
 }
 
-/// Finds the nodes of `create`s whose replies were lost: by the prefix that only we wrote, and only those that this very
-/// session owns and whose names are not `known`. `sync` first, as a server that lags behind the leader may not show them
-/// yet.
+/// Finds the nodes of `create`s with lost replies. They begin with a `prefix` that only we write, belong to this session, and are
+/// not `known`. Sends a `sync` first, because a server that lags behind the leader may not show them yet.
 pub(crate) async fn find_unnamed(
     remote: &Remote,
     parent: &str,
@@ -85,7 +85,7 @@ pub(crate) async fn find_unnamed(
     Ok(found)
 }
 
-/// A node's data and stat, `None` of one that is missing.
+/// Returns the data and the stat of a node. `None` if the node is missing.
 async fn data(wire: &Wire, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ClientError> {
     match retry_lost_reply(|| wire.data(path)).await {
         Ok(node) => Ok(Some(node)),
@@ -94,7 +94,7 @@ async fn data(wire: &Wire, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Client
     }
 }
 
-/// Whether this very session created the node, and not an earlier one whose nodes are not deleted yet.
+/// Tells whether this session owns the node. An earlier session may have left nodes that are not deleted yet.
 pub(crate) fn is_ours(stat: &Stat, session_id: i64) -> bool {
     stat.ephemeral_owner == session_id
 }

@@ -1,4 +1,4 @@
-//! The mark by which a contender finds its node after the reply to `create` was lost.
+//! The mark of a contender's node, for the search after the reply to `create` was lost.
 
 use zk_recipes_protocol::names::{Naming, protected_prefix};
 use zk_recipes_protocol::session_queue::Wish;
@@ -10,8 +10,8 @@ use crate::node;
 pub(super) struct Mark {
     naming: Naming,
     pub(super) marker: &'static str,
-    /// What the node's name begins with, or its data if the name is nothing but the marker and a number. Only this contender
-    /// writes it.
+    /// The beginning of the node's name. If the name is only the marker and a number, the beginning of the node's data. Only this
+    /// contender writes it.
     pub(super) text: String,
 }
 
@@ -30,7 +30,7 @@ impl Mark {
         self.naming == Naming::Numbered
     }
 
-    /// The name of a new node, as far as it is known before the server appends the number.
+    /// Returns the name of a new node, without the number that is appended to it.
     pub(super) fn name(&self) -> &str {
         if self.is_in_data() { self.marker } else { &self.text }
     }

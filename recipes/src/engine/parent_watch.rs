@@ -1,6 +1,7 @@
-//! Watches of the lock's node that are kept to know that nothing has happened.
+//! Watches of the lock's node. While a watch has not fired, the node is neither deleted nor changed, as far as replies show: the
+//! server sends a notification before later replies.
 //!
-//! Nobody waits for them. They are asked before anything else is told to the queue.
+//! Nothing waits for these watches. The engine checks them before it reports any other event to the queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +15,7 @@ use zk_recipes_protocol::session_queue::Event;
 
 use crate::session::wire::{Fired, Watch};
 
-/// The watches of the contenders of a session, one for those who queue under the same names. Dropped, they are taken back.
+/// The watches of one session at a lock's node, one per kind of names. If they are dropped, the client library removes them.
 #[derive(Default)]
 pub(super) struct ParentWatches {
     kept: HashMap<Names, Pin<Box<dyn Future<Output = Fired> + Send>>>,
@@ -23,11 +24,11 @@ pub(super) struct ParentWatches {
 impl ParentWatches {
     /// Keeps a watch that was set.
     pub(super) fn keep(&mut self, names: Names, watch: Watch) {
-        // Out of budget, a watch that has fired would be taken for one that has not.
+        // Without poll budget, a watch that has fired looks as if it had not.
         self.kept.insert(names, Box::pin(unconstrained(watch.fired())));
     }
 
-    /// Which have fired, as far as notifications have come. They are forgotten.
+    /// Removes the watches whose notifications have arrived. Returns an event for each.
     pub(super) fn fired(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         self.kept.retain(|names, watch| {

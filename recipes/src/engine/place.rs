@@ -1,4 +1,4 @@
-//! A contender as whoever waits for it drives it.
+//! The handle that drives one contender.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,29 +21,29 @@ use crate::session::reaper::Leftover;
 use crate::session::remote::{Remote, Removal};
 use crate::session::wire::Fired;
 
-/// One contender, with the requests that were sent for it. It does not keep the session open.
+/// One contender with its requests. It keeps the connection open, but not the reaper: see [`Remote`].
 pub(crate) struct Place {
     engine: Arc<Engine>,
     id: ContenderId,
-    /// Never locked: whoever has the place alone polls it. The lock lets a guard, which has a place, be shared by threads.
+    /// Never locked: only the exclusive owner of the place polls it. The mutex makes a guard, which contains a place, `Sync`.
     polled: Mutex<Polled>,
     has_left: bool,
-    /// Whether a request has found that the session has ended.
+    /// Whether a request found that the session has ended.
     has_ended: bool,
-    /// That of the node, once it was asked for.
+    /// The path of the node, once [`note_path`](Self::note_path) found one.
     path: Option<String>,
 }
 
-/// What the contender waits for.
+/// The futures that the contender waits for.
 #[derive(Default)]
 struct Polled {
     requests: FuturesUnordered<Request>,
-    /// The watch of whoever is directly ahead. Dropped, it is taken back.
+    /// The watch on the predecessor. If it is dropped, the client library removes it.
     watch: Option<Pin<Box<dyn Future<Output = Fired> + Send>>>,
 }
 
 impl Place {
-    /// Lets a contender begin.
+    /// Adds a contender to the engine and sends its first requests.
     pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>) -> Self {
         let (engine, id) = (Arc::clone(engine), engine.enter(wish, node_data));
         Self { engine, id, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
@@ -64,12 +64,12 @@ impl Place {
         Ok(self.engine.node(self.id).expect("BUG: a contender with a place has no node"))
     }
 
-    /// Lets a contender that has a place wait for the grant.
+    /// Starts the wait for the grant. The contender must have a place.
     pub(super) fn wait(&self) {
         self.tell(Event::Waits(self.id));
     }
 
-    /// Waits for the grant. `None`: somebody was in the way of a contender that does not wait, and leaves.
+    /// Waits for the grant. `None` if another contender was ahead of a `try`. The contender then leaves.
     pub(super) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
         let granted = self.until(|state| match state {
             State::Holding(grant) => Some(Ok(Some(grant))),
@@ -79,15 +79,17 @@ impl Place {
         });
         let grant = granted.await?.map_err(|outcome| self.error(outcome))?;
         if let Some(watch) = self.polled.get_mut().watch.take() {
-            // Whoever was ahead has passed its hold on, and the watch fires soon. To take it back would cost a request.
+            // The predecessor has handed over its hold, so the watch fires soon. To remove the watch would cost a request.
             tokio::spawn(watch);
         }
         Ok(grant.map(|grant| self.engine.granted(self.id, grant)))
     }
 
-    /// Gives up what the contender wants, or lets go of what it has: its node is gone when this returns `Ok`, unless it was
-    /// kept. `hands_over`: the hold goes to the contender of the session that is directly behind. If the server refuses the
-    /// deletion, it is asked again after a pause, for as long as this or [`while_idle`](Self::while_idle) is polled.
+    /// Gives up or releases. When this returns `Ok`, the node is gone, unless it was kept. `hands_over`: the hold is handed over to
+    /// the successor, if the successor belongs to the session.
+    ///
+    /// If the server refuses the deletion, the queue repeats it after a pause, while this or [`while_idle`](Self::while_idle) is
+    /// polled.
     pub(crate) async fn leave(&mut self, hands_over: bool) -> Result<Removal, Error> {
         self.start_to_leave(hands_over, Sending::Now);
         let (engine, id) = (Arc::clone(&self.engine), self.id);
@@ -103,7 +105,7 @@ impl Place {
         removal.await?
     }
 
-    /// As [`leave`](Self::leave), where nothing can be sent or waited for. Whoever polls the place next goes on.
+    /// Starts to leave without sending or waiting, for a `Drop`. The next poll of the place continues.
     pub(super) fn leave_later(&mut self) {
         self.start_to_leave(false, Sending::Later);
     }
@@ -116,12 +118,12 @@ impl Place {
         self.note_path();
     }
 
-    /// Notes that the node of a holder was found to be gone.
+    /// Notes that the node of its hold no longer exists.
     pub(super) fn note_missing_node(&self) {
         self.tell(Event::NodeMissed(self.id));
     }
 
-    /// Waits for as long as a contender that leaves pauses after a refusal, or its node stands for another's hold.
+    /// Waits while a leaving contender pauses after a refusal, or its node is kept for a later hold.
     pub(crate) async fn while_idle(&mut self) -> Result<(), Error> {
         self.until(|state| match state {
             State::Kept | State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => None,
@@ -130,17 +132,17 @@ impl Place {
         .await
     }
 
-    /// Notes that the contender does not rely on its hold.
+    /// Drops the proof of its hold, because nothing relies on the hold.
     pub(super) fn forget_proof(&self) {
         self.engine.forget_proof(self.id);
     }
 
-    /// Whether nothing of the contender is left to do.
+    /// Tells whether nothing is left to do for the contender.
     pub(super) fn is_over(&self) -> bool {
         self.engine.is_over(self.id)
     }
 
-    /// The path to name in messages: that of the node, as far as it is known, or else of the lock.
+    /// Returns the path for messages: the node's path if it was noted, otherwise the lock's path.
     pub(crate) fn path(&self) -> &str {
         self.path.as_deref().unwrap_or(self.engine.path())
     }
@@ -156,7 +158,7 @@ impl Place {
         self.engine.tell(self.id, event, Sending::Now);
     }
 
-    /// Polls the requests of the contender, and whatever comes of their answers, until its state is one to tell of.
+    /// Polls the contender's requests, and the requests that follow from their answers, until `done` returns a value for its state.
     async fn until<T>(&mut self, mut done: impl FnMut(State) -> Option<T>) -> Result<T, Error> {
         poll_fn(|cx| {
             loop {
@@ -173,7 +175,7 @@ impl Place {
         .await
     }
 
-    /// What has happened to the contender, if the queue is to be told of it.
+    /// Polls for the next answer or the watch. `Ready(None)`: it was handled here, and the queue needs no event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let Polled { requests, watch } = self.polled.get_mut();
         if let Some(fired) = watch

@@ -1,4 +1,4 @@
-//! What the engine sends for a contender, and how it tells the queue of the answers.
+//! The requests of the engine, and the conversion of their answers into events for the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use super::finding;
 use super::mark::Mark;
 use crate::error::Error;
 use crate::node;
-use crate::session::proof::Proof;
+use crate::session::liveness::proof::Proof;
 use crate::session::remote::Remote;
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::wire::{self, TransactionError, Watch};
 
-/// What came back.
+/// The answer to a request.
 pub(super) enum Answer {
     Event(Event),
-    /// The server has refused the request.
+    /// The server refused the request.
     Refused(Event, Error),
     /// The event, and the watch that was set.
     Watching(Event, Watch),
-    /// The watch of the lock's node that was set; `None` if it could not be set.
+    /// The watch of the lock's node that was set. `None` if it could not be set.
     WatchingParent(Names, Option<(ParentCzxid, Watch)>),
     Proved(Proof),
-    /// The session has ended. Nothing is told to the queue, whose nodes the servers delete.
+    /// The session has ended. The queue gets no event, because the servers delete its nodes.
     SessionEnded,
 }
 
-/// The requests of one contender, each sent when it is polled first.
+/// The requests of one contender. None is sent before its future is polled.
 pub(super) struct Requests {
     remote: Remote,
     parent: String,
 }
 
-/// Tells of the end of a pause.
+/// Waits for the length of a pause.
 pub(super) async fn pause(id: ContenderId, pause: Pause, length: Duration) -> Answer {
     Delay::new(length).await;
     Answer::Event(Event::Woke(id, pause))
@@ -54,7 +54,7 @@ impl Requests {
         Self { remote: remote.clone(), parent: parent.to_owned() }
     }
 
-    /// Creates the node, and looks at the queue in the same flight.
+    /// Creates the node, and looks at the queue in the same round trip.
     pub(super) async fn create(
         self,
         id: ContenderId,
@@ -70,7 +70,7 @@ impl Requests {
         };
         let path = node::child(&self.parent, &name);
         let data = mark.data(&node_data);
-        // Sent in this order, unless the connection comes back in between.
+        // Both are sent in this order, unless the connection comes back in between.
         let create = self.remote.wire().create(&path, &data, mode);
         let (created, seen) = join(create, self.look(look)).await;
         let made = match created {
@@ -92,7 +92,7 @@ impl Requests {
         Answer::Event(Event::Created(id, Ok((made, seen))))
     }
 
-    /// `None` if nothing was looked at, or the answer did not come. Then the contender looks again.
+    /// Sends the look. `None` if there is none, or if it failed. After a failure, the contender looks again.
     async fn look(&self, look: FirstLook) -> Option<Look> {
         let wire = self.remote.wire();
         match look {
@@ -118,7 +118,8 @@ impl Requests {
         self.answer("list", &self.parent, found, |found| Event::Found(id, found))
     }
 
-    /// Lists the queue. A contender that is in the queue may be about to be granted, which needs a proof that the session lives.
+    /// Lists the queue. If the contender has a node, also asks for a proof that the session lives: a grant may follow, and needs
+    /// the proof.
     pub(super) async fn list(self, id: ContenderId, viewpoint: Viewpoint) -> Answer {
         let list = retry_lost_reply(|| self.remote.wire().children_and_stat(&self.parent));
         let listed = if viewpoint.own.is_some() { self.and_freshen(list).await } else { list.await };
@@ -132,17 +133,17 @@ impl Requests {
     pub(super) async fn read_note(self, id: ContenderId) -> Answer {
         let read = match retry_lost_reply(|| self.remote.wire().data(&self.parent)).await {
             Ok((data, stat)) => Ok(Some(ParentState::new(&data, &wire::seen(&stat)))),
-            // It is there as long as the contender's node is.
+            // The lock's node exists as long as the contender's node does, so both are gone.
             Err(ClientError::NoNode) => Ok(None),
             Err(error) => Err(error),
         };
         self.answer("read", &self.parent, read, |read| Event::NoteRead(id, read))
     }
 
-    /// Reads the note of the last holder, and then whether the contender's own node is there.
+    /// Reads the note of the last holder, then checks whether the contender's own node exists.
     ///
-    /// Both are asked for over one connection, in this order. If a reply is lost, both are asked for again: a node that was
-    /// there before the note was written may have been deleted since.
+    /// Both reads use one connection, in this order. If a reply is lost, both are repeated: a node that existed before the note was
+    /// written may have been deleted since.
     pub(super) async fn read_note_beside(self, id: ContenderId, own: Made) -> Answer {
         let (wire, path) = (self.remote.wire(), node::child(&self.parent, &own.name));
         let read = retry_lost_reply(async || {
@@ -159,8 +160,10 @@ impl Requests {
         self.answer("read", &self.parent, read, |read| Event::NoteRead(id, read))
     }
 
-    /// Asks which of these nodes are there, and last whether the contender's own is. Over one connection, in this order; after
-    /// a lost reply for all of them again, as the order is what the answers are worth.
+    /// Checks which of these nodes exist, and last whether the contender's own node exists.
+    ///
+    /// All reads use one connection, in this order. If a reply is lost, all are repeated, because the answers count only in this
+    /// order.
     pub(super) async fn probe(self, id: ContenderId, names: Vec<String>, own: Made) -> Answer {
         let wire = self.remote.wire();
         let paths: Vec<String> = names.iter().chain([&own.name]).map(|name| node::child(&self.parent, name)).collect();
@@ -169,7 +172,7 @@ impl Requests {
             try_join_all(paths.iter().map(|path| wire.stat_over(&line, path))).await
         });
         let probed = self.and_freshen(stats).await.map(|mut stats| {
-            // Where the numbers have begun anew, a name that is nothing but a number may be another's.
+            // If the lock's node was created again, its numbers start again. A name of only a number may then be another node's.
             let is_own_present = stats.pop().flatten().is_some_and(|found| found.czxid == own.czxid);
             Probed { present: stats.iter().map(Option::is_some).collect(), is_own_present }
         });
@@ -186,7 +189,7 @@ impl Requests {
     }
 
     pub(super) async fn watch_parent(self, names: Names) -> Answer {
-        // It only spares requests, so an error does not matter.
+        // This watch only saves requests, so an error does not matter.
         let watched = self.remote.wire().watch(&self.parent).await.ok();
         Answer::WatchingParent(names, watched.map(|(_, stat, watch)| (ParentCzxid(stat.czxid), watch)))
     }
@@ -229,7 +232,7 @@ impl Requests {
         }
     }
 
-    /// A read, and in the same flight a request that proves that the session lives, if the last proof is old.
+    /// Runs a read. If the last proof is too old, also sends a request for a new one in the same round trip.
     async fn and_freshen<T>(&self, read: impl Future<Output = T>) -> T {
         join(read, self.remote.freshen()).await.0
     }

@@ -4,7 +4,7 @@ use crate::engine::Contender;
 use crate::error::Error;
 use crate::hold::node_claim::NodeClaim;
 use crate::session::Session;
-use crate::session::hold_reports::HoldName;
+use crate::session::liveness::hold_reports::HoldName;
 use crate::session::remote::Removal;
 
 /// What stands for a hold on the server. Dropped, it is left to the reaper.

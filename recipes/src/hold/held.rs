@@ -11,8 +11,8 @@ use crate::hold::node_claim::NodeClaim;
 use crate::hold::state::HoldState;
 use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::session::Session;
-use crate::session::hold_reports::{HoldName, HoldReport};
-use crate::session::proof::Proof;
+use crate::session::liveness::hold_reports::{HoldName, HoldReport};
+use crate::session::liveness::proof::Proof;
 use crate::session::remote::Removal;
 use crate::token::FencingToken;
 

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use crate::engine::withdrawal;
 use crate::error::Error;
 use crate::session::Session;
-use crate::session::hold_reports::HoldName;
+use crate::session::liveness::hold_reports::HoldName;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
 

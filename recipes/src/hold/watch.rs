@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::hold::state::HoldState;
-use crate::session::proof::{Proof, ProofView};
+use crate::session::liveness::proof::{Proof, ProofView};
 
 /// Shows the state of a hold to tasks that do not have its guard. Made by [`LockGuard::watch`](crate::LockGuard::watch) and
 /// [`MultiGuard::watch`](crate::MultiGuard::watch).
@@ -172,7 +172,7 @@ mod tests {
     use zk_recipes_protocol::liveness::Margins;
 
     use super::*;
-    use crate::session::liveness_cell::LivenessCell;
+    use crate::session::liveness::liveness_cell::LivenessCell;
 
     #[test]
     fn a_watch_is_no_hold_and_remembers_how_the_hold_ended() {

@@ -1,4 +1,4 @@
-//! Who a session is, and who may touch the nodes that it creates.
+//! The credentials of a session, and the access control lists of the nodes that it creates.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +21,16 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// A user with a password, by ZooKeeper's scheme `digest`. The server keeps no list of users: it compares the digest
-    /// of both with those in a node's ACL. The password crosses the network as it is.
+    /// Returns the credentials of a user with a password, for ZooKeeper's scheme `digest`.
+    ///
+    /// The server keeps no list of users. It compares the digest of user and password with the digests in a node's ACL. Without
+    /// TLS, the password crosses the network as plain text.
     #[must_use]
     pub fn digest(user: &str, password: &str) -> Self {
         Self::new("digest", format!("{user}:{password}"))
     }
 
-    /// Credentials for any other scheme that the servers know.
+    /// Returns credentials for any scheme that the servers know.
     #[must_use]
     pub fn new(scheme: &str, credentials: impl Into<Vec<u8>>) -> Self {
         Self { scheme: scheme.to_owned(), credentials: credentials.into() }
@@ -41,25 +43,25 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// What somebody may do with a node. Combine them with `|`.
+/// Permissions on a node. Combine them with `|`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Permissions(Permission);
 
 impl Permissions {
-    /// To read its data and list its children.
+    /// Permission to read the data and list the children.
     pub const READ: Self = Self(Permission::READ);
-    /// To set its data.
+    /// Permission to set the data.
     pub const WRITE: Self = Self(Permission::WRITE);
-    /// To create children.
+    /// Permission to create children.
     pub const CREATE: Self = Self(Permission::CREATE);
-    /// To delete children.
+    /// Permission to delete children.
     pub const DELETE: Self = Self(Permission::DELETE);
-    /// To change its ACL.
+    /// Permission to change the ACL.
     pub const ADMIN: Self = Self(Permission::ADMIN);
-    /// All of them.
+    /// All permissions.
     pub const ALL: Self = Self(Permission::ALL);
 
-    /// Whether these are among the permissions.
+    /// Tells whether all of `permissions` are included.
     ///
     /// ```
     /// use zk_recipes::Permissions;
@@ -89,7 +91,7 @@ impl BitOrAssign for Permissions {
     }
 }
 
-/// An access control list: who may do what with a node. It does not extend to the node's children.
+/// An access control list: the permissions that each identity has on a node. It does not apply to the node's children.
 ///
 /// ```
 /// use zk_recipes::{Acl, Permissions};
@@ -103,26 +105,26 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Anyone may do anything.
+    /// Returns an ACL that gives all permissions to everyone.
     #[must_use]
     pub fn open() -> Self {
         Self::of("world", "anyone", Permissions::ALL)
     }
 
-    /// Only who has presented the same credentials as the session that creates the node may do anything. The server
-    /// refuses it from a session without credentials.
+    /// Returns an ACL that gives all permissions to sessions with the creator's credentials, and none to other sessions. If the
+    /// creating session has no credentials, the server refuses this ACL.
     #[must_use]
     pub fn creator() -> Self {
         Self::of("auth", "", Permissions::ALL)
     }
 
-    /// Only `id`, by the rules of `scheme`, and only that.
+    /// Returns an ACL that gives these permissions to `id` only. `scheme` says how the server reads `id`.
     #[must_use]
     pub fn of(scheme: &str, id: &str, permissions: Permissions) -> Self {
         Self { entries: Vec::new() }.and(scheme, id, permissions)
     }
 
-    /// `id`, by the rules of `scheme`, as well.
+    /// Adds these permissions for `id`. `scheme` says how the server reads `id`.
     #[must_use]
     pub fn and(mut self, scheme: &str, id: &str, permissions: Permissions) -> Self {
         self.entries.push(zookeeper_client::Acl::new(permissions.0, AuthId::new(scheme, id)));
@@ -135,25 +137,25 @@ impl Acl {
 }
 
 impl Default for Acl {
-    /// [`Acl::open`].
+    /// Returns [`Acl::open`].
     fn default() -> Self {
         Self::open()
     }
 }
 
-/// How missing parents of locks are created.
+/// The kind of node that a missing parent of a lock is created as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Parents {
-    /// As containers: the server removes them once they have been empty for a while.
+    /// A container. The server deletes it some time after its last child was deleted.
     #[default]
     Container,
-    /// To stay until somebody deletes them. For locks that are shared with clients that create the parent once and fail
-    /// when it is gone, such as kazoo.
+    /// A persistent node. It stays until somebody deletes it. Use it for locks shared with clients that create the parent once and
+    /// fail if it is gone, such as kazoo.
     Persistent,
 }
 
-/// What a session gives the nodes that it creates.
+/// The ACLs and the kind of parents that a session uses for the nodes that it creates.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePolicy {
     pub(crate) acl: Acl,

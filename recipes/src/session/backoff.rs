@@ -1,10 +1,10 @@
-//! Pauses between the attempts at something that fails, so that none of it can keep a processor or a server busy.
+//! Pauses between repeated attempts, so that an attempt that keeps failing does not keep a processor or a server busy.
 
 use std::time::Duration;
 
 use futures_timer::Delay;
 
-/// Pauses that double up to a limit.
+/// Pauses that double up to an upper bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -12,35 +12,35 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The first pause, and the longest.
+    /// Returns a backoff whose first pause is `min` and whose longest is `max`.
     pub(crate) const fn new(min: Duration, max: Duration) -> Self {
         Self { next: min, max }
     }
 
-    /// For a request whose reply was lost. Usually the client library is about to connect again, and the repetition waits
-    /// for that by itself. But a server may close the connection because of this very request, and would do so again.
+    /// Returns the pauses after a lost reply: 10 ms to 1 s. Usually the session is about to connect again, and the repeated request
+    /// waits for that anyway. But a server may close the connection because of this very request, and then does so each time.
     pub(crate) const fn after_lost_reply() -> Self {
         Self::new(Duration::from_millis(10), Duration::from_secs(1))
     }
 
-    /// For a deletion that the server has refused. The reason may pass at once, as an overload does, or only when somebody
-    /// changes an ACL. The session may live for months.
+    /// Returns the pauses after a refused deletion: 200 ms to 60 s. An overload of the server may pass quickly. A refusal by an ACL
+    /// lasts until somebody changes the ACL, and meanwhile the session may live for months.
     pub(crate) const fn after_refusal() -> Self {
         Self::new(Duration::from_millis(200), Duration::from_secs(60))
     }
 
-    /// For attempts to connect, which begin with all servers.
+    /// Returns the pauses between attempts to connect: 50 ms to 2 s. Each attempt tries all servers.
     pub(crate) const fn to_connect() -> Self {
         Self::new(Duration::from_millis(50), Duration::from_secs(2))
     }
 
-    /// Waits for the next pause.
+    /// Waits for the length of the next pause.
     pub(crate) async fn pause(&mut self) {
-        // Not of a runtime: a request that pauses may be polled by another one in the end, and its first may be gone.
+        // This timer belongs to no runtime: a pausing request may be polled in another runtime later, after its first one has ended.
         Delay::new(self.advance()).await;
     }
 
-    /// The length of the next pause.
+    /// Returns the length of the next pause, and doubles the one after it.
     pub(crate) fn advance(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.max);

@@ -1,22 +1,22 @@
-//! Who is told that the session has ended.
+//! Hooks for the end of a session.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 
-/// What to do once the session has ended.
+/// The hooks that run when the session ends.
 #[derive(Default)]
 pub(crate) struct Ending {
     hooks: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl Ending {
-    /// Adds what to do. It may be done several times.
+    /// Adds a hook. It may run several times.
     pub(crate) fn add(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().push(Box::new(hook));
     }
 
-    /// Tells all.
+    /// Runs all hooks.
     pub(crate) fn tell(&self) {
         self.hooks.lock().iter().for_each(|hook| hook());
     }

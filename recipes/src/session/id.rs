@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The id that ZooKeeper gave to a session. Shown and read as ZooKeeper shows it: `0x`, and then the digits.
+/// The id of a session. Displayed and parsed in ZooKeeper's form: `0x` and hexadecimal digits.
 ///
 /// ```
 /// use zk_recipes::SessionId;
@@ -18,13 +18,13 @@ use std::str::FromStr;
 pub struct SessionId(i64);
 
 impl SessionId {
-    /// The id with this number, as in the `ephemeralOwner` of a node.
+    /// Returns the id with this number, as in the `ephemeralOwner` of a node.
     #[must_use]
     pub const fn new(id: i64) -> Self {
         Self(id)
     }
 
-    /// The number, as in the `ephemeralOwner` of a node.
+    /// Returns the number, as in the `ephemeralOwner` of a node.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -52,7 +52,7 @@ impl fmt::Debug for SessionId {
 impl FromStr for SessionId {
     type Err = ParseSessionIdError;
 
-    /// Reads `0x` and then 1 to 16 hexadecimal digits.
+    /// Parses `0x` and 1 to 16 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let id = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -60,7 +60,7 @@ impl FromStr for SessionId {
     }
 }
 
-/// A text that is no [`SessionId`].
+/// The error for a text that is no [`SessionId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseSessionIdError(());
 

@@ -1,8 +1,7 @@
-//! Keeps a session: lets the servers know that it lives, and connects anew when the connection is gone.
+//! Keeps a session alive: shows the servers that it lives, and connects again after the connection was lost.
 //!
-//! The client library would connect by itself, and does not tell which session timeout the next server has granted. So each
-//! connection is a [`Line`] of its own, and the keeper makes the next one. The requests of the session wait until it is
-//! there.
+//! The client library could reconnect alone. But it does not report the session timeout that the next server granted. So each
+//! connection is a separate [`Line`], and the keeper makes the next one. The session's requests wait for it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -14,14 +13,14 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
-use crate::session::connect::Connector;
+use crate::session::connection::connect::Connector;
+use crate::session::connection::line::Line;
+use crate::session::connection::task_link::TaskLink;
 use crate::session::ending::Ending;
-use crate::session::line::Line;
-use crate::session::liveness_cell::LivenessCell;
-use crate::session::task_link::TaskLink;
+use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::wire::Wire;
 
-/// What keeps one session.
+/// The keeper of one session.
 pub(crate) struct Keeper {
     connector: Connector,
     session: SessionInfo,
@@ -32,7 +31,7 @@ pub(crate) struct Keeper {
 /// A server of the connect string.
 struct Server {
     name: String,
-    /// As they were found last. The name itself until then.
+    /// The addresses that were found last. Only the name until the first are found.
     addresses: Vec<String>,
 }
 
@@ -42,7 +41,7 @@ impl Server {
     }
 }
 
-/// Ends the session when it is dropped: whoever waits in another runtime learns so that nobody serves it any more.
+/// Ends the session when it is dropped. So waiters in other runtimes learn that the session is no longer served.
 struct EndsWithTheRuntime {
     liveness: Arc<LivenessCell>,
     ending: Arc<Ending>,
@@ -51,7 +50,7 @@ struct EndsWithTheRuntime {
 
 impl Drop for EndsWithTheRuntime {
     fn drop(&mut self) {
-        // A session that ended otherwise stays ended as it was.
+        // If the session has ended before, it keeps its first reason.
         self.liveness.end(LostReason::RuntimeEnded);
         self.ending.tell();
         if let Some(wire) = self.wire.upgrade() {
@@ -73,7 +72,7 @@ impl Keeper {
         Self { connector, session, wire, ends }
     }
 
-    /// The id of the session.
+    /// Returns the id of the session.
     fn id(&self) -> i64 {
         self.session.id().0
     }
@@ -82,14 +81,14 @@ impl Keeper {
         &self.ends.liveness
     }
 
-    /// Runs until the session has ended, from its first connection on.
+    /// Serves the session from its first connection until it has ended.
     pub(crate) async fn run(self, mut task_link: Arc<TaskLink>, mut states: zookeeper_client::StateWatcher) {
         let mut servers: Vec<Server> = self.connector.servers().into_iter().map(Server::named).collect();
-        // Not all sessions go on with the same server.
+        // Spreads the sessions over the servers after a loss of the connection.
         let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
         servers.rotate_left(usize::try_from(first).unwrap_or_default());
         loop {
-            // Before they are needed: names may be slow to resolve, and holds do not wait.
+            // The addresses are resolved in advance: a name may resolve slowly, and without a connection holds do not last long.
             join(self.serve(&task_link), self.resolve(&mut servers)).await;
             let state = states.state();
             info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
@@ -110,7 +109,7 @@ impl Keeper {
                 Ok(line) => {
                     info!(session = format_args!("{:#x}", self.id()), server = servers[0].name, "connected again");
                     (task_link, states) = (Arc::clone(&line.task_link), line.states());
-                    // Without anybody to use it, or one that is being closed, the line closes the session.
+                    // If the session is unused or is being closed, the line is dropped, which closes the session.
                     match self.wire.upgrade() {
                         Some(wire) => wire.stages().connect(line),
                         None => drop(line),
@@ -128,8 +127,8 @@ impl Keeper {
         }
     }
 
-    /// Lets the servers know that the session lives, until the connection has ended. At most one sign is under way, and they
-    /// are not sent faster than the clock is looked at.
+    /// Sends signs of life until the connection has ended. At most one sign is under way. Signs are sent at least
+    /// [`look_after`](Self::look_after) apart.
     async fn serve(&self, task_link: &TaskLink) {
         let mut sign: Option<Answer> = None;
         let mut last = Instant::now();
@@ -155,6 +154,7 @@ impl Keeper {
         }
     }
 
+    /// Notes what time alone changes, while there is no connection.
     async fn watch_the_clock(&self) {
         loop {
             tokio::time::sleep(self.look_after()).await;
@@ -166,14 +166,14 @@ impl Keeper {
         self.liveness().read().margins().look_after()
     }
 
-    /// Tries one server after the other until one takes the session, or it must have expired. Begins with the one behind the
-    /// first, and leaves the one that took the session as the first.
+    /// Tries one server after another, until one accepts the session or reports its end. Gives up after 7/5 of the session timeout,
+    /// and then treats the session as expired. Starts with the second server of the list. Moves the server that accepts to its head.
     async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
         let mut backoff = Backoff::to_connect();
         let session_timeout = self.liveness().read().margins().session_timeout();
-        // A server that expires the session is heard of sooner. This is for the case that none is heard of.
+        // A server that has expired the session says so at a handshake. This limit is for the case that no server answers.
         let gives_up = Instant::now() + session_timeout * 7 / 5;
-        // In the first round a server that does not answer must not take the time that the holds have for the others.
+        // In the first round, each server gets little time. Holds do not survive for long, so the other servers need the time.
         let mut ask_within = session_timeout / 12;
         loop {
             for _ in 0..servers.len() {
@@ -196,7 +196,7 @@ impl Keeper {
         }
     }
 
-    /// Looks up the addresses of all servers. What is not answered soon stays as it was.
+    /// Resolves the names of all servers. A server that is not resolved within 1/12 of the session timeout keeps its addresses.
     async fn resolve(&self, servers: &mut [Server]) {
         let within = self.liveness().read().margins().session_timeout() / 12;
         join_all(servers.iter_mut().map(async |server| {
@@ -207,11 +207,11 @@ impl Keeper {
         .await;
     }
 
-    /// What session timeout a server grants. The session that asks is closed, for servers that limit the connections of one
-    /// host.
+    /// Returns the session timeout that a server grants, by opening a second session there. Waits until that session's connection
+    /// has ended, because servers may limit the connections of one host.
     async fn ask(&self, server: &str, timeout: Duration) -> Result<Duration, ClientError> {
         let line = self.connector.ask(server, timeout).await.map_err(|error| match error {
-            // The end of that session says nothing about ours.
+            // The end of that session says nothing about this one.
             ClientError::SessionExpired => ClientError::ConnectionLoss,
             error => error,
         })?;
@@ -221,7 +221,7 @@ impl Keeper {
         Ok(granted)
     }
 
-    /// Connects the session to one server. Nobody uses the line before the server has answered a request on it.
+    /// Connects the session to one server. Returns the line only after the server has answered a request on it.
     async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
         let timeout = self.liveness().read().margins().session_timeout();
         let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
@@ -232,7 +232,7 @@ impl Keeper {
         if attached < timeout {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
-        // The server may lag behind the one before. Whatever is asked after this is answered as of now.
+        // The server may lag behind the previous one. When it answers this request, it has caught up with all earlier commits.
         let answer = if self.liveness().is_held() { line.prove(self.liveness()).await } else { line.catch_up().await };
         match answer {
             Ok(()) => {
@@ -240,7 +240,7 @@ impl Keeper {
                 Ok(line)
             }
             Err(error) => {
-                // Dropped while it is connected, the line would close the session.
+                // A line that is dropped while it is connected closes the session.
                 line.task_link.cut().await;
                 Err(error)
             }
@@ -248,13 +248,14 @@ impl Keeper {
     }
 }
 
-/// Why a session has ended whose connection ended in this state; `None` if the session may live. `is_used`: somebody keeps the
-/// session open.
+/// Returns why the session has ended, given the last state of its connection. `None` if the session may live. `is_used`: a user
+/// still keeps the session open.
 fn ended_by(state: SessionState, is_used: bool) -> Option<LostReason> {
     match state {
         SessionState::Expired => Some(LostReason::Expired),
         SessionState::AuthFailed => Some(LostReason::CredentialsRefused),
-        // A user who closes the session has noted that before. Otherwise only the end of the runtime closes a connection in use.
+        // `Session::close` notes its reason earlier, and the first reason counts. Apart from `close`, only the end of the runtime
+        // closes a connection in use.
         SessionState::Closed if is_used => Some(LostReason::RuntimeEnded),
         SessionState::Closed => Some(LostReason::Closed),
         _ => None,

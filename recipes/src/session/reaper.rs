@@ -1,7 +1,7 @@
-//! Deletes what cancelled acquires and dropped guards left behind, until it is gone.
+//! Deletes what cancelled acquires and dropped guards left on the server, and repeats that until it is gone.
 //!
-//! A `Drop` can neither wait nor spawn; it only puts the [`Leftover`] in this queue. One task a session works it off, many
-//! of them at a time, so that none waits for another that cannot be deleted now.
+//! A `Drop` can neither wait nor spawn, so it only sends the [`Leftover`] to this queue. One task per session handles the queue, many
+//! leftovers at a time. So no leftover waits for one that cannot be deleted yet.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,24 +15,25 @@ use zk_recipes_protocol::liveness::LostReason;
 use zookeeper_client::Error as ClientError;
 
 use super::backoff::Backoff;
-use super::hold_reports::HoldName;
 use super::remote::{Remote, Removal};
 use super::wire::REQUESTS_MAX;
 use crate::error::Error;
+use crate::session::liveness::hold_reports::HoldName;
 
-/// What somebody has left on the server, and how it is deleted.
+/// Something left on the server, and how it is deleted.
 pub(crate) trait Leftover: fmt::Debug + Send + Sync {
-    /// The path to name in messages: that of the node, if there is one.
+    /// Returns the path for messages: the node's path, if it is known.
     fn path(&self) -> &str;
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     fn lock(&self) -> &str;
 
-    /// Deletes what is there, however often replies are lost, and never a node of others. After an error it goes on from where it
-    /// was.
+    /// Deletes what is left, even if replies are lost, and never another contender's node. After an error, the next call continues
+    /// where this one stopped.
     fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>>;
 
-    /// Pauses after a refusal, and for as long as what is there stands for another's hold. Fails once the session has ended.
+    /// Pauses after a refusal. If the node was kept for another hold, waits until that hold no longer needs it. Fails once the
+    /// session has ended.
     fn idle<'a>(&'a mut self, backoff: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             backoff.pause().await;
@@ -41,15 +42,15 @@ pub(crate) trait Leftover: fmt::Debug + Send + Sync {
     }
 }
 
-/// Something that was left to the reaper.
+/// A leftover that was handed to the reaper.
 #[derive(Debug)]
 pub(crate) struct Abandoned {
     pub(crate) leftover: Box<dyn Leftover>,
-    /// The hold that it stands for, if that was dropped.
+    /// The dropped hold that the leftover stands for, if there was one.
     pub(crate) hold: Option<HoldName>,
 }
 
-/// Makes attempts at a removal until the reply to one is not lost.
+/// Repeats a removal until its reply arrives. If an earlier reply was lost and nothing is there any more, returns `Deleted`.
 pub(crate) async fn until_answered<T>(
     leftover: &mut T,
     remote: &Remote,
@@ -63,17 +64,20 @@ pub(crate) async fn until_answered<T>(
                 is_reply_lost = true;
                 backoff.pause().await;
             }
-            // The request whose reply was lost may have done it.
+            // The request with the lost reply may have deleted it.
             Ok(Removal::NothingThere) if is_reply_lost => return Ok(Removal::Deleted),
             answered => return answered,
         }
     }
 }
 
-/// Runs until the session is dropped or ends; either way the server deletes what is left, all of it ephemeral. What has
-/// not been tried by then is tried once more: while the connection is away the session lives on without us.
+/// Deletes leftovers until the session has ended, or until it was dropped and the last attempts are done. The server deletes the
+/// rest, because all nodes are ephemeral.
+///
+/// When the session is dropped, each leftover still gets the attempt that is under way, or its first one. The reason: while the
+/// connection is away, the session and its nodes live on at the server.
 pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
-    // Only those that are being tried take a place, not those that pause.
+    // Only removals under way take a place. Pauses do not.
     let places = Semaphore::new(REQUESTS_MAX);
     let (dropped, is_dropped) = watch::channel(false);
     let mut reaping = FuturesUnordered::new();
@@ -98,7 +102,8 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
     }
 }
 
-/// Deletes what was left, however often the server refuses, unless the session has been dropped. Breaks when it has ended.
+/// Deletes a leftover, even if the server refuses several times. Stops after the current attempt once the session is dropped.
+/// Returns `Break` once the session has ended.
 async fn reap(
     Abandoned { mut leftover, hold }: Abandoned,
     remote: &Remote,

@@ -1,4 +1,4 @@
-//! The servers as one session reaches them.
+//! The requests and the liveness of one session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use zk_recipes_protocol::liveness::{Liveness, LostReason};
 use zookeeper_client::Error as ClientError;
 
 use crate::error::Error;
-use crate::session::liveness_cell::LivenessCell;
-use crate::session::proof::Proof;
+use crate::session::liveness::liveness_cell::LivenessCell;
+use crate::session::liveness::proof::Proof;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Wire;
 
-/// The requests and the liveness of one session. It does not keep the session open.
+/// The requests and the liveness of one session. It keeps the connection open, but not the reaper: only a
+/// [`Session`](crate::Session) does that.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     session_id: i64,
@@ -21,12 +22,12 @@ pub(crate) struct Remote {
     liveness: Arc<LivenessCell>,
 }
 
-/// Whether there was anything to delete.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     Deleted,
     NothingThere,
-    /// There is, but it stands for another's hold, and goes with that.
+    /// The node exists, but stands for a later hold of the session. It is deleted when that hold no longer needs it.
     Kept,
 }
 
@@ -51,12 +52,12 @@ impl Remote {
         self.liveness.read()
     }
 
-    /// The session timeout as the servers granted it.
+    /// Returns the shortest session timeout that a server has granted so far.
     pub(crate) fn timeout(&self) -> Duration {
         self.liveness().margins().session_timeout()
     }
 
-    /// Waits for a proof that the session lives, unless there was one lately.
+    /// Returns a proof that the session lives. If the last proof is too old, waits for a new one.
     pub(crate) async fn prove(&self) -> Result<Proof, ClientError> {
         if let Some(proof) = Proof::of(&self.liveness) {
             return Ok(proof);
@@ -66,19 +67,21 @@ impl Remote {
             if let Some(proof) = Proof::of(&self.liveness) {
                 return Ok(proof);
             }
-            // The leader may not have heard of the session for long, as after a pause of this process.
+            // A commit after a long pause of this process may show only that the leader heard of the session long ago. A later
+            // commit shows more.
             Delay::new(self.liveness().margins().look_after()).await;
         }
     }
 
-    /// Asks for a proof that the session lives, unless there was one lately. Whoever relies on it asks for it in the end.
+    /// Asks for a proof that the session lives, if the last proof is too old. Errors are ignored: before a grant, the contender
+    /// asks for the proof itself.
     pub(crate) async fn freshen(&self) {
         if !self.liveness().is_proved() {
             let _ = self.wire.prove().await;
         }
     }
 
-    /// The names of the children of a node; none of a node that is missing.
+    /// Lists the children of a node. Returns an empty list if the node is missing.
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, ClientError> {
         match retry_lost_reply(|| self.wire.children(path)).await {
             Err(ClientError::NoNode) => Ok(Vec::new()),
@@ -86,7 +89,7 @@ impl Remote {
         }
     }
 
-    /// Deletes a node. One that is missing is none to delete.
+    /// Deletes a node. Returns `NothingThere` if it is missing.
     pub(crate) async fn delete(&self, path: &str) -> Result<Removal, ClientError> {
         match self.wire.delete(path).await {
             Ok(()) => Ok(Removal::Deleted),
@@ -95,7 +98,7 @@ impl Remote {
         }
     }
 
-    /// Turns the client library's error into ours.
+    /// Converts an error of the client library into an [`Error`].
     pub(crate) fn explain(&self, operation: &'static str, path: &str, error: ClientError) -> Error {
         match error {
             ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
@@ -108,7 +111,7 @@ impl Remote {
         }
     }
 
-    /// The error of whatever is asked of a session that has ended.
+    /// Returns the error for a request of a session that has ended.
     pub(crate) fn ended(&self) -> Error {
         Error::SessionEnded { reason: self.liveness().ended().unwrap_or(LostReason::Closed) }
     }

@@ -1,4 +1,4 @@
-//! What the reply to a request says, and requests that are repeated until there is one.
+//! Replies that rule out a node, and the repetition of requests whose replies were lost.
 
 use std::future::Future;
 
@@ -6,7 +6,7 @@ use zookeeper_client::Error as ClientError;
 
 use crate::session::backoff::Backoff;
 
-/// Whether the answer to a `create` says for certain that it has made no node.
+/// Tells whether an error shows for certain that a `create` made no node.
 pub(crate) fn is_refusal(error: &ClientError) -> bool {
     matches!(
         error,
@@ -24,8 +24,9 @@ pub(crate) fn is_refusal(error: &ClientError) -> bool {
     )
 }
 
-/// Repeats a request whose reply was lost until it is answered or the session ends. A request waits for a connection by
-/// itself; the pauses are for a connection that breaks again each time.
+/// Sends a request, and repeats it while its reply is lost. Ends with an answer or with the end of the session.
+///
+/// Each request waits for a connection anyway. The pauses are for a connection that breaks again each time.
 pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,

@@ -1,7 +1,7 @@
-//! How much a session asks of ZooKeeper: requests, notifications and bytes.
+//! The traffic of a session with ZooKeeper: requests, notifications and bytes.
 //!
-//! Pings and the handshake are not counted: they depend on time, not on what a recipe does. Neither are the requests by which
-//! the client library takes back a watch that was dropped.
+//! Traffic that depends on time and not on a recipe is not counted: pings, the session's signs of life, and the requests of a new
+//! connection. The requests with which the client library removes dropped watches are not counted either.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_recipes_protocol::wire_size;
 
-/// What a session has exchanged with ZooKeeper so far.
+/// The totals of what a session has exchanged with ZooKeeper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Requests sent.
+    /// Number of requests sent.
     pub requests: u64,
-    /// Watch notifications received.
+    /// Number of watch notifications received.
     pub notifications: u64,
-    /// Bytes of those requests.
+    /// Bytes of the requests.
     pub bytes_sent: u64,
-    /// Bytes of the replies and of the notifications.
+    /// Bytes of the replies and notifications.
     pub bytes_received: u64,
 }
 
@@ -33,8 +33,8 @@ impl AddAssign for Traffic {
 }
 
 impl Traffic {
-    /// What was exchanged since the `earlier` totals of the same session, or of the same sessions. A total that is greater
-    /// there, as of another session, counts as 0.
+    /// Returns the traffic since the `earlier` totals of the same session or sessions. If a value in `earlier` is greater, as for
+    /// another session, the difference is 0.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -71,24 +71,24 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a request with a record of so many bytes.
+    /// Counts a request with a record of `record_bytes`.
     pub(crate) fn sent(&self, record_bytes: usize) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_sent.fetch_add(wire_size::request(record_bytes) as u64, Ordering::Relaxed);
     }
 
-    /// Counts a reply with a record of so many bytes; none when it reports an error.
+    /// Counts a reply with a record of `record_bytes`, which is 0 if the reply reports an error.
     pub(crate) fn received(&self, record_bytes: usize) {
         self.bytes_received.fetch_add(wire_size::reply(record_bytes) as u64, Ordering::Relaxed);
     }
 
-    /// Counts a notification of a watched path of so many bytes.
+    /// Counts a notification for a watched path of `path_bytes`.
     pub(crate) fn notified(&self, path_bytes: usize) {
         self.notifications.fetch_add(1, Ordering::Relaxed);
         self.bytes_received.fetch_add(wire_size::notification(path_bytes) as u64, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Returns the totals so far.
     pub(crate) fn totals(&self) -> Traffic {
         Traffic {
             requests: self.requests.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! What those who use one thing of a session share.
+//! Values that the users of one session share, by key.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// One value a key, for as long as somebody uses it.
+/// A map with one value per key. A value lives as long as it is used outside of the map.
 #[derive(Debug)]
 pub(crate) struct WeakMap<K, T> {
     used: Mutex<HashMap<K, Weak<T>>>,
@@ -19,13 +19,13 @@ impl<K, T> Default for WeakMap<K, T> {
 }
 
 impl<K: Eq + Hash, T> WeakMap<K, T> {
-    /// The value of `key`, a new one if nobody uses one.
+    /// Returns the value of `key`. Creates it if none is in use.
     pub(crate) fn at(&self, key: K, new: impl FnOnce() -> T) -> Arc<T> {
         let mut used = self.used.lock();
         if let Some(value) = used.get(&key).and_then(Weak::upgrade) {
             return value;
         }
-        // A session may live long and meet many keys. Those that nobody uses are looked for before the table grows.
+        // A long session may use many keys. Before the table grows, the keys without a used value are removed.
         if used.len() == used.capacity() {
             used.retain(|_, value| value.strong_count() > 0);
         }
@@ -34,7 +34,7 @@ impl<K: Eq + Hash, T> WeakMap<K, T> {
         value
     }
 
-    /// All values that somebody uses.
+    /// Returns all values in use.
     pub(crate) fn used(&self) -> Vec<Arc<T>> {
         let used = self.used.lock();
         used.values().filter_map(Weak::upgrade).collect()

@@ -1,6 +1,6 @@
-//! The requests of a session, counted, with the client library's surprises evened out.
+//! The requests of a session. They are counted, and every lost reply is reported as `ConnectionLoss`.
 //!
-//! Each is sent when its future is first polled, and so never before whoever cleans up after it has been armed.
+//! A request is never sent before its future is polled. So the caller can arm the clean-up first.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, M
 use crate::node;
 use crate::session::acl::{NodePolicy, Parents};
 use crate::session::backoff::Backoff;
-use crate::session::line::Line;
-use crate::session::liveness_cell::LivenessCell;
-use crate::session::stages::Stages;
-use crate::session::task_link::TaskLink;
+use crate::session::connection::line::Line;
+use crate::session::connection::stages::Stages;
+use crate::session::connection::task_link::TaskLink;
+use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::traffic::Counters;
 
-/// How many requests of one kind are under way at a time where there may be thousands to send: enough to hide the round
-/// trips, few enough for a server that others use, too.
+/// Upper bound of the requests of one kind that are under way at a time, if there may be thousands of them. 128 are enough to hide
+/// the round trips, and few enough for a server with other clients.
 pub(crate) const REQUESTS_MAX: usize = 128;
 
-/// Stands for every version in the protocol.
+/// The number that stands for any version in the protocol.
 const ANY_VERSION: i32 = -1;
 
-/// The requests of one session, over one connection after the other.
+/// The requests of one session, over one connection after another.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stages: Stages,
@@ -35,21 +35,21 @@ pub(crate) struct Wire {
     policy: NodePolicy,
 }
 
-/// On what a node is deleted, in one transaction.
+/// The condition of a deletion. Its check and the deletion are one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Condition<'a> {
-    /// That the note can be left, and is.
+    /// The note can be written to the parent. The transaction writes it.
     Noted(&'a Note),
-    /// That the node at this path is there.
+    /// The node at this path exists.
     Beside(&'a str),
 }
 
-/// Why a node was not deleted by a transaction.
+/// The reason why a transaction did not delete a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionError {
-    /// The condition was not met, so nothing was done.
+    /// The condition was not met. The transaction changed nothing.
     Unmet,
-    /// As of a deletion by itself.
+    /// The deletion failed, or the whole request did.
     Delete(ClientError),
 }
 
@@ -59,7 +59,7 @@ impl From<ClientError> for TransactionError {
     }
 }
 
-/// A watch that was set; dropping it takes it back. It does not keep the session open.
+/// A watch on a server. If it is dropped, the client library removes it. It does not keep the session open.
 #[derive(Debug)]
 pub(crate) struct Watch {
     task_link: Arc<TaskLink>,
@@ -68,7 +68,7 @@ pub(crate) struct Watch {
     path_len: usize,
 }
 
-/// What a server says of a node, as far as the protocol decides by it.
+/// Returns the part of a node's stat that the protocol uses.
 pub(crate) fn seen(stat: &Stat) -> zk_recipes_protocol::stat::Stat {
     zk_recipes_protocol::stat::Stat {
         czxid: stat.czxid,
@@ -78,22 +78,22 @@ pub(crate) fn seen(stat: &Stat) -> zk_recipes_protocol::stat::Stat {
     }
 }
 
-/// The bytes of an ACL in a request.
+/// Returns the bytes of an ACL in a request.
 fn acl_size(acl: &[Acl]) -> usize {
     acl.iter().map(|entry| wire_size::acl_entry(entry.scheme().len(), entry.id().len())).sum()
 }
 
-/// What has ended a watch.
+/// The event that ended a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// The node has gone.
+    /// The node was deleted.
     Deleted,
-    /// Something else: the node has changed, or the session has ended. The caller looks again.
+    /// Something else: the node has changed, or the connection has ended. The caller looks again.
     Otherwise,
 }
 
 impl Watch {
-    /// Waits until the watched node changes or goes, or the session ends.
+    /// Waits until the watched node changes or is deleted, or the connection ends.
     pub(crate) async fn fired(self) -> Fired {
         let Self { task_link, counters, watcher, path_len } = self;
         let event = task_link.receive(watcher.changed()).await.map(|event| event.event_type);
@@ -106,7 +106,7 @@ impl Watch {
 
 impl Wire {
     pub(crate) fn new(line: Line, liveness: Arc<LivenessCell>, policy: NodePolicy) -> Self {
-        // The chroot is sent with every path; the client library's root is an empty one.
+        // The chroot is sent with every path. Without a chroot, the client library reports `/`, but sends nothing for it.
         let chroot_len = if line.client.path() == "/" { 0 } else { line.client.path().len() };
         let stages = Stages::new(Arc::new(line));
         Self { stages, chroot_len, counters: Arc::default(), liveness, policy }
@@ -116,8 +116,7 @@ impl Wire {
         &self.stages
     }
 
-    /// The connection, once there is one. Requests that must be sent in order are sent over one line: another request may
-    /// overtake one that waits for a connection.
+    /// Waits for the connection: see [`Stages::line`].
     pub(crate) async fn line(&self) -> Result<Arc<Line>, ClientError> {
         self.stages.line().await
     }
@@ -126,12 +125,12 @@ impl Wire {
         &self.counters
     }
 
-    /// How many bytes of a request a path has, with the chroot.
+    /// Returns the bytes of a path in a request, with the chroot.
     pub(crate) fn path_len(&self, path: &str) -> usize {
         self.chroot_len + path.len()
     }
 
-    /// Creates a node and returns its path, with the sequence number if the mode appends one, and its stat.
+    /// Creates a node. Returns its path, with the sequence number if the mode appends one, and its stat.
     pub(crate) async fn create(
         &self,
         path: &str,
@@ -188,12 +187,12 @@ impl Wire {
         done.map_err(|error| if is_deletion { TransactionError::Delete(error) } else { TransactionError::Unmet })
     }
 
-    /// The stat of a node, `None` of one that is missing.
+    /// Returns the stat of a node. `None` if the node is missing.
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
         self.stat_over(&*self.line().await?, path).await
     }
 
-    /// As [`stat`](Self::stat), over this connection.
+    /// Does the same as [`stat`](Self::stat), over this connection.
     pub(crate) async fn stat_over(&self, line: &Line, path: &str) -> Result<Option<Stat>, ClientError> {
         self.counters.sent(wire_size::read(self.path_len(path)));
         let stat = line.answer(line.client.check_stat(path).await);
@@ -201,7 +200,7 @@ impl Wire {
         stat
     }
 
-    /// The paths of the ephemeral nodes of this session that begin with `path`.
+    /// Returns the paths of this session's ephemeral nodes that begin with `path`.
     pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::string(self.path_len(path)));
@@ -210,7 +209,7 @@ impl Wire {
         paths
     }
 
-    /// Lists the children of a node, with its stat.
+    /// Lists the children of a node. Returns the node's stat, too.
     pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));
@@ -227,12 +226,12 @@ impl Wire {
         children
     }
 
-    /// The data of a node, with its stat.
+    /// Returns the data of a node and its stat.
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
         self.data_over(&*self.line().await?, path).await
     }
 
-    /// As [`data`](Self::data), over this connection.
+    /// Does the same as [`data`](Self::data), over this connection.
     pub(crate) async fn data_over(&self, line: &Line, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
         self.counters.sent(wire_size::read(self.path_len(path)));
         let data = line.answer(line.client.get_data(path).await);
@@ -240,7 +239,7 @@ impl Wire {
         data
     }
 
-    /// Reads a node and watches it. By `getData`, as a watch that `exists` sets on a missing node would stay behind.
+    /// Reads a node and watches it. Uses `getData`, because `exists` would leave a watch on a missing node.
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));
@@ -250,7 +249,7 @@ impl Wire {
         Ok((data, stat, self.watch_of(&line, watcher, path)))
     }
 
-    /// Lists the children of a node and watches for one to come or go.
+    /// Lists the children of a node, and watches for a child that is created or deleted.
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));
@@ -265,7 +264,7 @@ impl Wire {
         Watch { task_link, counters, watcher, path_len: self.path_len(path) }
     }
 
-    /// Sets the data of a node, if it still has that `version`.
+    /// Sets the data of a node. If a `version` is given, the node must still have it.
     pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
         let (line, sent) = self.line_now().await?;
         self.counters.sent(wire_size::set_data(self.path_len(path), data.len()));
@@ -274,7 +273,7 @@ impl Wire {
         set
     }
 
-    /// Lets the server that we talk to catch up with the leader, so that the next read sees our earlier writes.
+    /// Lets our server catch up with the leader, so that the next read sees earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::string(self.path_len(path)));
@@ -283,7 +282,7 @@ impl Wire {
         synced
     }
 
-    /// Creates a node and its missing ancestors as [`Parents`] of locks. Those that exist are left as they are.
+    /// Creates a node and its missing ancestors as [`Parents`] of locks. Existing nodes stay as they are.
     pub(crate) async fn create_parents(&self, path: &str) -> Result<(), ClientError> {
         let mode = match self.policy.parents {
             Parents::Container => CreateMode::Container,
@@ -301,7 +300,7 @@ impl Wire {
                     // The chroot itself is missing.
                     None => return Err(ClientError::NoNode),
                 },
-                // The reply was lost; asking again is harmless.
+                // The reply was lost. To create the node again is harmless.
                 Err(ClientError::ConnectionLoss) => backoff.pause().await,
                 Err(error) => return Err(error),
             }
@@ -309,13 +308,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Has a quorum commit a request that changes nothing, which proves that the session lives. Like the pings of the client
-    /// library it is not counted.
+    /// Lets a quorum commit a request that changes nothing. The commit proves that the session lives. The request is not counted,
+    /// like the client library's pings.
     pub(crate) async fn prove(&self) -> Result<(), ClientError> {
         self.line().await?.prove(&self.liveness).await
     }
 
-    /// Sends a read, so that the server hears of the session. Like the pings of the client library it is not counted.
+    /// Sends a read, so that the server hears from the session. The request is not counted, like the client library's pings.
     pub(crate) async fn speak(&self) -> Result<(), ClientError> {
         let (line, sent) = self.line_now().await?;
         line.answer(line.client.check_stat("/").await)?;
@@ -323,13 +322,13 @@ impl Wire {
         Ok(())
     }
 
-    /// The connection, over which a message is sent at once.
+    /// Waits for the connection, and notes that a message is about to be sent.
     async fn line_now(&self) -> Result<(Arc<Line>, Sent), ClientError> {
         let line = self.line().await?;
         Ok((line, self.liveness.sending()))
     }
 
-    /// Notes the reply to a write. One that succeeded was committed by a quorum.
+    /// Notes the reply to a write. A quorum has committed a write that succeeded.
     fn replied<T>(&self, sent: Sent, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         self.was_answered(reply, record_len);
         if reply.is_ok() {
@@ -337,11 +336,11 @@ impl Wire {
         }
     }
 
-    /// Counts a reply, if it came.
+    /// Counts a reply, if one certainly arrived.
     fn was_answered<T>(&self, reply: &Result<T, ClientError>, record_len: impl FnOnce(&T) -> usize) {
         match reply {
             Ok(value) => self.counters.received(record_len(value)),
-            // These errors are the server's word; any other may mean that no reply came.
+            // Only the server reports these errors. Any other error may mean that no reply arrived.
             Err(ClientError::NoNode | ClientError::NodeExists | ClientError::NotEmpty | ClientError::BadVersion) => {
                 self.counters.received(0)
             }

@@ -376,3 +376,10 @@ fn a_handshake_that_is_taken_in_late_is_covered_although_nothing_was_held_when_i
     assert!(live.is_proved());
     assert_eq!(live.lost_at(), ms(5_000 + 2_750));
 }
+
+#[test]
+fn a_state_of_a_connection_says_why_it_is_lost() {
+    assert_eq!(ConnectionState::Connected.to_string(), "connected");
+    assert_eq!(ConnectionState::Suspended.to_string(), "suspended");
+    assert_eq!(ConnectionState::Lost(LostReason::Expired).to_string(), "lost: the session expired");
+}

@@ -19,7 +19,7 @@ use crate::hold::node_claim::NodeClaim;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
-use crate::session::proof::Proof;
+use crate::session::liveness::proof::Proof;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
 use crate::session::replies::{is_refusal, retry_lost_reply};

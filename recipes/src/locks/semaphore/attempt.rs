@@ -21,7 +21,7 @@ use crate::hold::held::Hold;
 use crate::hold::node_claim::{NamedNode, NodeClaim};
 use crate::node;
 use crate::session::backoff::Backoff;
-use crate::session::proof::Proof;
+use crate::session::liveness::proof::Proof;
 use crate::session::replies::is_refusal;
 use crate::session::wire::REQUESTS_MAX;
 use crate::token::FencingToken;

@@ -1,7 +1,7 @@
-//! What the log says of the holds of a session.
+//! The log lines about the holds of a session.
 //!
-//! A hold is in the list from its grant until it is over. Whoever takes it out of the list writes the last line about it, so a loss is
-//! logged once, wherever it is found.
+//! A hold is in the list from its grant until its end. Only the code that removes it from the list may write the last line about
+//! it. So a loss is logged once, even if several places find it.
 
 use std::collections::HashMap;
 use std::mem;
@@ -13,7 +13,7 @@ use zk_recipes_protocol::liveness::{Liveness, LossEpoch, LostReason};
 
 use crate::token::FencingToken;
 
-/// The holds of a session that the log is to tell of.
+/// The holds of a session that are to be logged.
 #[derive(Debug, Default)]
 pub(super) struct HoldReports {
     listed: Mutex<Listed>,
@@ -32,7 +32,7 @@ struct Reported {
     is_suspect: bool,
 }
 
-/// A hold as the log names it.
+/// The name of a hold in the log.
 #[derive(Debug)]
 pub(crate) struct HoldName {
     lock: String,
@@ -40,7 +40,7 @@ pub(crate) struct HoldName {
     token: FencingToken,
 }
 
-/// One hold in the list. Dropped, it leaves the list, and the log says nothing more of the hold.
+/// One hold in the list. If this is dropped, the hold is removed from the list, and nothing more is logged about it.
 #[derive(Debug)]
 pub(crate) struct HoldReport {
     reports: Arc<HoldReports>,
@@ -52,7 +52,7 @@ impl HoldName {
         Self { lock: lock.to_owned(), node: node.to_owned(), token }
     }
 
-    /// Logs the loss of a hold that is not in the list any more.
+    /// Logs the loss of a hold that is no longer in the list.
     pub(crate) fn warn_lost(&self, reason: LostReason) {
         let Self { lock, node, token } = self;
         warn!(lock, node, %token, ?reason, "the hold is lost");
@@ -68,7 +68,7 @@ impl HoldReports {
         HoldReport { reports: Arc::clone(self), number }
     }
 
-    /// Logs which holds have become suspect or were lost with their session.
+    /// Logs each hold that was lost with its session, that became suspect, or that can be relied on again.
     pub(super) fn look(&self, live: &Liveness) {
         self.listed.lock().holds.retain(|_, reported| {
             if let Some(reason) = live.lost_since(reported.loss_epoch) {
@@ -85,7 +85,7 @@ impl HoldReports {
         });
     }
 
-    /// Logs that somebody else has deleted the node of a hold.
+    /// Logs that somebody else deleted the node of a hold.
     pub(super) fn lose(&self, node: &str) {
         self.listed.lock().holds.retain(|_, Reported { hold, .. }| {
             let is_lost = hold.node == node;
@@ -98,21 +98,22 @@ impl HoldReports {
 }
 
 impl HoldReport {
-    /// Notes that the hold was handed over, and what token it has now.
+    /// Notes the token of the hold after a hand-over.
     pub(crate) fn set_token(&self, token: FencingToken) {
         if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
             reported.hold.token = token;
         }
     }
 
-    /// Logs a loss, unless it was logged before.
+    /// Logs the loss, unless the hold is no longer in the list.
     pub(crate) fn lost(&self, reason: LostReason) {
         if let Some(hold) = self.end() {
             hold.warn_lost(reason);
         }
     }
 
-    /// Logs that the hold was dropped. Returns it for the reaper, which may find that it was lost. `lost`: it was lost before.
+    /// Logs that the hold was dropped. `lost`: why it was already lost, if it was. If it was not lost, returns its name for the
+    /// reaper, which may find that it was lost.
     pub(crate) fn dropped(&self, lost: Option<LostReason>) -> Option<HoldName> {
         let hold = self.end()?;
         if let Some(reason) = lost {
@@ -124,7 +125,7 @@ impl HoldReport {
         Some(hold)
     }
 
-    /// Takes the hold out of the list. `None` if it is not there any more.
+    /// Removes the hold from the list. `None` if it is no longer there.
     pub(crate) fn end(&self) -> Option<HoldName> {
         self.reports.listed.lock().holds.remove(&self.number).map(|reported| reported.hold)
     }

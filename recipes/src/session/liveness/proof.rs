@@ -1,31 +1,31 @@
-//! The proofs by which holds are granted, and what they say of a hold later.
+//! The proofs that grants need, and what they tell about a hold later.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{Liveness, LossEpoch, LostReason};
 
-use crate::session::hold_reports::{HoldName, HoldReport};
-use crate::session::liveness_cell::LivenessCell;
+use crate::session::liveness::hold_reports::{HoldName, HoldReport};
+use crate::session::liveness::liveness_cell::LivenessCell;
 
-/// Proof that the session lived when a hold was granted. As long as there is one, the session goes on asking for proofs.
+/// Proof that the session lived when a hold was granted. While any `Proof` exists, the session keeps asking for new proofs.
 #[derive(Debug)]
 pub(crate) struct Proof {
     view: ProofView,
 }
 
-/// Shows whether a hold is lost. Unlike a [`Proof`] it does not make the session ask for proofs.
+/// A view that shows whether a hold is lost. Unlike a [`Proof`], it does not make the session ask for proofs.
 #[derive(Clone, Debug)]
 pub(crate) struct ProofView {
     liveness: Arc<LivenessCell>,
-    /// The epoch of the grant. A loss begins the next one.
+    /// The epoch of the grant. A loss starts the next epoch.
     loss_epoch: LossEpoch,
-    /// Whether somebody else has deleted the node that stands for the hold. Shared by all holders to which it is handed over.
+    /// Whether somebody else deleted the node that stands for the hold. All holders of a chain of hand-overs share it.
     is_void: Arc<watch::Sender<bool>>,
 }
 
 impl Proof {
-    /// Returns the proof for a hold that is granted now; `None` if the last proof is too old.
+    /// Returns the proof for a hold that is granted now. `None` if the last proof is too old.
     pub(crate) fn of(liveness: &Arc<LivenessCell>) -> Option<Self> {
         let live = liveness.read();
         live.is_proved().then(|| {
@@ -39,17 +39,17 @@ impl Proof {
         Self { view }
     }
 
-    /// Shows the same hold, without counting as one.
+    /// Returns a view of the same hold. The view does not count as a hold.
     pub(crate) fn view(&self) -> &ProofView {
         &self.view
     }
 
-    /// Lets the log tell of a hold by this proof when the hold becomes suspect or is lost.
+    /// Adds a hold with this proof to the log reports. They log when it becomes suspect or is lost.
     pub(crate) fn report(&self, hold: HoldName) -> HoldReport {
         self.view.liveness.reports().add(hold, self.view.loss_epoch)
     }
 
-    /// Notes that somebody else has deleted the node of the hold, and logs it once.
+    /// Notes that somebody else deleted the node of the hold. Logs it once.
     pub(crate) fn lose(&self, node: &str) {
         self.view.is_void.send_replace(true);
         self.view.liveness.reports().lose(node);
@@ -69,7 +69,7 @@ impl Drop for Proof {
 }
 
 impl ProofView {
-    /// Whether the hold can be relied on. If not, and if the hold is lost, why.
+    /// Returns `Ok` if the hold can be relied on. `Err(None)`: it is suspect. `Err` with a reason: it is lost.
     pub(crate) fn state(&self) -> Result<(), Option<LostReason>> {
         let live = self.liveness.read();
         match self.lost_by(&live) {
@@ -78,13 +78,14 @@ impl ProofView {
         }
     }
 
-    /// Why the hold is lost with its session, if it is.
+    /// Returns why the hold was lost with its session. `None` if it was not.
     pub(crate) fn lost_with_session(&self) -> Option<LostReason> {
         self.liveness.read().lost_since(self.loss_epoch)
     }
 
-    /// Waits until the hold is lost. Looks at the time by itself: the keeper, which does so too, may run in a runtime that is blocked
-    /// or at its end.
+    /// Waits until the hold is lost. Returns the reason.
+    ///
+    /// It has its own timer for the loss. The keeper has one, too, but may run in a runtime that is blocked or ending.
     pub(crate) async fn until_lost(&self) -> LostReason {
         let (mut changes, mut voids) = (self.liveness.subscribe(), self.is_void.subscribe());
         loop {
@@ -93,7 +94,7 @@ impl ProofView {
                 return reason;
             }
             let lost_at = self.liveness.moment(live.lost_at());
-            // `self` keeps both senders, so this ends with a change or in time.
+            // `self` keeps both senders alive, so the wait ends with a change or at `lost_at`.
             tokio::select! {
                 _ = changes.changed() => {}
                 _ = voids.changed() => {}

@@ -1,4 +1,4 @@
-//! The states of a session's connection, one after the other.
+//! The states of a session's connection, one after another.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,10 +9,9 @@ use futures_util::stream::{self, FusedStream, Stream, StreamExt};
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness};
 
-use crate::session::liveness_cell::LivenessCell;
+use crate::session::liveness::liveness_cell::LivenessCell;
 
-/// The states of a session's connection, one after the other. Made by
-/// [`Session::states`](crate::Session::states).
+/// The states of a session's connection, one after another. Made by [`Session::states`](crate::Session::states).
 #[derive(Clone)]
 pub struct ConnectionStates {
     seen: ConnectionState,
@@ -27,19 +26,19 @@ impl fmt::Debug for ConnectionStates {
 }
 
 impl ConnectionStates {
-    /// The states from now on.
+    /// Returns the states from now on.
     pub(crate) fn of(liveness: &Arc<LivenessCell>) -> Self {
         Self { seen: liveness.state(), changes: liveness.subscribe(), liveness: Arc::clone(liveness) }
     }
 
-    /// The state that was seen last.
+    /// Returns the state that was seen last.
     #[must_use]
     pub fn current(&self) -> ConnectionState {
         self.seen
     }
 
-    /// Waits for another state than the one seen last and returns it; `None` once the session has ended and no other
-    /// will come. States that lasted only while nobody waited may be skipped.
+    /// Waits for a state that differs from the last one seen, and returns it. `None` once the session has ended and its last state
+    /// was seen. States that came and went between two calls may be skipped.
     ///
     /// # Cancel safety
     /// Nothing is lost: the next call sees what this one would have seen.
@@ -58,15 +57,15 @@ impl ConnectionStates {
         }
     }
 
-    /// The states from now on, as a stream that ends with the session. The stream does not begin with the
-    /// [`current`](Self::current) state: its first item is the first state that differs from it.
+    /// Converts the states into a stream that ends with the session. Its first item is the first state that differs from
+    /// [`current`](Self::current).
     #[must_use]
     pub fn into_stream(self) -> ConnectionStateStream {
         ConnectionStateStream::of(self)
     }
 }
 
-/// The states of a session's connection, as a stream that ends with the session. Made by [`ConnectionStates::into_stream`].
+/// A stream of the states of a session's connection. It ends with the session. Made by [`ConnectionStates::into_stream`].
 ///
 /// Once the stream has ended, every further poll returns `None`.
 pub struct ConnectionStateStream {

@@ -1,18 +1,18 @@
-//! The servers of a connect string, read as the client library reads them.
+//! The servers of a connect string, parsed as the client library parses them.
 
 use crate::error::Error;
 
 const TCP: &str = "tcp://";
 const TCP_TLS: &str = "tcp+tls://";
 
-/// The port of a server that is given without one.
+/// The default port.
 const PORT: u16 = 2181;
 
 /// One server of a connect string.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Server<'a> {
     pub(crate) scheme: Option<&'static str>,
-    /// The host and the port as they were given.
+    /// The host, and the port if it was given, as written.
     pub(crate) address: &'a str,
     pub(crate) host: &'a str,
     pub(crate) port: u16,
@@ -31,7 +31,7 @@ pub(crate) fn servers(connect_string: &str) -> impl Iterator<Item = Server<'_>> 
     })
 }
 
-/// Refuses a connect string in which a server is told otherwise than all of them are spoken to.
+/// Rejects a connect string in which the scheme of a server contradicts the TLS setting of the session.
 pub(crate) fn check_schemes(connect_string: &str, is_encrypted: bool) -> Result<(), Error> {
     let wrong = |server: Server<'_>| match server.scheme {
         Some(TCP) if is_encrypted => Some("tcp:// is without TLS, which the session is to speak with every server"),
@@ -43,34 +43,36 @@ pub(crate) fn check_schemes(connect_string: &str, is_encrypted: bool) -> Result<
     })
 }
 
-/// A connect string for each of the servers, with the chroot that all of them have.
+/// Returns a connect string for each server, with the common chroot.
 pub(crate) fn one_by_one(connect_string: &str) -> Vec<String> {
     let chroot = chroot(connect_string);
     let servers = servers(connect_string);
     servers.map(|Server { scheme, address, .. }| format!("{}{address}{chroot}", scheme.unwrap_or_default())).collect()
 }
 
-/// The chroot of a connect string, with its slash.
+/// Returns the chroot of a connect string, with its slash. Empty without a chroot.
 fn chroot(connect_string: &str) -> &str {
     let last = connect_string.rsplit(',').next().unwrap_or_default();
     let after_scheme = servers(last).next().map_or(0, |server| server.scheme.map_or(0, str::len));
     last[after_scheme..].find('/').map_or("", |at| &last[after_scheme + at..])
 }
 
-/// One connect string for all of these, which have the same chroot.
+/// Joins connect strings with the same chroot into one.
 pub(crate) fn join(one_by_one: &[String]) -> String {
     let chroot = one_by_one.last().map_or("", |last| chroot(last));
     let servers: Vec<&str> = one_by_one.iter().map(|server| server.strip_suffix(chroot).unwrap_or(server)).collect();
     servers.join(",") + chroot
 }
 
-/// A connect string for each address of a server. The client library gives all addresses of a name together the time of one,
-/// so one that does not answer would hide the others. What has no address is left as it is.
+/// Returns a connect string for each address of a server. A name without an address stays as it is.
+///
+/// The client library gives all addresses of a name together the time of one address. So an address that does not answer would
+/// hide the others.
 pub(crate) async fn addresses(server: &str) -> Vec<String> {
     let chroot = chroot(server);
     let Some(Server { scheme, address, host, port }) = servers(server).next() else { return vec![server.to_owned()] };
     let forms = [host.to_owned(), format!("{host}:{port}"), format!("[{host}]"), format!("[{host}]:{port}")];
-    // What is malformed is for the client library to refuse.
+    // The client library rejects malformed addresses.
     let found = match forms.iter().any(|form| form == address) {
         true => tokio::net::lookup_host((host, port)).await.into_iter().flatten().collect(),
         false => Vec::new(),

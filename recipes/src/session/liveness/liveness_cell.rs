@@ -1,4 +1,4 @@
-//! The liveness of one session, shared by whoever learns of it and whoever relies on it.
+//! The liveness of one session, shared by the code that updates it and the code that relies on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
-use crate::session::hold_reports::HoldReports;
+use crate::session::liveness::hold_reports::HoldReports;
 
-/// The liveness with its clock. Time is always read while the state is held, so that no reader or writer acts on a
-/// time that another has overtaken.
+/// The liveness with its clock. The clock is read only while the state is locked. So no reader or writer acts on a time before the
+/// last noted one.
 #[derive(Debug)]
 pub(crate) struct LivenessCell {
     /// The origin of the times in `live`.
     origin: Instant,
     live: watch::Sender<Liveness>,
-    /// The number of holds. Only a session that has any asks for proofs.
+    /// The number of holds. A session without holds does not ask for proofs.
     holds: AtomicUsize,
-    /// What the log says of the holds.
+    /// The holds that are to be logged.
     reports: Arc<HoldReports>,
 }
 
 impl LivenessCell {
-    /// The liveness of a session whose handshake was begun at `connecting` and has been answered.
+    /// Returns the liveness of a new session. Its handshake started at `connecting` and was answered.
     pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
         let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
         Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Arc::default() }
@@ -40,18 +40,18 @@ impl LivenessCell {
         sent.expect("BUG: an update did not run")
     }
 
-    /// The moment of a time in the liveness.
+    /// Converts a time of the liveness into an instant.
     pub(crate) fn moment(&self, time: Duration) -> Instant {
         self.origin + time
     }
 
-    /// The state now.
+    /// Returns the state at this moment.
     pub(crate) fn read(&self) -> Liveness {
         let live = self.live.borrow();
         live.at(self.now())
     }
 
-    /// What the session shows of the state now.
+    /// Returns the connection state that the session shows at this moment.
     pub(crate) fn state(&self) -> ConnectionState {
         self.read().state(self.is_held())
     }
@@ -60,7 +60,7 @@ impl LivenessCell {
         self.holds.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that a hold begins. The session asks for proofs until it ends.
+    /// Notes the start of a hold. The session asks for proofs until the hold ends.
     pub(super) fn hold_begins(&self) {
         self.holds.fetch_add(1, Ordering::SeqCst);
     }
@@ -78,7 +78,7 @@ impl LivenessCell {
         self.update(|live, now| live.on_answer(now, sent));
     }
 
-    /// Notes the answer to a request that a quorum has committed.
+    /// Notes the answer to a request that a quorum committed.
     pub(crate) fn proved(&self, sent: Sent) {
         self.update(|live, now| live.on_proof(now, sent));
     }
@@ -91,19 +91,20 @@ impl LivenessCell {
         self.update(|live, _| live.end(reason));
     }
 
-    /// Notes what time alone has changed.
+    /// Notes changes that come from time alone.
     pub(crate) fn look(&self) {
         self.update(|live, now| *live = live.at(now));
     }
 
-    /// What the session is to send next so that it is known to live, and in how long; `None` without a connection.
+    /// Returns the next sign of life to send, and the time until it is due. `None` without a connection.
     pub(crate) fn due(&self) -> Option<(Sign, Duration)> {
         let live = self.live.borrow();
         let now = self.now();
         live.at(now).due(self.is_held()).map(|(sign, at)| (sign, at.saturating_sub(now)))
     }
 
-    /// Wakes with every change of the state, loss of holds and earlier end of theirs.
+    /// Returns a receiver. It wakes if the connection state changes or holds are lost. It also wakes if holds become suspect or
+    /// proved, or will be lost earlier than noted before.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Liveness> {
         self.live.subscribe()
     }
@@ -112,7 +113,7 @@ impl LivenessCell {
         let is_held = self.is_held();
         let is_changed = self.live.send_if_modified(|live| {
             let now = self.now();
-            // Whoever has read the state may have seen one that time alone has made of it, and that nobody has noted yet.
+            // A reader may have seen a change that came from time alone and that is not noted yet. So both states are compared.
             let (noted, seen) = (*live, live.at(now));
             change(live, now);
             let is_earlier = live.lost_at() < noted.lost_at();

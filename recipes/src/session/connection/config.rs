@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::session::acl::{Acl, Auth, Parents};
-use crate::session::tls::Tls;
+use crate::session::connection::tls::Tls;
 
-/// How to open a [`Session`](crate::Session).
+/// The settings of a [`Session`](crate::Session).
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,36 +17,40 @@ use crate::session::tls::Tls;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionConfig {
-    /// After how much silence the server expires the session and deletes its nodes. The server may grant another
-    /// value, see [`Session::timeout`](crate::Session::timeout). A holder that dies blocks the others for this long. The server is asked for whole
-    /// milliseconds, at least 1 and at most `i32::MAX`; a longer or shorter value counts as the nearest of those.
+    /// The silence after which the server expires the session and deletes its nodes. If a holder dies, its locks stay taken for
+    /// about this long.
+    ///
+    /// The server may grant another value: see [`Session::timeout`](crate::Session::timeout). The protocol counts whole
+    /// milliseconds, from 1 to `i32::MAX`. A value outside of these limits counts as the nearest limit.
     pub timeout: Duration,
-    /// The `tickTime` of the servers. `None` stands for a tick of half the timeout, the longest that servers have unless
-    /// their `minSessionTimeout` is set below two ticks: then the tick must be given. A shorter tick that is given lets
-    /// holds survive a longer silence, by half the difference: with a timeout of 20 s and a tick of 2 s, at least 14.8 s
-    /// after the last proof that the session lives instead of 10.8 s.
+    /// The `tickTime` of the servers. `None` stands for a tick of half the timeout. The tick of servers is not longer, unless
+    /// their `minSessionTimeout` is set below two ticks. In that case, give the tick.
+    ///
+    /// If a shorter tick is given, holds survive a longer silence, by half the difference. Example: the timeout is 20 s, and answers
+    /// came at once before the silence. Then a hold survives its last proof by 10.8 s, and with a given tick of 2 s by 14.8 s.
     pub tick_time: Option<Duration>,
-    /// How long to go on trying to connect.
+    /// Upper bound of the time to open the session, over all attempts.
     pub connect_within: Duration,
-    /// How to speak TLS with the servers; without it nothing is encrypted.
+    /// The TLS settings. `None`: the connections are not encrypted.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
-    /// Who the session is; nobody in particular when empty.
+    /// The credentials of the session. Empty: the session is anonymous.
     pub auth: Vec<Auth>,
-    /// Who may do what with the nodes that the session creates: those of its locks and their missing parents.
+    /// The ACL of the nodes that the session creates: the nodes of its locks, and their missing parents.
     pub acl: Acl,
-    /// Other ACLs for the nodes of these paths, such as that of a parent under which others may create locks but not
-    /// delete them. The paths are those of nodes whose names are known before: parents, the node of a
-    /// [`NaiveLock`](crate::NaiveLock), a [`SharedCount`](crate::SharedCount). The server ends the names of all
-    /// contenders with a number, so theirs cannot be given, and they always get [`acl`](Self::acl).
+    /// Other ACLs for single nodes, by path. Example: a parent in which other sessions may create locks but not delete them.
+    ///
+    /// Only nodes whose full path is known in advance can be named: parents, the node of a [`NaiveLock`](crate::NaiveLock), and a
+    /// [`SharedCount`](crate::SharedCount). The nodes of contenders in a queue get [`acl`](Self::acl), because the server appends a
+    /// number to their names.
     pub acl_of: BTreeMap<String, Acl>,
-    /// How missing parents of locks are created.
+    /// The kind of node that a missing parent of a lock is created as.
     pub parents: Parents,
 }
 
 impl Default for SessionConfig {
-    /// A timeout of 10 s, a tick of at most half of it, 15 s to connect, no TLS, no credentials, nodes that are open to
-    /// anyone, containers as parents.
+    /// Returns the default settings: a timeout of 10 s, a tick of at most 5 s, and 15 s to connect. No TLS and no credentials.
+    /// Nodes are open to everyone, and missing parents are containers.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
@@ -63,52 +67,52 @@ impl Default for SessionConfig {
 }
 
 impl SessionConfig {
-    /// With this [`timeout`](Self::timeout).
+    /// Sets [`timeout`](Self::timeout).
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// With this [`tick_time`](Self::tick_time).
+    /// Sets [`tick_time`](Self::tick_time).
     #[must_use]
     pub fn with_tick_time(self, tick_time: Duration) -> Self {
         Self { tick_time: Some(tick_time), ..self }
     }
 
-    /// With so much time to connect: [`connect_within`](Self::connect_within).
+    /// Sets [`connect_within`](Self::connect_within).
     #[must_use]
     pub fn with_connect_within(self, connect_within: Duration) -> Self {
         Self { connect_within, ..self }
     }
 
-    /// With TLS.
+    /// Sets [`tls`](Self::tls).
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(self, tls: Tls) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
-    /// With one more identity: [`auth`](Self::auth).
+    /// Adds credentials to [`auth`](Self::auth).
     #[must_use]
     pub fn with_auth(mut self, auth: Auth) -> Self {
         self.auth.push(auth);
         self
     }
 
-    /// With this [`acl`](Self::acl).
+    /// Sets [`acl`](Self::acl).
     #[must_use]
     pub fn with_acl(self, acl: Acl) -> Self {
         Self { acl, ..self }
     }
 
-    /// With another ACL for the node of one path: [`acl_of`](Self::acl_of).
+    /// Adds the ACL of one node to [`acl_of`](Self::acl_of).
     #[must_use]
     pub fn with_acl_of(mut self, path: impl Into<String>, acl: Acl) -> Self {
         self.acl_of.insert(path.into(), acl);
         self
     }
 
-    /// With missing parents of locks that are created like this: [`parents`](Self::parents).
+    /// Sets [`parents`](Self::parents).
     #[must_use]
     pub fn with_parents(self, parents: Parents) -> Self {
         Self { parents, ..self }

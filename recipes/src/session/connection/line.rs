@@ -1,14 +1,14 @@
-//! One connection of a session, with the client library's surprises evened out.
+//! One connection of a session. Every lost reply is reported as `ConnectionLoss`, whatever the client library reports.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use zookeeper_client::{Client, Error as ClientError, MultiWriteError, StateWatcher};
 
-use crate::session::liveness_cell::LivenessCell;
-use crate::session::task_link::TaskLink;
+use crate::session::connection::task_link::TaskLink;
+use crate::session::liveness::liveness_cell::LivenessCell;
 
-/// Stands for every version in the protocol.
+/// The number that stands for any version in the protocol.
 const ANY_VERSION: i32 = -1;
 
 /// One connection of a session.
@@ -16,27 +16,27 @@ const ANY_VERSION: i32 = -1;
 pub(crate) struct Line {
     pub(crate) client: Client,
     pub(crate) task_link: Arc<TaskLink>,
-    /// When its handshake was begun.
+    /// When its handshake started.
     pub(crate) connecting: Instant,
 }
 
 impl Line {
-    /// Follows the states of the connection.
+    /// Returns a watcher of the connection's states.
     pub(crate) fn states(&self) -> StateWatcher {
         self.client.state_watcher()
     }
 
-    /// Whether the chroot exists. One request, if there is a chroot and all is well.
+    /// Tells whether the chroot exists. Without a chroot, it sends nothing. If the chroot is seen at once, it sends one request.
     pub(crate) async fn has_chroot(&self) -> Result<bool, ClientError> {
         if self.client.path() == "/" || self.client.check_stat("/").await?.is_some() {
             return Ok(true);
         }
-        // The server may lag behind the one that has just created it.
+        // The server may lag behind the server on which the chroot was just created.
         self.client.sync("/").await?;
         Ok(self.client.check_stat("/").await?.is_some())
     }
 
-    /// Lets the server catch up with what was committed before.
+    /// Lets the server catch up with earlier commits.
     pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
         self.answer(self.client.sync("/").await)
     }
@@ -46,10 +46,10 @@ impl Line {
         reply.map_err(|error| even_out(error, self.task_link.has_parted()))
     }
 
-    /// Has a quorum commit a request that changes nothing, and notes the proof.
+    /// Lets a quorum commit a request that changes nothing, and notes the proof.
     ///
-    /// A transaction of one check is committed whether the check succeeds or fails. One that is refused because the session has
-    /// ended proves nothing.
+    /// The request is a transaction of one check. It is committed even if the check fails. If it is refused because the session has
+    /// ended or moved, it proves nothing.
     pub(crate) async fn prove(&self, liveness: &LivenessCell) -> Result<(), ClientError> {
         let sent = liveness.sending();
         let mut transaction = self.client.new_multi_writer();
@@ -64,7 +64,7 @@ impl Line {
     }
 }
 
-/// Why a transaction of one check is no proof; `None` if it is one.
+/// Returns why a transaction of one check is no proof. `None` if it is a proof.
 fn refusal<T>(committed: Result<T, MultiWriteError>) -> Option<ClientError> {
     match committed {
         Ok(_) => None,
@@ -75,16 +75,17 @@ fn refusal<T>(committed: Result<T, MultiWriteError>) -> Option<ClientError> {
     }
 }
 
-/// The client library reports a connection that broke before the reply came as the error of the socket, as a message
-/// about the silence, or as a loss, depending on which noticed it first. Whether the request was applied is unknown in
-/// every case. That its `Custom` errors mean nothing else is an assumption, taken from its source: version 0.11 makes
-/// them only where reading or writing the socket fails, where a server is silent, and while it connects.
+/// Returns `ConnectionLoss` for every error that means a lost reply, and other errors unchanged.
 ///
-/// If the task that serves the connection has `parted`, nobody takes requests or answers them, which the library finds
-/// unexpected.
+/// If the connection breaks before the reply arrives, the client library reports one of three errors. It is the error of the
+/// socket, a message about the silence, or a loss, depending on what it noticed first. In every case it is unknown whether the
+/// request was applied. We assume that `Custom` errors mean nothing else. According to its source, version 0.11 makes them only if
+/// reading or writing the socket fails, if a server is silent, and while it connects.
 ///
-/// `SessionMoved` says that another server has the session by now, because it has answered an earlier handshake late. The
-/// request was not applied, the server closes the connection, and the session lives.
+/// If the task that serves the connection `has_parted`, requests are no longer handled. The library reports this as unexpected.
+///
+/// `SessionMoved` means that another server has the session, because that server answered an earlier handshake late. The request
+/// was not applied. The server closes the connection, and the session lives.
 fn even_out(error: ClientError, has_parted: bool) -> ClientError {
     use ClientError::{ConnectionLoss, Custom, SessionMoved, Timeout, UnexpectedError};
     match error {

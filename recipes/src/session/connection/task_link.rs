@@ -1,12 +1,12 @@
 //! The task in which the client library serves one connection of a session.
 //!
-//! The library would connect again by itself when the connection ends, and nobody could ask what session timeout the next
-//! server has granted. So the task is spawned with a [`TaskLink`] and ends with its connection: it is dropped when the library
-//! reports that it is disconnected, which it does before it connects again.
+//! After a lost connection, the library would reconnect in the same task, and we could not ask which session timeout the next
+//! server granted. So each task is spawned with a [`TaskLink`] and ends with its connection. It is dropped when the library reports
+//! that it is disconnected. The library reports this before it connects again.
 //!
-//! The task also ends with the Tokio runtime that the session was connected in. The library does not reckon with that: a
-//! waiter for a watch, in another runtime, then panics. So a link parts before anything of its task is dropped, and watches
-//! are polled only while it holds.
+//! The task also ends with the Tokio runtime in which the session was connected. The library does not expect this: a waiter for a
+//! watch in another runtime then panics. So the link parts before any value of the task is dropped. Watches are polled only while
+//! the link has not parted.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -19,18 +19,18 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use zookeeper_client::{SessionState, StateWatcher};
 
-/// Parts when the task that was spawned with it is dropped.
+/// The link to a spawned task. It parts when the task is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct TaskLink {
     parted: RwLock<bool>,
     parting: Notify,
-    /// What lets the task begin.
+    /// Starts the task.
     begin: Mutex<Option<oneshot::Sender<StateWatcher>>>,
     task: Mutex<Option<AbortHandle>>,
 }
 
 impl TaskLink {
-    /// Runs the work of connecting, whose task is linked to this. The task waits until it is told to [`begin`](Self::begin).
+    /// Runs `connecting`, and links the task that it spawns to this. The task waits for [`begin`](Self::begin).
     pub(crate) async fn to_task_of<F: Future>(self: &Arc<Self>, connecting: F) -> F::Output {
         let spawner = Spawner { task_link: Arc::clone(self) };
         let mut connecting = pin!(connecting);
@@ -41,7 +41,7 @@ impl TaskLink {
         .await
     }
 
-    /// Lets the task serve its connection, until the states of the session say that it is disconnected.
+    /// Lets the task serve its connection until `states` shows that it is disconnected.
     pub(crate) fn begin(&self, states: StateWatcher) {
         if let Some(begin) = self.begin.lock().take() {
             // Without a receiver the task is gone.
@@ -49,18 +49,18 @@ impl TaskLink {
         }
     }
 
-    /// Waits for what the task sends; `None` once it can send nothing any more.
+    /// Waits for a message of the task. `None` once the task is gone and can send nothing.
     pub(crate) async fn receive<F: Future>(&self, message: F) -> Option<F::Output> {
         let mut message = pin!(message);
         poll_fn(|cx| {
-            // Kept while the message is polled, so that the task does not go meanwhile.
+            // The lock is kept while the message is polled, so that the task is not dropped meanwhile.
             let parted = self.parted.read();
             if *parted { Poll::Ready(None) } else { message.as_mut().poll(cx).map(Some) }
         })
         .await
     }
 
-    /// Ends the task where it stands: the connection ends, and the session lives on at the server.
+    /// Aborts the task. The connection ends without a close, so the session lives on at the server.
     pub(crate) async fn cut(&self) {
         let task = self.task.lock().take();
         if let Some(task) = task {
@@ -90,7 +90,7 @@ impl TaskLink {
     }
 }
 
-/// Spawns tasks in the current Tokio runtime, as the client library does by itself, and links them.
+/// A spawner that spawns tasks in the current Tokio runtime, as the client library does by default, and links them.
 struct Spawner {
     task_link: Arc<TaskLink>,
 }
@@ -106,7 +106,7 @@ impl Spawn for Spawner {
     }
 }
 
-/// A task with its link. The link parts first.
+/// A task with its link. The first field is dropped first, so the link parts before the task is dropped.
 struct LinkedTask {
     _end: End,
     begin: Option<oneshot::Receiver<StateWatcher>>,
@@ -128,7 +128,7 @@ impl Future for LinkedTask {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(begin) = &mut self.begin {
             let Poll::Ready(states) = Pin::new(begin).poll(cx) else { return Poll::Pending };
-            // Nobody tells it to begin when nobody has the client: then it closes the session.
+            // If the sender was dropped, the client was dropped before `begin`. Then the task closes the session.
             (self.begin, self.states) = (None, states.ok());
         }
         let is_over = self.task.as_mut().poll(cx).is_ready();
@@ -197,7 +197,7 @@ mod tests {
                     });
                 })
                 .await;
-            // As if nobody had the client.
+            // As if the client had been dropped.
             drop(task_link.begin.lock().take());
             task_link.receive(receiver).await
         });

@@ -1,4 +1,4 @@
-//! Without the feature `tls`, no session asks for it.
+//! The stand-in for `tls` without the feature `tls`. Its types have no values, so no session uses TLS.
 
 use zookeeper_client::{Client, Connector, Error as ClientError};
 

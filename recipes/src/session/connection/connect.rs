@@ -1,5 +1,5 @@
-//! Connecting to a server: for a new session again and again, until one answers or there is no hope; for a session that has
-//! lost its connection once.
+//! Connections to servers. `connect` opens a new session, and repeats its attempts. `attach` connects an existing session, in one
+//! attempt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use zookeeper_client::{Client, Error as ClientError, SessionInfo};
 use crate::error::Error;
 use crate::session::acl::Auth;
 use crate::session::backoff::Backoff;
-use crate::session::config::SessionConfig;
-use crate::session::line::Line;
-use crate::session::servers;
-use crate::session::task_link::TaskLink;
-use crate::session::tls::{Encryption, Tls};
+use crate::session::connection::config::SessionConfig;
+use crate::session::connection::line::Line;
+use crate::session::connection::servers;
+use crate::session::connection::task_link::TaskLink;
+use crate::session::connection::tls::{Encryption, Tls};
 
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Where and how a session connects.
+/// The servers of a session, and the settings of its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     connect_string: String,
@@ -31,8 +31,10 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
+    /// Returns a connector.
+    ///
     /// # Errors
-    /// Those of settings that can never work.
+    /// [`Error::InvalidTls`] or [`Error::InvalidConnectString`] for settings that can never work.
     pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
         let tls = config.tls_settings().map(|tls| tls.encryption(connect_string)).transpose()?;
         servers::check_schemes(connect_string, tls.is_some())?;
@@ -40,18 +42,18 @@ impl Connector {
         Ok(Self { connect_string, tls, auth, tick: config.tick_time })
     }
 
-    /// How long holds can be relied on by a timeout that a server has granted.
+    /// Returns the margins of a session timeout that a server granted.
     pub(crate) fn margins(&self, session_timeout: Duration) -> Margins {
         Margins::new(session_timeout, self.tick)
     }
 
-    /// A connect string for each server.
+    /// Returns a connect string for each server.
     pub(crate) fn servers(&self) -> Vec<String> {
         servers::one_by_one(&self.connect_string)
     }
 
-    /// A connect string for each address of a server. A server with TLS keeps its name, which its certificate is for.
-    /// `None` without an answer within the time.
+    /// Returns a connect string for each address of a server. With TLS, the server keeps its name, because its certificate names
+    /// it. `None` if the name was not resolved in time.
     pub(crate) async fn addresses(&self, server: &str, within: Duration) -> Option<Vec<String>> {
         match self.tls {
             Some(_) => Some(vec![server.to_owned()]),
@@ -59,7 +61,7 @@ impl Connector {
         }
     }
 
-    /// The connect string with the addresses of all servers, as far as they are found within the time.
+    /// Returns the connect string with the addresses of all servers. A server that is not resolved in time keeps its name.
     async fn resolve(&self, within: Duration) -> String {
         let servers = self.servers();
         let addresses = join_all(
@@ -70,18 +72,18 @@ impl Connector {
         servers::join(&addresses.await.concat())
     }
 
-    /// Opens a session. Tries until a server answers, an answer leaves no hope, or the time is up.
+    /// Opens a session. Repeats its attempts until one succeeds, an answer shows that none can, or the time is up.
     pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
         let mut last_error = ClientError::Timeout;
         let attempts = async {
             let mut backoff = Backoff::to_connect();
-            // The client library takes zero for a default of its own, and milliseconds are sent as a signed 32-bit number.
+            // For the client library, zero stands for its default. The protocol sends milliseconds as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
             loop {
                 let servers = self.resolve(liveness::connection_timeout(timeout)).await;
                 match self.open(&servers, timeout, None).await {
-                    // The server grants less than was asked for. A dead connection must then be noticed sooner, for
-                    // there to be time to reconnect.
+                    // The server granted a shorter timeout. A dead connection must then be noticed sooner, so that there is
+                    // time to reconnect. So the session is opened again, with this timeout.
                     Ok(line) if line.client.session_timeout() < timeout => {
                         timeout = line.client.session_timeout();
                         continue;
@@ -110,12 +112,12 @@ impl Connector {
         }
     }
 
-    /// Opens a session that asks a server for this timeout: it has what the server grants.
+    /// Opens a new session that asks one server for this timeout. The session has the timeout that the server grants.
     pub(crate) async fn ask(&self, server: &str, timeout: Duration) -> Result<Line, ClientError> {
         self.open(server, timeout, None).await
     }
 
-    /// Connects a session to a server anew.
+    /// Connects an existing session to one server.
     pub(crate) async fn attach(
         &self,
         server: &str,
@@ -145,7 +147,7 @@ impl Connector {
         Ok(Line { client, task_link, connecting })
     }
 
-    /// The errors of an attempt to connect that no other attempt will better.
+    /// Returns the error for the caller if another attempt to connect cannot succeed either. `None` if it can.
     async fn hopeless(&self, error: &ClientError, tls: Option<&Tls>) -> Option<Error> {
         let connect_string = self.connect_string.clone();
         match error {
@@ -163,7 +165,7 @@ impl Connector {
         Error::NoChroot { connect_string: self.connect_string.clone(), chroot }
     }
 
-    /// Refuses a timeout that is too short for the tick, as holds would be lost between two proofs.
+    /// Rejects a timeout that is too short for the given tick, because holds would be lost between two proofs.
     fn check_timeout(&self, line: Line) -> Result<Line, Error> {
         let timeout = line.client.session_timeout();
         match self.tick {

@@ -1,24 +1,24 @@
-//! What becomes of a session's requests: they are sent, wait for the next connection, or fail.
+//! The stage of a session. It decides whether requests are sent, wait for the next connection, or fail.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use zookeeper_client::Error as ClientError;
 
-use crate::session::line::Line;
+use crate::session::connection::line::Line;
 
-/// The stage of one session, for its keeper, which changes it, and its requests, which follow it.
+/// The stage of one session. The keeper and `Session::close` change it, and requests follow it.
 #[derive(Debug)]
 pub(crate) struct Stages(watch::Sender<Stage>);
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Debug)]
 enum Stage {
     /// It is sent.
     Connected(Arc<Line>),
     /// It waits for the next connection.
     Disconnected,
-    /// It fails: the session is being closed, or nobody serves it any more.
+    /// It fails: the session is being closed, or is no longer served.
     Closing,
     /// It fails: the session has ended.
     Ended,
@@ -34,13 +34,13 @@ impl Stages {
         self.step(|stage| matches!(stage, Stage::Connected(_)).then_some(Stage::Disconnected));
     }
 
-    /// Sends requests over this connection from now on. If the session is being closed, this closes it.
+    /// Lets requests use this connection from now on. If the session is being closed, drops the connection, which closes it.
     pub(crate) fn connect(&self, line: Line) {
         let mut line = Some(Arc::new(line));
         self.step(|stage| matches!(stage, Stage::Disconnected).then(|| line.take().map(Stage::Connected)).flatten());
     }
 
-    /// Fails requests from now on. The session closes once the requests under way are answered or dropped.
+    /// Lets requests fail from now on. The session closes once all requests under way are answered or dropped.
     pub(crate) fn close(&self) {
         self.step(|stage| (!matches!(stage, Stage::Ended)).then_some(Stage::Closing));
     }
@@ -56,7 +56,7 @@ impl Stages {
         ended.expect("BUG: a wire that is in use was dropped");
     }
 
-    /// Goes to the next stage, if there is one, and drops the last where nothing is locked.
+    /// Moves to the next stage, if `next` returns one. Drops the last stage only after the lock is released.
     fn step(&self, next: impl FnOnce(&Stage) -> Option<Stage>) {
         let mut last = None;
         self.0.send_if_modified(|stage| {
@@ -66,8 +66,9 @@ impl Stages {
         drop(last);
     }
 
-    /// The connection, once there is one. Requests that must be sent in order are sent over one line: another request may
-    /// overtake one that waits for a connection.
+    /// Waits for the connection and returns it. Fails if the session is closing or has ended.
+    ///
+    /// Requests that must be sent in order use one line. Otherwise a later request may overtake one that waits for a connection.
     pub(crate) async fn line(&self) -> Result<Arc<Line>, ClientError> {
         if let Some(line) = self.0.borrow().line() {
             return line;
@@ -80,7 +81,7 @@ impl Stages {
 }
 
 impl Stage {
-    /// The connection for a request, or why it fails; `None` while it waits.
+    /// Returns the connection for a request, or the error with which it fails. `None` while it waits.
     fn line(&self) -> Option<Result<Arc<Line>, ClientError>> {
         match self {
             Self::Connected(line) => Some(Ok(Arc::clone(line))),

@@ -1,4 +1,4 @@
-//! Encrypted connections to servers that prove who they are.
+//! Encrypted connections to servers that prove their identity.
 
 use std::fmt;
 use std::io;
@@ -15,16 +15,16 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use zookeeper_client::{Client, Connector, Error as ClientError, TlsOptions};
 
 use crate::error::Error;
-use crate::session::servers::{Server, servers};
+use crate::session::connection::servers::{Server, servers};
 
-/// How long one server may take to show what is wrong with a handshake.
+/// Upper bound of the time to diagnose the handshake with one server.
 const DIAGNOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How a session speaks TLS with its servers, all of them. Each must prove by a certificate of the authority that it is the
+/// The TLS settings of a session. They apply to all of its servers. Each server must have a certificate of the authority for the
 /// host that the connect string names.
 ///
-/// If the process has no default cryptography for rustls, the first session with TLS makes aws-lc-rs the default, for the whole
-/// process. To use another, call `install_default` of its provider before.
+/// If the process has no default cryptography provider for rustls, the first session with TLS installs aws-lc-rs for the whole
+/// process. To use another provider, call its `install_default` earlier.
 ///
 /// ```
 /// use zk_recipes::{SessionConfig, Tls};
@@ -50,32 +50,32 @@ struct Identity {
     key: String,
 }
 
-/// The settings as the client library takes them.
+/// The settings in the form of the client library.
 #[derive(Clone, Debug)]
 pub(crate) struct Encryption {
     options: TlsOptions,
 }
 
 impl Tls {
-    /// With servers that have a certificate of this authority, or of one of several: their own certificates, as PEM.
+    /// Returns settings that trust servers with a certificate of this authority. `authority`: the authority's own certificate as
+    /// PEM. It may contain several certificates, to trust several authorities.
     #[must_use]
     pub fn trusting(authority: impl Into<String>) -> Self {
         Self { authority: authority.into(), identity: None }
     }
 
-    /// Proving who the session is by a certificate, with those that lead to its authority, and its private key, all as
-    /// PEM. Servers ask for one unless they are told not to.
+    /// Sets the certificate and the private key that prove the identity of the session, both as PEM. `certificate` also contains
+    /// the certificates that lead to its authority. Servers require a client certificate, unless they are configured otherwise.
     #[must_use]
     pub fn with_identity(self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
         Self { identity: Some(Identity { certificate: certificate.into(), key: key.into() }), ..self }
     }
 
-    /// How to connect to the servers, once all settings are known to be good: the client library would go on trying with some
-    /// that are not.
+    /// Checks all settings, and converts them for the client library. The library would keep trying with some invalid settings.
     pub(crate) fn encryption(&self, connect_string: &str) -> Result<Encryption, Error> {
         self.client_config()?;
         check_hosts(connect_string)?;
-        // The client library takes the one of the process, and panics where there are several to choose from.
+        // The client library uses the provider of the process. If none is installed and several are compiled in, it panics.
         if CryptoProvider::get_default().is_none() {
             aws_lc_rs::default_provider().install_default().ok();
         }
@@ -104,8 +104,8 @@ impl Tls {
         builder.with_client_auth_cert(certificates, key).map_err(invalid("key"))
     }
 
-    /// What is wrong with the handshake with any of the servers, where something is that will not pass: the client library
-    /// only says that none could be reached.
+    /// Shakes hands with one server after another, and returns the first TLS error. `None` if there was none. The client library
+    /// reports only that it reached no server.
     pub(crate) async fn diagnose(&self, connect_string: &str) -> Option<Error> {
         let connector = TlsConnector::from(Arc::new(self.client_config().ok()?));
         for server in servers(connect_string) {
@@ -133,7 +133,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Refuses a connect string with a host that no certificate can be for.
+/// Rejects a connect string with a host that no certificate can name.
 fn check_hosts(connect_string: &str) -> Result<(), Error> {
     if servers(connect_string).all(|server| ServerName::try_from(server.host).is_ok()) {
         return Ok(());
@@ -142,7 +142,7 @@ fn check_hosts(connect_string: &str) -> Result<(), Error> {
     Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), source })
 }
 
-/// Shakes hands and asks the server something. One that refuses our certificate says so only after the handshake.
+/// Shakes hands, and sends the command `isro`. A server that refuses our certificate may say so only after the handshake.
 async fn greet(connector: &TlsConnector, server: &Server<'_>) -> io::Result<()> {
     let name = ServerName::try_from(server.host.to_owned()).map_err(io::Error::other)?;
     let stream = TcpStream::connect((server.host, server.port)).await?;

@@ -1,0 +1,13 @@
+//! How a session connects to the servers, and one connection.
+
+pub(crate) mod config;
+pub(crate) mod connect;
+pub(crate) mod line;
+pub(crate) mod servers;
+pub(crate) mod stages;
+pub(crate) mod task_link;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "connection/no_tls.rs"]
+pub(crate) mod tls;

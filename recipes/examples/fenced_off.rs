@@ -1,18 +1,18 @@
-//! A holder that is paused at the worst moment, and the storage that does not let it do harm.
+//! Shows a holder that is paused at the worst moment, and a storage that rejects its late write.
 //!
 //! ```text
 //! cargo run -p zk-recipes --example fenced_off
 //! ```
 //!
-//! Two buyers, each a process of its own, sell one unit from a stock of ten under one lock. Buyer A is stopped after it
-//! was granted the lock and before its write. Its session expires, buyer B is granted the lock and sells. Then A goes on
-//! and writes what it believes. It does not look at its hold again before the write; if it did, it could be stopped
-//! just after that look, so that no check that a program makes rules this out.
+//! Two buyers sell one unit each from a stock of ten, under one lock. Each buyer is a process of its own. Buyer A is stopped
+//! between the grant of the lock and its write. Its session expires, and buyer B is granted the lock and sells. Then A continues,
+//! and writes the stock that it computed before. A does not check its hold again before the write. Such a check would not help,
+//! because A could be stopped right after it. So no check in a program rules this out.
 //!
-//! The storage here is this program; a row in a database does the same with a column more, raised by the statement that
-//! reads and checked by the statement that writes.
+//! The storage here is this program. A database row does the same with one more column, the fence. The statement that reads
+//! raises the fence, and the statement that writes checks it.
 //!
-//! It starts a ZooKeeper of its own, or uses that of the environment variable `ZOOKEEPER_CONNECT`.
+//! If the environment variable `ZOOKEEPER_CONNECT` is set, the example uses that ZooKeeper. Otherwise it starts its own.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the story is told there")]
 
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What the lock guards: the stock, and the greatest token that has read it.
+/// The row that the lock guards: the stock, and the greatest token that has read it.
 struct Row {
     stock: i64,
     fence: i64,
@@ -152,7 +152,7 @@ impl Buyer {
     }
 }
 
-/// One purchase. The storage is at the other end of standard input and output.
+/// Makes one purchase. The storage is at the other end of standard input and output.
 async fn buy(servers: &str) -> Result<(), Box<dyn Error>> {
     let mut answers = BufReader::new(tokio::io::stdin()).lines();
     let config = SessionConfig::default().with_timeout(Duration::from_secs(4));

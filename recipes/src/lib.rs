@@ -1,4 +1,4 @@
-//! Distributed locks on ZooKeeper, wire-compatible with Apache Curator's, honest about when a hold is lost.
+//! Distributed locks on ZooKeeper. They exclude Apache Curator's locks on the same path, and report when a hold is lost.
 //!
 //! # Which recipe should I use?
 //!
@@ -6,17 +6,21 @@
 //! |---|---|---|
 //! | one holder at a time, in order of arrival | [`Mutex`] | 3, later 2 |
 //! | the same, at a cost that does not grow with the queue | [`HandoffMutex`] | 3 |
-//! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, later 2, and none to hand over within a process |
+//! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, later 2; none for a hand-over within a process |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
 //! | at most N holders at a time | [`Semaphore`] | 6, later 5 |
-//! | N to be changed while others wait | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
+//! | the same, with an N that may change | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
 //! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6, later 5 |
-//! | several locks, all or none | [`MultiLock`] | those of its locks |
-//! | to choose the recipe while the program runs | [`AnyLock`] | those of the recipe |
-//! | to see what a herd costs | [`NaiveLock`], in a comparison only | 2 |
+//! | several locks, all or none | [`MultiLock`] | the sum over its locks |
+//! | to choose the recipe at run time | [`AnyLock`] | as the recipe |
+//! | to see what a herd costs, for comparison only | [`NaiveLock`] | 2 |
 //!
-//! To take a lock again that one holds already, acquire it for an [`Owner`]. To ask a holder for its lock, [`revoke()`];
-//! to see the queue, [`participants()`].
+//! The last column counts the requests of one acquire and its release. "Later" starts at the third acquire in a row of one
+//! session, and lasts while no other contender comes in between. The second acquire of such a row sends one more read, which sets
+//! a watch on the lock's node.
+//!
+//! An [`Owner`] can acquire a lock again that it already holds. [`revoke()`] asks a holder to give its lock back.
+//! [`participants()`] shows the queue.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -39,58 +43,75 @@
 //!
 //! # Guarantees
 //!
-//! * **Exclusion** while the holder's session lives: a hold is granted only when everybody ahead has certainly gone, and
-//!   then our own node, created by our own session, was certainly there: by one listing, by asking for those that an
-//!   earlier one showed, by the note of the last holder and our own node beside it, or by a number that directly follows our last one. A missing node
-//!   is an error, never a grant. Within a session such a hold is passed on, and never one that is lost or suspect; then
-//!   the node of whoever held before stands in for one that somebody has deleted.
-//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the servers could
-//!   grant the lock to another. They go by this process's monotonic clock and by proof: when the last request was sent that
-//!   a quorum of the servers has committed. A paused process, a blocked thread, a half-open connection, a follower that
-//!   stands still or a leader that was deposed therefore cannot make a hold look alive, nor can a reconnect to a server
-//!   that grants a shorter session timeout. While something is held, a session has a
-//!   request committed every fifth of the timeout that changes nothing. By default a hold survives its last proof by at
-//!   least half of the session timeout while answers come at once. A lost hold never turns back, and no [`Owner`] enters by
-//!   it.
-//! * **Fencing tokens** that only grow in grant order ([`LockGuard::token`]).
-//! * **Nothing is left behind.** Any future here may be dropped at any `await`: whatever it created, or may have
-//!   created, is deleted by the session's reaper, and its watches are taken back.
-//! * **One deadline** over everything that `acquire_within` does, however many requests and locks that is; after a
-//!   `None` our node is gone.
-//! * **Order.** Every recipe but [`NaiveLock`] grants in the order of arrival in the queue; nobody who may hold sleeps on.
-//!   Where 32 of a session wait already, others of it arrive in groups, up to 10 ms after they have asked. With a
-//!   [`CohortMutex`] that is the order within each process and that of the processes, which keep the lock for a bounded
-//!   time while others wait.
+//! * **Exclusion** while the holder's session lives. A hold is granted only after a proof that no contender ahead excludes it,
+//!   and that our own node exists and belongs to our session. The proof is one of these:
+//!   * a listing;
+//!   * a check of each contender that an earlier listing showed ahead, and of our own node;
+//!   * the note of the last holder, and a read of our own node beside it;
+//!   * the stat of the lock's node, if it shows our own node as the only child;
+//!   * the number of our node, if it directly follows the number of our session's last holder;
+//!   * a hand-over within the session. A lost hold is never handed over, and a suspect hold is granted only once it is held again.
+//!     If somebody has deleted the successor's node, the predecessor's node stays in its place.
+//!
+//!   A missing node is an error, never a grant.
+//! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the servers can grant the
+//!   lock to another session. They rely on this process's monotonic clock and on proof. The proof is the last request that a
+//!   quorum of the servers has committed, and the time at which it was sent. So a lost hold never looks alive, in any of
+//!   these cases:
+//!   * a paused process, or a blocked thread;
+//!   * a half-open connection;
+//!   * a follower that stands still, or a deposed leader;
+//!   * a reconnect to a server that grants a shorter session timeout.
+//!
+//!   While a session holds something, it commits a request that changes nothing every fifth of the session timeout. By default, a
+//!   hold survives its last proof by at least half of the session timeout, while answers come at once. A lost hold stays lost,
+//!   and no [`Owner`] can enter it again.
+//! * **Fencing tokens** ([`LockGuard::token`]). The token of a hold is greater than the token of every hold that ended before the
+//!   grant.
+//! * **Nothing is left behind.** Every future here may be dropped at any `await`. The session's reaper then deletes each
+//!   contender's node that the future created or may have created, and the client removes its watches. Only parents and the node
+//!   of a [`SharedCount`] may stay.
+//! * **One deadline** for everything that `acquire_within` does, over all its requests and locks. After the deadline, it only
+//!   deletes our nodes. This takes at most a quarter of the session timeout, or half of it for a [`MultiLock`]. When it returns
+//!   `None`, our nodes are gone. As an exception, another contender of the cohort may go on with the node of a [`CohortMutex`].
+//! * **Order.** Every recipe except [`NaiveLock`] grants in the order of the queue, and no contender sleeps on once it may hold.
+//!   From 32 waiters of a session on, new contenders of the session join in batches: at most a sixteenth of the waiters, after at
+//!   most 10 ms. A [`CohortMutex`] keeps the order within each process, and the order of the processes. While others wait, a
+//!   process keeps the lock for a bounded time.
 //!
 //! # Features
 //!
-//! * `tls`, on by default: encrypted connections ([`Tls`]). It brings rustls and needs a C compiler.
+//! * `tls`, on by default: encrypted connections ([`Tls`]). It depends on rustls and needs a C compiler.
 //!
 //! # Non-guarantees
 //!
-//! * A holder that is paused *between* a check and a write can write after it was overtaken. Let the storage check the
-//!   [token](LockGuard::token); `examples/fenced_off.rs` shows it.
-//! * A hold whose node somebody deletes by hand is not noticed until it is released, with a [`CohortMutex`] by whoever
-//!   comes to one of its bounds; the release of a [`NaiveLock`] may then delete the next holder's node, which has the same
-//!   path, and so may that of a [`HandoffMutex`] if the lock's node was deleted with it, so that numbers began anew.
-//! * A machine that is suspended as a whole stops the monotonic clock of most systems, and with it the truth about
-//!   holds until a server is heard again. So do clocks that run apart by more than a few percent.
-//! * A follower tells the leader of its sessions every half tick. The truth about holds reckons with a tick of at most half
-//!   the session timeout. Servers grant no shorter timeout unless their `minSessionTimeout` is set below two ticks; then
-//!   give [`SessionConfig::tick_time`].
-//! * The servers behind one host name of the connect string must grant the same session timeout.
-//! * Servers number at most 2³¹ contenders of one lock's node. From the 2 100 000 000th on an acquire fails with
-//!   [`Error::NumbersExhausted`], and a lock warns before. As containers, unused nodes are deleted and begin anew.
-//! * Clients of one semaphore that disagree on the number of permits, or take their permits one by one as Curator's do,
-//!   can wait for each other for ever. Ours take all permits of an acquire in one turn, and may wait for each other only
-//!   if somebody deletes the node of a turn by hand.
-//! * A session lives on the Tokio runtime that it was connected in, and ends with it.
+//! * A holder that is paused *between* a check and a write can write after another contender was granted the lock. Let the
+//!   storage check the [token](LockGuard::token): `examples/fenced_off.rs` shows how.
+//! * If somebody deletes the node of a hold by hand, the loss is usually noticed only at the release. With a [`CohortMutex`], the
+//!   release of any holder that has reached a bound notices it. The release of a [`NaiveLock`] may then delete the next holder's
+//!   node, because it has the same path. The release of a [`HandoffMutex`] may do the same if the lock's node was deleted as
+//!   well, because numbers then begin anew.
+//! * If a whole machine is suspended, the monotonic clock of most systems stops. Until a server answers again, a lost hold may
+//!   then look alive. The same may happen if clocks run apart by more than a few percent.
+//! * A follower tells the leader of its sessions every half tick. The truth about holds assumes a tick of at most half the
+//!   session timeout. Servers guarantee that, unless their `minSessionTimeout` is set below two ticks. In that case, give
+//!   [`SessionConfig::tick_time`].
+//! * All servers behind one address of the connect string must grant the same session timeout. With TLS, this applies to all
+//!   servers behind one host name. The reason: before a reconnect, a second session asks for the timeout, and it may reach
+//!   another of these servers.
+//! * Servers can number at most 2³¹ contenders of one lock's node. From number 2 000 000 000 on, a lock logs a warning. From
+//!   number 2 100 000 000 on, an acquire fails with [`Error::NumbersExhausted`]. If the lock's node is a container, the server
+//!   deletes it when it is unused, and numbers begin anew.
+//! * Clients of one semaphore can wait for each other for ever if they disagree on the number of permits. The same applies to
+//!   clients that take several permits one by one, as Curator's do. Ours take all permits of an acquire in one turn. They can
+//!   wait for each other only if somebody deletes the node of a turn by hand.
+//! * A session lives on the Tokio runtime in which it was connected, and ends with it.
 //!
-//! # One example a type
+//! # One example for each type
 //!
 //! The page of each type says what it costs, what fails and what a drop leaves behind.
 //!
-//! [`Mutex`]: alone, in order of arrival.
+//! [`Mutex`]: one holder at a time, in order of arrival.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -102,7 +123,7 @@
 //! # }
 //! ```
 //!
-//! [`HandoffMutex`]: alone, in order of arrival, with thousands who wait.
+//! [`HandoffMutex`]: one holder at a time, in order of arrival, with thousands of waiters.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -114,7 +135,7 @@
 //! # }
 //! ```
 //!
-//! [`CohortMutex`]: alone, handed over within the process without a request. Both parts of the token are stored.
+//! [`CohortMutex`]: one holder at a time, handed over within the process without a request. Store both parts of the token.
 //!
 //! ```no_run
 //! # async fn write(fence: i64, fence_handover: i64) {}
@@ -126,7 +147,8 @@
 //! # }
 //! ```
 //!
-//! [`RwLock`]: readers together, writers alone. [`Owner`]: a writer becomes a reader before anybody else comes in.
+//! [`RwLock`]: readers together, writers alone. With an [`Owner`], a writer becomes a reader before another contender is granted
+//! the lock.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -139,20 +161,20 @@
 //! # }
 //! ```
 //!
-//! [`Semaphore`]: so many at a time, here as many as a [`SharedCount`] says.
+//! [`Semaphore`]: at most N holders at a time. Here a [`SharedCount`] holds N.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let permits = zk_recipes::SharedCount::new(&session, "/semaphores/imports-max", 4)?;
 //! let imports = zk_recipes::Semaphore::with_count(&session, "/semaphores/imports", &permits)?;
 //! let two = imports.acquire_many(2).await?; // both or none
-//! permits.set(8).await?; // whoever waits hears of it
+//! permits.set(8).await?; // wakes the waiter that has the turn
 //! two.release().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`SemaphoreMutex`]: alone, beside Curator's clients of that name.
+//! [`SemaphoreMutex`]: one holder at a time, shared with Curator's clients of that name.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -162,7 +184,8 @@
 //! # }
 //! ```
 //!
-//! [`MultiLock`] and [`MultiGuard`]: all or none, in an order in which two carts never wait for each other.
+//! [`MultiLock`] and [`MultiGuard`]: all locks or none. The locks are taken in the order of their paths, so two carts never wait
+//! for each other.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -174,7 +197,7 @@
 //! # }
 //! ```
 //!
-//! [`Waiter`] and [`Revocation`]: a place in the queue that gives way when somebody asks for it.
+//! [`Waiter`] and [`Revocation`]: a place in the queue that is given up when somebody asks for it.
 //!
 //! ```no_run
 //! # async fn example(mutex: zk_recipes::Mutex) -> Result<(), zk_recipes::Error> {
@@ -188,7 +211,7 @@
 //! # }
 //! ```
 //!
-//! [`participants()`] and [`revoke()`]: see who holds, and ask for the lock.
+//! [`participants()`] and [`revoke()`]: show the holder, and ask it for the lock.
 //!
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -202,7 +225,7 @@
 //! # }
 //! ```
 //!
-//! [`SessionConfig`]: credentials, and nodes that only who has them may touch.
+//! [`SessionConfig`]: credentials, and nodes that only sessions with these credentials may access.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), zk_recipes::Error> {
@@ -216,40 +239,45 @@
 //!
 //! # Coming from Curator
 //!
-//! Nodes, names and order are Curator's, so that both sides exclude each other on one path. What is named differently:
+//! The nodes, their names and their order are Curator's, so both sides exclude each other on one path. These names and behaviours
+//! differ:
 //!
 //! | Curator | Here | What differs |
 //! |---|---|---|
-//! | `CuratorFramework` | [`Session`] | one session, never replaced behind a holder's back; when it has ended, connect another |
-//! | `InterProcessMutex` | [`Mutex`] | re-entrant for an [`Owner`], not for a thread; a hold that was lost is never entered again |
-//! | `InterProcessReadWriteLock` | [`RwLock`] | an upgrade is refused at once instead of waiting for itself; a waiting reader is woken by the writer directly ahead only |
-//! | `InterProcessSemaphoreV2` | [`Semaphore`] | several permits at once without a deadlock among our clients |
+//! | `CuratorFramework` | [`Session`] | one session, never silently replaced; when it has ended, connect another |
+//! | `InterProcessMutex` | [`Mutex`] | re-entrant for an [`Owner`], not for a thread; a lost hold is never entered again |
+//! | `InterProcessReadWriteLock` | [`RwLock`] | an upgrade is refused at once instead of waiting for itself; only the nearest writer ahead wakes a waiting reader |
+//! | `InterProcessSemaphoreV2` | [`Semaphore`] | several permits at once, without a deadlock among our clients |
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | |
-//! | `InterProcessMultiLock` | [`MultiLock`] | one deadline for all; stops at the first failure; canonical order on request; all errors told |
+//! | `InterProcessMultiLock` | [`MultiLock`] | one deadline for all; stops at the first failure; canonical order on request; reports all errors |
 //! | `Lease`, `Locker` | [`LockGuard`] | one guard type for all; [`MultiGuard`] for several |
-//! | `acquire(time, unit)` | `acquire_within(wait)` | `None` instead of `false`; the deadline bounds every request, a server that does not answer included |
-//! | `acquire(0, unit)` | `try_acquire()` | reads first, writes nothing when somebody is ahead |
-//! | `isAcquiredInThisProcess()` | [`LockGuard::state`] | knows of a lost session |
-//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`LockGuard::watch`], [`Session::states`] | tied to the hold |
+//! | `acquire(time, unit)` | `acquire_within(wait)` | `None` instead of `false`; the deadline bounds every request, even if a server does not answer |
+//! | `acquire(0, unit)` | `try_acquire()` | reads first; writes nothing if another contender is ahead |
+//! | `isAcquiredInThisProcess()` | [`LockGuard::state`] | notices a lost session |
+//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`LockGuard::watch`], [`Session::states`] | all except `states` are tied to the hold |
 //! | `makeRevocable`, `RevocationListener` | [`LockGuard::revocation`], [`Waiter::revocation`] | a future; before or after the acquire, for every hold |
 //! | `Revoker.attemptRevoke` | [`revoke()`] | |
 //! | `getParticipantNodes()` | `participants()` of each recipe, [`participants()`] | contenders only, with session, token and data |
 //! | `getLockPath()` | [`LockGuard::node_path`] | |
 //! | `ACLProvider`, `authorization` | [`SessionConfig::acl`], [`acl_of`](SessionConfig::acl_of), [`auth`](SessionConfig::auth) | |
-//! | `creatingParentContainersIfNeeded` | [`SessionConfig::parents`] | containers unless you ask for persistent ones |
+//! | `creatingParentContainersIfNeeded` | [`SessionConfig::parents`] | containers, unless you ask for persistent nodes |
 //! | `SharedCount` | [`SharedCount`] | |
 //! | `usingNamespace` | a chroot in the connect string | |
 //! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |
 //! | none | [`HandoffMutex`] | queues with `InterProcessMutex` at the same path; keeps a note in the data of the lock's node |
-//! | none | [`CohortMutex`] | excludes `InterProcessMutex` at the same path; one node a process |
+//! | none | [`CohortMutex`] | excludes `InterProcessMutex` at the same path; one node per session |
 //! | none | [`FencingToken`] | the `czxid` of the node, and the number of the hand-over |
 //!
 //! # Names
 //!
-//! A *contender* is any node in the queue of a lock; the *holder* is the one that was admitted, all others are
-//! *waiters*, each watching its *predecessor*. A hold is *released*, *abandoned* (dropped) or *lost*. The contenders of a
-//! process that share a node are a *cohort*; one of them at a time has the *turn*, and passes it on: the holder by a
-//! *hand-over*. The holds of one session that follow each other without a gap are a *chain*.
+//! A *contender* is a node in the queue of a lock. A *holder* is a contender that was granted the lock. All other contenders are
+//! *waiters*, and each watches its *predecessor*.
+//!
+//! A hold ends when it is *released*, *abandoned* (dropped) or *lost*. A *chain* is a sequence of holds of one session that
+//! follow each other without a gap.
+//!
+//! A *cohort* is the contenders of a session that share a node. One of them at a time has the *turn*, and passes it on. A holder
+//! passes its turn on by a *hand-over* of its hold.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! What the log says of an acquire: one span, and in it the event that ends the acquire.
+//! The log of an acquire: one span, with one event that ends the acquire.
 
 use std::future::Future;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, chain};
 use crate::hold::guard::LockGuard;
 use crate::session::Session;
 
-/// The span of an acquire. Dropped before the acquire has ended, it logs that.
+/// The span of an acquire. If it is dropped before the acquire has ended, it logs that.
 #[derive(Debug)]
 pub(crate) struct AcquireSpan {
     span: Span,
@@ -37,7 +37,7 @@ impl AcquireSpan {
     }
 
     /// Runs a whole acquire, and logs how it ends.
-    // An `async fn` would have room for the acquire twice.
+    // An `async fn` would reserve memory for the acquire twice.
     pub(crate) fn run<T: Grant>(
         self,
         acquire: impl Future<Output = Result<Option<T>, Error>>,
@@ -57,7 +57,7 @@ impl AcquireSpan {
         part.instrument(self.span.clone())
     }
 
-    /// Notes which node stands for the contender.
+    /// Notes the node of the contender.
     pub(crate) fn note_node(&self, node: &str) {
         self.span.record("node", node);
     }
@@ -102,7 +102,7 @@ impl Grant for Vec<LockGuard> {
     }
 }
 
-/// Whether the current span is that of an acquire.
+/// Tells whether the current span is the span of an acquire.
 fn is_acquiring() -> bool {
     Span::current().metadata().is_some_and(|span| span.name() == "acquire" && span.target() == module_path!())
 }

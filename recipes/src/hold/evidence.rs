@@ -1,4 +1,4 @@
-//! What stands for a hold on the server.
+//! The node that stands for a hold on the server.
 
 use crate::engine::Contender;
 use crate::error::Error;
@@ -7,17 +7,17 @@ use crate::session::Session;
 use crate::session::liveness::hold_reports::HoldName;
 use crate::session::remote::Removal;
 
-/// What stands for a hold on the server. Dropped, it is left to the reaper.
+/// The node that stands for a hold on the server. If it is dropped, the reaper deletes the node.
 #[derive(Debug)]
 pub(crate) enum Evidence {
     /// A place in the queue.
     Place(Contender),
-    /// A node of another kind.
+    /// A node that is in no queue.
     Node(NodeClaim),
 }
 
 impl Evidence {
-    /// The contender that holds.
+    /// Returns the contender that holds.
     pub(crate) fn contender(&self) -> &Contender {
         match self {
             Self::Place(contender) => contender,
@@ -32,7 +32,7 @@ impl Evidence {
         }
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     pub(crate) fn lock(&self) -> &str {
         match self {
             Self::Place(contender) => contender.lock(),
@@ -40,7 +40,7 @@ impl Evidence {
         }
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Place(contender) => contender.path(),
@@ -48,16 +48,17 @@ impl Evidence {
         }
     }
 
-    /// Deletes the node, and waits for the confirmation. `passes_on`: the hold goes to the contender of the session that is directly
-    /// behind.
-    pub(crate) async fn remove(&mut self, passes_on: bool) -> Result<Removal, Error> {
+    /// Deletes the node, and waits for the confirmation. `hands_over`: the hold is handed over to the successor, if the successor
+    /// belongs to the session.
+    pub(crate) async fn remove(&mut self, hands_over: bool) -> Result<Removal, Error> {
         match self {
-            Self::Place(contender) => contender.leave(passes_on).await,
+            Self::Place(contender) => contender.leave(hands_over).await,
             Self::Node(claim) => claim.remove().await,
         }
     }
 
-    /// Gives up what nobody relies on: the node is gone when this returns `Ok`.
+    /// Deletes the node of a hold that nothing relies on. When this returns `Ok`, the node is gone. Waits at most as long as
+    /// [`withdrawal`](crate::engine::withdrawal).
     pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         match self {
             Self::Place(contender) => contender.withdraw().await,
@@ -65,7 +66,7 @@ impl Evidence {
         }
     }
 
-    /// Notes that the hold is being dropped, and the evidence with it.
+    /// Notes that the hold is being dropped. The evidence is dropped next.
     pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
         match self {
             Self::Place(contender) => contender.note_dropped(hold),

@@ -18,29 +18,28 @@ use crate::hold::turn::Turn;
 use crate::hold::watch::HoldWatch;
 use crate::token::FencingToken;
 
-/// A hold. It owns the lock until [`release`](Self::release) or drop, wherever it is moved; a task is not a thread, so
-/// neither task nor thread matters.
+/// The guard of a hold. It holds the lock until [`release`](Self::release) or drop, and may move between tasks and threads.
 ///
-/// Dropped, it hands its node to the session's reaper: the lock becomes free soon after, but not before `drop`
-/// returns. Use [`release`](Self::release) when the order matters. The guards by which one [`Owner`](crate::Owner) holds
-/// a lock several times share the hold, which ends with the last of them. The guard of a [`CohortMutex`](crate::CohortMutex)
-/// hands the lock over when it is dropped, if the next contender of the process may have it; otherwise the reaper deletes
-/// the node.
+/// A drop hands the node to the session's reaper, and does not wait until the lock is free. Use [`release`](Self::release) if the
+/// order matters. An [`Owner`](crate::Owner) may have several guards of one lock. They share the hold, which ends with the last
+/// of them.
 ///
-/// A guard says truthfully when it was lost, by its own clock and before the server could grant to another, but it
-/// cannot stop a holder that is paused between the check and the write. Only a [fencing token](Self::token) that the
-/// storage checks does that.
+/// A drop of the guard of a [`CohortMutex`](crate::CohortMutex) hands the hold over to the next contender of the process. If none
+/// waits, or the hold is lost or has reached its bounds, the reaper deletes the node instead.
+///
+/// A guard reports a loss before the server can grant the lock to another session. But it cannot stop a holder that is paused
+/// between the check and the write. For that, the storage must check the [fencing token](Self::token).
 #[must_use = "if unused the lock is released immediately"]
 pub struct LockGuard {
     stake: Stake,
 }
 
-/// By what a guard holds.
+/// How a guard holds.
 #[derive(Debug)]
 enum Stake {
-    /// By a hold of its own, or by one that the guards of an owner share.
+    /// By its own hold, or by a hold that all guards of an owner share.
     Share { hold: Arc<Hold>, slot: Option<Arc<Slot>> },
-    /// By a hold that goes to the next of the same process.
+    /// By a hold that may be handed over to the next contender of the same process.
     Turn(Turn),
 }
 
@@ -49,12 +48,12 @@ impl LockGuard {
         Self { stake: Stake::Share { hold: Arc::new(hold), slot: None } }
     }
 
-    /// One more guard of a hold that an owner has.
+    /// Returns one more guard of a hold that an owner has.
     pub(crate) fn sharing(hold: Arc<Hold>, slot: &Arc<Slot>) -> Self {
         Self { stake: Stake::Share { hold, slot: Some(Arc::clone(slot)) } }
     }
 
-    /// The guard of a hold that may be handed over.
+    /// Returns the guard of a hold that may be handed over.
     pub(crate) fn in_turn(turn: Turn) -> Self {
         Self { stake: Stake::Turn(turn) }
     }
@@ -66,9 +65,10 @@ impl LockGuard {
         }
     }
 
-    /// The fencing token: greater than that of every hold that ended before this one was granted. Holders that share the
-    /// lock, readers or those of a semaphore, hold together, and may have been granted in another order than that of
-    /// their tokens.
+    /// Returns the fencing token. It is greater than the token of every hold that ended before this one was granted.
+    ///
+    /// Holders that share a lock, such as readers or the holders of a semaphore, hold at the same time. They may be granted in
+    /// another order than the order of their tokens.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         match &self.stake {
@@ -77,33 +77,34 @@ impl LockGuard {
         }
     }
 
-    /// The path of the lock, as the lock was made with. For a semaphore, the path of the semaphore.
+    /// Returns the path that the lock was made with. For a semaphore, the path of the semaphore.
     #[must_use]
     pub fn path(&self) -> &str {
         self.hold().lock()
     }
 
-    /// The path of the node that stands for this hold.
+    /// Returns the path of the node that stands for this hold.
     #[must_use]
     pub fn node_path(&self) -> &str {
         self.hold().path()
     }
 
-    /// Whether the hold can be relied on now.
+    /// Returns the state of the hold now: whether it can be relied on.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.hold().state()
     }
 
-    /// Waits until the hold is lost.
+    /// Waits until the hold is lost. Returns the reason.
     ///
     /// # Cancel safety
-    /// Nothing is lost; call it again.
+    /// Nothing is lost: call it again.
     pub async fn lost(&self) -> LostReason {
         self.hold().lost().await
     }
 
-    /// A watch of this hold, for tasks that do not have the guard. It outlives the guard and does not hold.
+    /// Returns a watch of this hold, for tasks that do not have the guard. The watch may outlive the guard, and does not hold the
+    /// lock.
     #[must_use]
     pub fn watch(&self) -> HoldWatch {
         match &self.stake {
@@ -112,12 +113,12 @@ impl LockGuard {
         }
     }
 
-    /// The error that says why this hold is lost.
+    /// Returns the error that says why this hold is lost.
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
         self.hold().lost_error_of(self.token(), reason)
     }
 
-    /// Tells when somebody asks for the lock back. It outlives the guard, so that another task can wait on it.
+    /// Returns a handle that reports when somebody asks for the lock. It may outlive the guard, so another task can wait on it.
     #[doc(alias = "makeRevocable")]
     #[must_use]
     pub fn revocation(&self) -> Revocation {
@@ -125,7 +126,7 @@ impl LockGuard {
         Revocation::of(hold.session(), hold.path(), hold.czxid())
     }
 
-    /// Runs a critical section and stops it, by dropping it, when the hold is lost.
+    /// Runs a critical section. Stops it, by dropping it, when the hold is lost.
     ///
     /// ```no_run
     /// # async fn example(held: zk_recipes::LockGuard) -> Result<(), zk_recipes::Error> {
@@ -136,28 +137,29 @@ impl LockGuard {
     /// ```
     ///
     /// # Errors
-    /// [`Error::HoldLost`] when the hold was lost before the section was done.
+    /// [`Error::HoldLost`] if the hold was lost before the section was done.
     ///
     /// # Cancel safety
-    /// Dropped, the section is dropped wherever it stands; the hold goes on.
+    /// If the future is dropped, the section is dropped with it, and the hold goes on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
         run_while_held(section, || self.state(), self.lost(), |reason| self.lost_error(reason)).await
     }
 
-    /// Gives the lock back and waits for the server's confirmation. While the owner has other guards of the hold,
-    /// nothing is sent. Of a [`CohortMutex`](crate::CohortMutex) it may go to the next contender of this process instead.
+    /// Releases the lock and waits for the server's confirmation. While the owner has other guards of the hold, nothing is sent.
+    /// The hold of a [`CohortMutex`](crate::CohortMutex) may be handed over to the next contender of this process instead.
     ///
-    /// The wait has no bound of its own: without a connection it lasts until the session has connected again or has ended.
-    /// `tokio::time::timeout` around it is safe, as a drop of it is.
+    /// The wait has no deadline. Without a connection, it lasts until the session has connected again or has ended. To bound it,
+    /// use `tokio::time::timeout`: a drop of the future is safe.
     ///
     /// # Errors
-    /// [`Error::HoldLost`] when the hold had been lost before: what it guarded may have run beside another holder. The
-    /// node is gone then, too. [`Error::SessionEnded`] does not occur here; an ended session is a lost hold.
-    /// [`Error::NotAuthorized`] or [`Error::Refused`] when the server does not delete the node; the reaper goes on asking.
+    /// [`Error::HoldLost`] if the hold was lost before: the guarded work may have run at the same time as another holder's. If
+    /// this was the last guard of the hold, the node is deleted all the same, by this call or by the server.
+    /// [`Error::NotAuthorized`] or [`Error::Refused`] if the server did not delete the node: the reaper then continues to ask.
+    /// [`Error::SessionEnded`] does not occur, because a session that has ended is a lost hold.
     ///
     /// # Cancel safety
-    /// Dropped, the reaper releases the lock. The guard of a `CohortMutex` hands the lock over instead, if the next contender
-    /// may have it.
+    /// If the future is dropped, the reaper releases the lock. Before the first poll, the guard of a `CohortMutex` may hand the
+    /// hold over instead, as any drop of the guard does.
     pub async fn release(self) -> Result<(), Error> {
         let (hold, slot) = match self.stake {
             Stake::Share { hold, slot } => (hold, slot),
@@ -169,7 +171,7 @@ impl LockGuard {
                 None => unreachable!("BUG: a hold of no owner's has several guards"),
             };
         };
-        // The owner may just be making another hold of this one, in another task.
+        // Another task of the owner may be making another hold from this one.
         let _turn = slot.turn().await;
         let lost = match hold.state() {
             HoldState::Lost(reason) => Err(hold.lost_error(reason)),
@@ -182,8 +184,7 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lock back unused: as [`release`](Self::release), but waits only as long as
-    /// [`withdrawal`].
+    /// Releases a lock that was not used. As [`release`](Self::release), but waits at most as long as [`withdrawal`].
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
         let (session, path) = (self.hold().session().clone(), self.node_path().to_owned());
         withdrawal(&session, &path, self.release()).await
@@ -200,7 +201,7 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-/// Polls a section for as long as `state` says that it is not lost.
+/// Polls a section until it is done or `state` says that the hold is lost.
 pub(crate) async fn run_while_held<F: Future>(
     section: F,
     state: impl Fn() -> HoldState,
@@ -210,8 +211,8 @@ pub(crate) async fn run_while_held<F: Future>(
     let mut section = pin!(section);
     let mut lost = pin!(lost);
     poll_fn(|cx| {
-        // Asked before every step of the section, and not left to the waker: after a pause of the process the section
-        // may be polled before anybody has noted the loss.
+        // The state is read before every step of the section. The waker alone is not enough: after a pause of the process, the
+        // section may be polled before the loss is noticed.
         let reason = match (state(), lost.as_mut().poll(cx)) {
             (HoldState::Lost(reason), _) | (_, Poll::Ready(reason)) => reason,
             _ => return section.as_mut().poll(cx).map(Ok),

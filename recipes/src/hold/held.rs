@@ -1,4 +1,4 @@
-//! A hold of a lock: what stands for it on the server, and whether it can be relied on.
+//! A hold of a lock: the node that stands for it on the server, and whether it can be relied on.
 
 use std::fmt;
 
@@ -16,30 +16,31 @@ use crate::session::liveness::proof::Proof;
 use crate::session::remote::Removal;
 use crate::token::FencingToken;
 
-/// What the guards of one hold share, or have one after the other. The node goes with the last of them.
+/// A hold. Its guards share it, or have it one after the other. Its node is deleted after the last of them.
 pub(crate) struct Hold {
-    /// Before the others: the watches are told before the node is given up.
+    /// The first field, because fields are dropped in order: the watches are told before the node is given up.
     end: HoldEnd,
     evidence: Evidence,
     token: FencingToken,
     proof: Proof,
-    /// What the log says of it.
+    /// The log lines about the hold.
     report: HoldReport,
 }
 
 impl Hold {
-    /// The hold of a contender that was granted the lock.
+    /// Returns the hold of a contender that was granted the lock.
     pub(crate) fn of(contender: Contender, granted: Granted) -> Self {
         let Granted { made, proof } = granted;
         Self::new(Evidence::Place(contender), FencingToken::new(made.czxid), proof)
     }
 
-    /// The hold of whoever has a node that is in no queue.
+    /// Returns the hold of a contender with a node that is in no queue.
     pub(crate) fn of_node(claim: NodeClaim, token: FencingToken, proof: Proof) -> Self {
         Self::new(Evidence::Node(claim), token, proof)
     }
 
-    /// Another hold that is as old as this one: whatever loses the one loses the other.
+    /// Returns a hold that shares the place of this one and has its token. `proof`: a clone of the proof of this hold, so both
+    /// are lost together.
     pub(crate) fn derive(&self, contender: Contender, proof: Proof) -> Self {
         Self::new(Evidence::Place(contender), self.token, proof)
     }
@@ -49,12 +50,12 @@ impl Hold {
         Self { end: HoldEnd::default(), evidence, token, proof, report }
     }
 
-    /// The contender that holds.
+    /// Returns the contender that holds.
     pub(crate) fn contender(&self) -> &Contender {
         self.evidence.contender()
     }
 
-    /// Notes that somebody else has deleted the node. The hold is lost.
+    /// Notes that somebody else deleted the node: the hold is lost.
     pub(crate) fn note_gone(&self) {
         self.contender().note_missing_node();
         self.proof.lose(self.path());
@@ -73,17 +74,17 @@ impl Hold {
         self.token
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     pub(crate) fn lock(&self) -> &str {
         self.evidence.lock()
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     pub(crate) fn path(&self) -> &str {
         self.evidence.path()
     }
 
-    /// The transaction that created the node, where the path alone does not tell it from others.
+    /// Returns the transaction that created the node, if another node may have the same path. Otherwise `None`.
     pub(crate) fn czxid(&self) -> Option<i64> {
         match &self.evidence {
             Evidence::Place(contender) => contender.czxid(),
@@ -99,7 +100,7 @@ impl Hold {
         self.proof.view().until_lost().await
     }
 
-    /// Waits until the hold is not suspect: until it is known whether it has survived.
+    /// Waits until the hold is no longer suspect: it is held or lost.
     pub(crate) async fn settled(&self) {
         if self.state() != HoldState::Suspect {
             return;
@@ -117,17 +118,17 @@ impl Hold {
         self.lost_error_of(self.token, reason)
     }
 
-    /// As [`lost_error`](Self::lost_error), of a holder by this token.
+    /// As [`lost_error`](Self::lost_error), for the holder with this token.
     pub(crate) fn lost_error_of(&self, token: FencingToken, reason: LostReason) -> Error {
         Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
     }
 
-    /// A watch that ends with this hold.
+    /// Returns a watch that ends with this hold.
     pub(crate) fn watch(&self) -> HoldWatch {
         self.watch_until(&self.end)
     }
 
-    /// A watch that ends when `end` says so.
+    /// Returns a watch of this hold that ends with `end`.
     pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
         end.watch(&self.proof)
     }
@@ -137,15 +138,15 @@ impl Hold {
         self.release_by(token).await
     }
 
-    /// As [`release`](Self::release), by the holder of this token.
+    /// As [`release`](Self::release), for the holder with this token.
     pub(crate) async fn release_by(mut self, token: FencingToken) -> Result<(), Error> {
-        // Before the request is sent, or the hold passed on: then another contender may hold.
+        // Before the request is sent or the hold is handed over: from then on another contender may hold.
         self.end.tell();
         let is_held = self.state() == HoldState::Held;
         let (path, node_path) = (self.lock().to_owned(), self.path().to_owned());
-        // A hold that is lost, or may be, is not passed on.
+        // A hold that is or may be lost is not handed over.
         let reason = match self.evidence.remove(is_held).await {
-            // It was deleted, possibly by an attempt whose reply was lost.
+            // The request succeeded, but the hold may have been lost before.
             Ok(removal) => self.proof.view().lost_with_session().or(match removal {
                 Removal::Deleted | Removal::Kept => None,
                 Removal::NothingThere => Some(LostReason::NodeDeleted),
@@ -165,7 +166,7 @@ impl Hold {
         }
     }
 
-    /// Deletes the node of a hold that nobody relies on. Waits only as long as [`withdrawal`].
+    /// Deletes the node of a hold that nothing relies on. Waits at most as long as [`withdrawal`](crate::engine::withdrawal).
     pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
         self.report.end();
         self.evidence.withdraw().await

@@ -1,4 +1,4 @@
-//! The queue of one lock, as its recipe uses it.
+//! The queue of one lock, for the recipes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::node;
 use crate::options::validate_node_data;
 use crate::session::Session;
 
-/// Sequential nodes below one parent.
+/// The queue of one lock: the sequential nodes below its path.
 pub(crate) struct LockQueue {
     session: Session,
     engine: Arc<Engine>,
@@ -28,12 +28,12 @@ pub(crate) struct LockQueue {
 }
 
 impl LockQueue {
-    /// A queue of nodes that are named as Curator's.
+    /// Returns a queue of nodes with Curator's names.
     pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
         Self::of(Naming::Protected, session, parent, names, node_data)
     }
 
-    /// A queue in which the holder tells whoever comes next that it has released.
+    /// Returns a queue in which a holder leaves a note for its successor when it releases.
     pub(crate) fn with_handoff(
         session: &Session,
         parent: &str,
@@ -74,12 +74,13 @@ impl LockQueue {
             .finish_non_exhaustive()
     }
 
-    /// For how long a `try` waits for answers: not longer than a hold would survive without one.
+    /// Returns how long a `try` waits for answers: half the session timeout. By default, a hold survives its last proof for
+    /// longer than that.
     pub(crate) fn answer_within(&self) -> Duration {
         self.session.timeout() / 2
     }
 
-    /// Lets a contender begin.
+    /// Adds a contender and sends its first requests.
     pub(crate) fn enter(&self, mode: Mode, kind: WishKind) -> Contender {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };
         let place = Place::enter(&self.engine, wish, &self.node_data);
@@ -98,12 +99,12 @@ impl LockQueue {
         AcquireSpan::new(recipe, self.parent(), Some(&self.session))
     }
 
-    /// Queues up and waits for the grant. `None` when the deadline came first; the node is gone then.
+    /// Queues up and waits for the grant. `None` if the deadline came first. The node is gone then.
     pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         self.acquire_span(mode).run(async { Ok(self.queue(mode, deadline).await?.map(LockGuard::new)) }).await
     }
 
-    /// Takes the lock if nobody is in the way. Reads first: a lock that is taken costs one read and no write.
+    /// Takes the lock if no contender is ahead. Reads first: if one is ahead, this costs one read and no write.
     pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<LockGuard>, Error> {
         self.acquire_span(mode).run(async { Ok(self.try_queue(mode).await?.map(LockGuard::new)) }).await
     }
@@ -120,12 +121,12 @@ impl LockQueue {
         Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
     }
 
-    /// Waits for a turn on whose hold nobody relies. `None` when the deadline came first; the node is gone then.
+    /// Waits for a turn: nothing relies on the hold itself. `None` if the deadline came first. The node is gone then.
     pub(crate) async fn take_turn(&self, deadline: Deadline) -> Result<Option<Contender>, Error> {
         Ok(self.contend(Mode::Exclusive, deadline).await?.map(into_turn))
     }
 
-    /// As [`take_turn`](Self::take_turn), if nobody is in the way.
+    /// As [`take_turn`](Self::take_turn), but only if no contender is ahead.
     pub(crate) async fn try_turn(&self) -> Result<Option<Contender>, Error> {
         Ok(self.try_contend(Mode::Exclusive).await?.map(into_turn))
     }
@@ -145,9 +146,9 @@ impl LockQueue {
         }
     }
 
-    /// Shares the lock with a hold of the same owner, in the place of that hold: ahead of everybody who queues. The node gets
-    /// the number of the hold's node, as Curator's get since 5.5.0, so that whoever waits for the one waits for the other.
-    /// `None` when the deadline came first; the node is gone then.
+    /// Shares the lock with a hold of the same owner, in the place of that hold, ahead of all waiters. The new node gets the
+    /// number of the hold's node, as Curator's nodes do since 5.5.0. So a waiter that waits for one of the two waits for the
+    /// other, too. `None` if the deadline came first. The node is gone then.
     pub(crate) async fn share_with(
         &self,
         holder: &Hold,
@@ -157,7 +158,7 @@ impl LockQueue {
         let contender = self.enter(mode, WishKind::Beside(holder.contender().id()));
         match contender.granted_by(deadline).await {
             Ok(granted) => Ok(granted.map(|(contender, granted)| holder.derive(contender, granted.proof))),
-            // Somebody has deleted the hold's node and may hold the lock by now.
+            // Somebody deleted the hold's node, so another contender may hold by now.
             Err(Error::NodeDeleted { .. }) => Err(holder.lost_error(LostReason::NodeDeleted)),
             Err(error) => Err(error),
         }

@@ -10,14 +10,14 @@ use crate::hold::guard::{LockGuard, run_while_held};
 use crate::hold::state::HoldState;
 use crate::hold::watch::HoldWatch;
 
-/// Several holds as one, in the order in which they were granted. It is as good as the worst of them: once one is lost,
-/// all of it is.
+/// Several holds as one, in the order of their grants. Its state is the worst state of its holds: once one hold is lost, the
+/// whole guard is lost.
 ///
-/// Dropped, it drops its guards, the last grant first: the nodes of one session go to its reaper in that order. The guards
-/// that [`into_guards`](Self::into_guards) or an iterator returns are single [`LockGuard`]s again, each with a hold of its
-/// own. A `Vec` or an iterator drops the guards that it still has in the order of the grants, the first grant first.
+/// If it is dropped, it drops its guards, the last grant first, so the nodes of one session go to its reaper in that order. The
+/// guards from [`into_guards`](Self::into_guards) or from an iterator are single [`LockGuard`]s again, each with its own hold. A
+/// `Vec` or an iterator drops its remaining guards in the order of the grants, the first grant first.
 ///
-/// Guards that were acquired one by one become a `MultiGuard` by `collect`; their order counts as the order of the grants.
+/// To make a `MultiGuard` of guards that were acquired one by one, use `collect`. Their order counts as the order of the grants.
 ///
 /// ```no_run
 /// # async fn example(held: zk_recipes::MultiGuard) -> Result<(), zk_recipes::Error> {
@@ -34,24 +34,24 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// One guard of all of `guards`, which were granted in this order.
+    /// Returns one guard of `guards`, which were granted in this order.
     pub(crate) fn new(guards: Vec<LockGuard>) -> Self {
         Self { guards }
     }
 
-    /// The guards, in the order in which they were granted.
+    /// Returns the guards, in the order of their grants.
     #[must_use = "it only shows the guards"]
     pub fn guards(&self) -> &[LockGuard] {
         &self.guards
     }
 
-    /// Takes the holds apart, in the order in which they were granted. A `Vec` drops its first element first.
+    /// Splits the guard into single guards, in the order of their grants. A `Vec` drops its first element first.
     #[must_use = "if unused the locks are released immediately"]
     pub fn into_guards(mut self) -> Vec<LockGuard> {
         std::mem::take(&mut self.guards)
     }
 
-    /// Whether all of the holds can be relied on now: the worst of their states.
+    /// Returns the worst state of the holds: whether all of them can be relied on now.
     #[must_use]
     pub fn state(&self) -> HoldState {
         let mut worst = HoldState::Held;
@@ -65,10 +65,10 @@ impl MultiGuard {
         worst
     }
 
-    /// Waits until any of the holds is lost.
+    /// Waits until any of the holds is lost. Returns the reason.
     ///
     /// # Cancel safety
-    /// Nothing is lost; call it again.
+    /// Nothing is lost: call it again.
     pub async fn lost(&self) -> LostReason {
         if self.guards.is_empty() {
             return pending().await;
@@ -77,34 +77,34 @@ impl MultiGuard {
         reason
     }
 
-    /// One watch of all the holds, for tasks that do not have the guard. It outlives the guard and does not hold. It ends with
-    /// the first of the holds.
+    /// Returns one watch of all the holds, for tasks that do not have the guard. The watch may outlive the guard, and does not
+    /// hold the locks. It ends with the first hold that ends.
     #[must_use]
     pub fn watch(&self) -> HoldWatch {
         HoldWatch::of_all(self.guards.iter().map(LockGuard::watch))
     }
 
-    /// Runs a critical section and stops it, by dropping it, when any of the holds is lost.
+    /// Runs a critical section. Stops it, by dropping it, when any of the holds is lost.
     ///
     /// # Errors
-    /// [`Error::HoldLost`], which names the hold that was lost before the section was done.
+    /// [`Error::HoldLost`] if a hold was lost before the section was done. The error names that hold.
     ///
     /// # Cancel safety
-    /// Dropped, the section is dropped wherever it stands; the holds go on.
+    /// If the future is dropped, the section is dropped with it, and the holds go on.
     pub async fn run<F: Future>(&self, section: F) -> Result<F::Output, Error> {
         run_while_held(section, || self.state(), self.lost(), |reason| self.lost_error(reason)).await
     }
 
-    /// Gives all of the locks back, the last grant first, and waits for the confirmations. The requests are sent at
-    /// once: locks of one session become free in that order, and a session that does not answer keeps only its own
-    /// locks. One round trip, however many locks there are.
+    /// Releases all locks, the last grant first, and waits for the confirmations. All requests are sent at once, so this takes
+    /// one round trip for any number of locks. Locks of one session become free in the order of the releases. A session that does
+    /// not answer delays only its own locks.
     ///
     /// # Errors
-    /// Every lock is given back, whatever becomes of the others. When one fails, as
-    /// [`LockGuard::release`]; when several do, [`Error::Several`] of those.
+    /// Every lock is released, even if others fail. If one fails, the error of its [`LockGuard::release`]. If several fail,
+    /// [`Error::Several`] with all errors.
     ///
     /// # Cancel safety
-    /// Dropped, the reapers release the locks.
+    /// If the future is dropped, the sessions' reapers release the locks.
     pub async fn release(self) -> Result<(), Error> {
         let releases = self.into_guards().into_iter().rev().map(LockGuard::release);
         let failures = join_all(releases).await.into_iter().filter_map(Result::err);
@@ -116,14 +116,14 @@ impl MultiGuard {
         self.guards.push(guard);
     }
 
-    /// Gives all of the locks back unused, as [`release`](Self::release) does, but waits for each only as long as for the
-    /// withdrawal from a queue. Returns whatever went wrong.
+    /// Releases all locks unused, as [`release`](Self::release) does. Waits for each lock at most as long as
+    /// [`withdrawal`](crate::engine::withdrawal). Returns all errors.
     pub(crate) async fn withdraw(self) -> Vec<Error> {
         let withdrawals = self.into_guards().into_iter().rev().map(LockGuard::withdraw);
         join_all(withdrawals).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// The error of the first hold that is lost.
+    /// Returns the error of the first lost hold.
     fn lost_error(&self, reason: LostReason) -> Error {
         let lost = self.guards.iter().find(|guard| matches!(guard.state(), HoldState::Lost(_)));
         lost.expect("BUG: a hold that was lost is held again").lost_error(reason)
@@ -131,7 +131,7 @@ impl MultiGuard {
 }
 
 impl FromIterator<LockGuard> for MultiGuard {
-    /// The guards as one, as if they had been granted in this order.
+    /// Returns one guard of these guards, as if they had been granted in this order.
     fn from_iter<I: IntoIterator<Item = LockGuard>>(guards: I) -> Self {
         Self::new(guards.into_iter().collect())
     }

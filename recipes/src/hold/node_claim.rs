@@ -1,4 +1,4 @@
-//! Nodes in no queue that are ours to delete, or may be, until their deletion is confirmed.
+//! Claims on nodes that are in no queue: each node is deleted in the end.
 
 use futures_util::future::BoxFuture;
 
@@ -9,18 +9,18 @@ use crate::session::liveness::hold_reports::HoldName;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
 
-/// Something on the server with the promise that it goes: dropped, it goes to the session's reaper.
+/// A claim on something that exists on the server, or may exist. If the claim is dropped, the session's reaper deletes it.
 #[derive(Debug)]
 pub(crate) struct NodeClaim {
     session: Session,
-    /// `None` once it is gone.
+    /// `None` once it is deleted.
     leftover: Option<Box<dyn Leftover>>,
-    /// The hold, once that was dropped.
+    /// The name of the hold, once the hold was dropped.
     dropped_hold: Option<HoldName>,
 }
 
 impl NodeClaim {
-    /// A claim on what is there, or may be.
+    /// Returns a claim on something that exists, or may exist.
     pub(crate) fn new(session: &Session, leftover: impl Leftover + 'static) -> Self {
         Self { session: session.clone(), leftover: Some(Box::new(leftover)), dropped_hold: None }
     }
@@ -37,12 +37,12 @@ impl NodeClaim {
         self.leftover.as_ref().map_or("/", |leftover| leftover.lock())
     }
 
-    /// Notes that its hold is being dropped, and it with that.
+    /// Notes that the hold is being dropped. The claim is dropped next.
     pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
         self.dropped_hold = hold;
     }
 
-    /// Deletes what is there and waits for the confirmation. When this is dropped or fails, the reaper goes on.
+    /// Deletes it and waits for the confirmation. If this fails or is dropped, the reaper continues once the claim is dropped.
     pub(crate) async fn remove(&mut self) -> Result<Removal, Error> {
         let Some(leftover) = self.leftover.as_mut() else { return Ok(Removal::NothingThere) };
         let removal = leftover.remove(self.session.remote()).await?;
@@ -50,7 +50,7 @@ impl NodeClaim {
         Ok(removal)
     }
 
-    /// Gives up what was not granted: the node is gone when this returns `Ok`. Waits only as long as [`withdrawal`].
+    /// Deletes something that nothing relies on. When this returns `Ok`, it is gone. Waits at most as long as [`withdrawal`].
     pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         let (session, path) = (self.session.clone(), self.path().to_owned());
         withdrawal(&session, &path, async { self.remove().await.map(drop) }).await
@@ -65,7 +65,7 @@ impl Drop for NodeClaim {
     }
 }
 
-/// A node whose name nobody else can have.
+/// A node with a name that no other contender can have.
 #[derive(Debug)]
 pub(crate) struct NamedNode {
     pub(crate) lock: String,

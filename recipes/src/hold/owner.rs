@@ -1,4 +1,4 @@
-//! Who holds a lock, for those who take it more than once.
+//! Owners: tokens for holders that take a lock more than once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,15 +16,16 @@ use crate::hold::slot::Slot;
 use crate::hold::state::HoldState;
 use crate::session::id::SessionId;
 
-/// Who holds, where one holder takes the same lock again: a request, a job, a cart.
+/// A token for a holder that takes the same lock again: a request, a job, a cart.
 ///
-/// A task is not a thread and may be several futures, so re-entrancy goes by this token and not by where the code
-/// happens to run. Clones are the same owner. What an owner holds it gets again without a request, with the same
-/// [fencing token](crate::FencingToken), as long as the hold has not been lost; the lock is free when the last of its
-/// guards is gone.
+/// A task is not a thread, and a holder may consist of several futures. So re-entrancy follows this token, not the task that
+/// runs. Clones are the same owner.
 ///
-/// An owner is known to the forms of acquire that end in `_as`, and to no others. What it holds through one session is
-/// not held through another.
+/// An owner acquires a lock again that it holds, unless the hold was lost. It gets the same [fencing token](crate::FencingToken),
+/// without a request. Only a writer that also acquires the read lock needs requests: see [`RwLock`](crate::RwLock). The lock is
+/// free once the last guard is gone.
+///
+/// Only the acquires with `_as` in their names take an owner. A hold through one session does not count for another session.
 ///
 /// ```no_run
 /// use zk_recipes::{Mutex, Owner};
@@ -44,50 +45,51 @@ pub struct Owner {
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
 }
 
-/// One lock: the session, the path of the queue, and who is a contender there.
+/// One lock: the session, the path of the queue, and the names of its contenders.
 type Key = (SessionId, String, Names);
 
-/// How many locks an owner may have met before those that it has given back are forgotten.
+/// The size from which on an owner's table of locks is cleaned. Before the table grows, the locks that the owner no longer holds
+/// are removed.
 const SLOTS_KEPT: usize = 64;
 
-/// How an owner comes by a lock.
+/// How an owner gets a lock.
 #[derive(Debug)]
 enum Entry {
-    /// It has it.
+    /// The owner holds it.
     Held(LockGuard),
-    /// It has it, if the connection comes back in time.
+    /// The owner holds it, if the connection comes back in time.
     Suspect,
-    /// It has it alone, and may share it with nobody else but itself.
+    /// The owner holds it exclusively, and asks for a shared hold in the same place.
     Downgrade,
-    /// As anybody else.
+    /// The owner queues, as any other contender.
     Queue,
 }
 
-/// Whether to wait for the lock.
+/// The form of an acquire: whether it waits for the lock.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Acquire,
     TryAcquire,
 }
 
-/// What became of an acquire.
+/// The result of an acquire.
 #[derive(Debug)]
 enum Got {
     Guard(LockGuard),
-    /// Others have it.
+    /// Others hold the lock.
     NotHad,
-    /// The owner has it, or may, and no server confirmed that in time.
+    /// The owner holds the lock, or may hold it, and no server confirmed that in time.
     NoAnswer,
 }
 
 impl Owner {
-    /// An owner that holds nothing.
+    /// Returns an owner that holds nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gets the lock, which the owner may have.
+    /// Acquires a lock that the owner may hold already.
     pub(crate) async fn acquire(&self, queue: &LockQueue, mode: Mode) -> Result<LockGuard, Error> {
         let acquire = async {
             match self.get(queue, mode, Deadline::never(), Form::Acquire).await? {
@@ -98,7 +100,7 @@ impl Owner {
         queue.acquire_span(mode).run(acquire).await.map(granted)
     }
 
-    /// Gets the lock, which the owner may have, within this time. `None` when others had it until then.
+    /// Acquires a lock that the owner may hold already, within this time. `None` if others held it until then.
     pub(crate) async fn acquire_within(
         &self,
         queue: &LockQueue,
@@ -115,7 +117,7 @@ impl Owner {
         queue.acquire_span(mode).run(acquire).await
     }
 
-    /// Gets the lock if the owner has it or nobody is in the way.
+    /// Takes the lock if the owner holds it already or no contender is ahead.
     pub(crate) async fn try_acquire(&self, queue: &LockQueue, mode: Mode) -> Result<Option<LockGuard>, Error> {
         let within = queue.answer_within();
         let acquire = async {
@@ -133,7 +135,7 @@ impl Owner {
         loop {
             let mut states = queue.session().states();
             let entry = entry_to(&slot, queue, mode)?;
-            // Others have what the owner queues for, or another task of the owner waits for them.
+            // Others hold the lock, or another task of the owner waits for it.
             let at_deadline = if matches!(entry, Entry::Queue) { Got::NotHad } else { Got::NoAnswer };
             let turn = match (entry, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
@@ -141,7 +143,7 @@ impl Owner {
                     Some(_) => continue,
                     None => return Ok(at_deadline),
                 },
-                // Another task of the owner may be waiting for it, for however long.
+                // Another task of the owner may be waiting for the lock without a deadline.
                 (Entry::Queue, Form::TryAcquire) => match slot.try_turn() {
                     Some(turn) => Some(turn),
                     None => return Ok(Got::NotHad),
@@ -170,7 +172,7 @@ impl Owner {
         let mut slots = self.slots.lock();
         let key = (queue.session().id(), queue.parent().to_owned(), queue.names());
         if slots.len() >= SLOTS_KEPT && slots.len() == slots.capacity() && !slots.contains_key(&key) {
-            // Before the table grows. Whoever uses a slot, and every hold, has a reference to it.
+            // The table is about to grow. Every task that uses a slot, and every guard of its holds, has a reference to it.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(key).or_default())
@@ -183,10 +185,11 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// How the owner of a slot gets the lock in `mode`.
+/// Returns how the owner of a slot gets the lock in `mode`.
 ///
 /// # Errors
-/// [`Error::HoldLost`] while there are guards of a hold that was lost, [`Error::Upgrade`].
+/// [`Error::HoldLost`] while the owner has guards of a lost hold. [`Error::Upgrade`] if the owner only has a shared hold and asks
+/// for an exclusive one.
 fn entry_to(slot: &Arc<Slot>, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
     slot.look(|exclusive, shared| {
         let Some(hold) = (match mode {

@@ -1,4 +1,4 @@
-//! Asking a contender to give a lock back. Nothing is forced: who is asked decides.
+//! Requests to give a lock back. The contender that is asked decides: nothing is forced.
 
 use crate::error::Error;
 use crate::node;
@@ -6,13 +6,13 @@ use crate::session::Session;
 use crate::session::replies::retry_lost_reply;
 use zookeeper_client::Error as ClientError;
 
-/// What Curator's `Revoker` writes.
+/// The data that Curator's `Revoker` writes.
 pub(crate) const REQUEST: &[u8] = b"__REVOKE__";
 
-/// Asks the contender whose node is at `node_path`, holder or waiter, for the lock back, in the way of Curator's
-/// `Revoker`. A node that is gone needs no asking.
+/// Asks the contender with the node at `node_path` to give its lock or its place back, as Curator's `Revoker` does. The contender
+/// may be a holder or a waiter. If the node is gone, the call succeeds.
 ///
-/// [`participants`](crate::participants) tells the paths of the nodes. The request replaces the node's data.
+/// [`participants`](crate::participants) returns the paths of the nodes. The request replaces the node's data.
 ///
 /// ```no_run
 /// # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
@@ -26,11 +26,11 @@ pub(crate) const REQUEST: &[u8] = b"__REVOKE__";
 /// ```
 ///
 /// # Errors
-/// [`Error::InvalidPath`], [`Error::SessionEnded`], [`Error::NotAuthorized`] when the node's ACL does not let this session
-/// write, or [`Error::Refused`].
+/// [`Error::InvalidPath`], [`Error::SessionEnded`] or [`Error::Refused`]. [`Error::NotAuthorized`] if the node's ACL does not let
+/// this session write.
 ///
 /// # Cancel safety
-/// Dropped, the request may have been made or not.
+/// If the future is dropped, it is unknown whether the request was made.
 #[doc(alias = "Revoker")]
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
@@ -41,28 +41,27 @@ pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
     }
 }
 
-/// Tells a contender when somebody asks for its lock, by [`revoke`] or by Curator's `Revoker`. Made by
+/// A handle that reports when somebody asks a contender for its lock, by [`revoke`] or by Curator's `Revoker`. Made by
 /// [`LockGuard::revocation`](crate::LockGuard::revocation) and [`Waiter::revocation`](crate::Waiter::revocation).
 ///
-/// It does not matter when it is made: a request that came before is seen, too. It keeps the session open, as a guard
-/// does.
+/// It may be made at any time, because it also reports a request that came before. It keeps the session open, as a guard does.
 #[doc(alias = "Revocable")]
 #[derive(Clone, Debug)]
 pub struct Revocation {
     session: Session,
     path: String,
-    /// The transaction that created the node, where other contenders' nodes have the same path.
+    /// The transaction that created the node, if another contender's node may have the same path.
     czxid: Option<i64>,
 }
 
 impl Revocation {
-    /// Of the contender whose node this is. `czxid`: the transaction that created the node, where the path alone does not
-    /// tell it from others.
+    /// Returns the revocation of the contender with this node. `czxid`: the transaction that created the node, if another node
+    /// may have the same path.
     pub(crate) fn of(session: &Session, path: &str, czxid: Option<i64>) -> Self {
         Self { session: session.clone(), path: path.to_owned(), czxid }
     }
 
-    /// The path of the contender's node.
+    /// Returns the path of the contender's node.
     #[must_use]
     pub fn node_path(&self) -> &str {
         &self.path
@@ -83,11 +82,11 @@ impl Revocation {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NodeDeleted`] once the contender's node is gone, after its own release as well. [`Error::SessionEnded`],
+    /// [`Error::NodeDeleted`] once the contender's node is gone, even after its own release. [`Error::SessionEnded`],
     /// [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
-    /// Nothing is lost, the watch is taken back; call it again.
+    /// Nothing is lost, and the watch is removed: call it again.
     pub async fn requested(&self) -> Result<(), Error> {
         let deleted = || Error::NodeDeleted { path: self.path.clone() };
         loop {

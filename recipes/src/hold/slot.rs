@@ -1,4 +1,4 @@
-//! What an owner holds of one lock, and its turn to change that.
+//! The holds that an owner has of one lock, and the turn to change them.
 
 use std::sync::{Arc, Weak};
 
@@ -7,16 +7,16 @@ use zk_recipes_protocol::names::Mode;
 
 use crate::hold::held::Hold;
 
-/// What an owner holds of one lock.
+/// The holds that an owner has of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// Only its holder changes what is held. The owner's acquires of one lock queue for it, so the second finds what the first was
-    /// granted. No hold is given back while another hold is made of it.
+    /// Only the task that has the turn changes the holds. The acquires of the owner for this lock queue for it, so the second one
+    /// finds the hold of the first. A release takes the turn, too, so no hold is released while another hold is made from it.
     turn: tokio::sync::Mutex<()>,
     holds: Mutex<Holds>,
 }
 
-/// The holds that an owner has of one lock, for as long as it has guards of them.
+/// The holds, each for as long as the owner has guards of it.
 #[derive(Debug, Default)]
 struct Holds {
     exclusive: Weak<Hold>,
@@ -34,21 +34,21 @@ impl Slot {
         self.turn.try_lock().ok()
     }
 
-    /// Shows the exclusive and the shared hold. [`take_last`](Self::take_last) waits meanwhile.
+    /// Calls `look` with the exclusive and the shared hold. Meanwhile, [`take_last`](Self::take_last) waits.
     pub(crate) fn look<T>(&self, look: impl FnOnce(Option<&Arc<Hold>>, Option<&Arc<Hold>>) -> T) -> T {
         let holds = self.holds.lock();
         let (exclusive, shared) = (holds.exclusive.upgrade(), holds.shared.upgrade());
         look(exclusive.as_ref(), shared.as_ref())
     }
 
-    /// The exclusive hold, of which another hold is to be made. Call it in the turn.
+    /// Returns the exclusive hold, to make another hold from it. The caller must have the turn.
     pub(crate) fn writer(&self) -> Option<Arc<Hold>> {
         self.holds.lock().exclusive.upgrade()
     }
 
-    /// Returns the hold if this was its last guard. Call it in the turn.
+    /// Returns the hold if this was its last guard. The caller must have the turn.
     pub(crate) fn take_last(&self, guard: Arc<Hold>) -> Option<Hold> {
-        // A look has a reference to the hold, too, but only while this is locked.
+        // `look` has a reference to the hold, too, but only while this is locked.
         let _holds = self.holds.lock();
         Arc::into_inner(guard)
     }

@@ -4,20 +4,20 @@ use std::fmt;
 
 use zk_recipes_protocol::liveness::LostReason;
 
-/// Whether a hold can be relied on at this moment.
+/// The state of a hold: whether it can be relied on at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldState {
-    /// The session was proved to live lately: nobody else holds.
+    /// The session was proved to live lately. No other session can have taken the lock from it.
     Held,
-    /// The connection is away, has just come back, or a proof is late. Nobody else holds yet; do not start what cannot be
-    /// undone.
+    /// The connection is gone or has just come back, or a proof is late. No other session can have taken the lock yet. Do not
+    /// start anything that cannot be undone.
     Suspect,
-    /// Another client may hold. Final: it never turns back.
+    /// Another client may hold. Final: a lost hold stays lost.
     Lost(LostReason),
 }
 
 impl HoldState {
-    /// Of a proof's answer: an error if the hold cannot be relied on, with the reason if it is lost.
+    /// Converts the state of a proof. An error means that the hold cannot be relied on. If it is lost, the error has the reason.
     pub(crate) fn of(state: Result<(), Option<LostReason>>) -> Self {
         match state {
             Ok(()) => Self::Held,

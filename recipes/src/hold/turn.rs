@@ -1,5 +1,5 @@
-//! The contenders of one session for one lock, of whom one at a time deals with the server. What they do is decided by the state
-//! machine of [`zk_recipes_protocol::cohort`].
+//! The contenders of one session for one lock. One of them at a time deals with the server. The state machine of
+//! [`zk_recipes_protocol::cohort`] decides what they do.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,20 +30,21 @@ pub(crate) struct Cohort {
 #[derive(Debug, Default)]
 struct Core {
     members: cohort::Cohort,
-    /// Those who wait to be told that they have the turn.
+    /// The wakers of the members that wait for the turn.
     wakers: BTreeMap<MemberId, Waker>,
-    /// What comes with the turn, until whoever has it now takes it.
+    /// What comes with the turn, until the member that has the turn now takes it.
     passed: Had,
-    /// What was asked for by the last event.
+    /// The asks of the last event.
     asks: Vec<Ask>,
 }
 
-/// A member of a cohort, which waits for its turn, has it, and passes it on. Dropped anywhere, its turn goes to the next.
+/// A member of a cohort. It waits for its turn, has it, and passes it on. If it is dropped at any moment, the next member gets
+/// its turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cohort: Arc<Cohort>,
     id: MemberId,
-    /// How far it is, unless it waits and its turn has come since.
+    /// Its state after its last event. While it is `Waits`, the turn may have come since.
     state: State,
     had: Had,
     end: HoldEnd,
@@ -54,12 +55,12 @@ pub(crate) struct Turn {
 enum Had {
     #[default]
     Nothing,
-    /// A place in the lock's queue. Whoever gives up waiting for the grant leaves it to the next.
+    /// A place in the lock's queue. A member that gives up waiting for the grant leaves it to the next member.
     Place(Box<Contender>),
     Hold(Box<Hold>),
 }
 
-/// That there will be no more turns, as the session has ended.
+/// The session has ended, so there will be no more turns.
 pub(crate) struct Ended;
 
 impl Default for Cohort {
@@ -69,8 +70,8 @@ impl Default for Cohort {
 }
 
 impl Cohort {
-    /// Tells everybody who waits, behind a holder that may never let go, that there will be no more turns: the session has
-    /// ended.
+    /// Ends all waiting, because the session has ended. Wakes the members that wait, even if the holder ahead of them never
+    /// releases.
     pub(crate) fn close(&self) {
         let mut core = self.core.lock();
         let mut asks = Vec::new();
@@ -80,14 +81,14 @@ impl Cohort {
         woken.into_values().for_each(Waker::wake);
     }
 
-    /// Begins to wait for a turn.
+    /// Adds a member that waits for the turn.
     pub(crate) fn enter(self: &Arc<Self>, bounds: Bounds) -> Turn {
         let mut core = self.core.lock();
         let id = core.members.enter(bounds);
         Turn::new(self, id, core.members.state(id))
     }
 
-    /// The turn, if nobody has it; `None` when somebody has.
+    /// Adds a member, if no other member has the turn. Returns `None` if one has.
     pub(crate) fn enter_at_once(self: &Arc<Self>, bounds: Bounds) -> Result<Option<Turn>, Ended> {
         let mut core = self.core.lock();
         let Some(id) = core.members.enter_at_once(bounds) else { return Ok(None) };
@@ -99,7 +100,7 @@ impl Cohort {
 }
 
 impl Core {
-    /// Brings what came with the turn to whoever has the turn now.
+    /// Moves what came with the turn to the member, if the member has the turn now.
     fn bring(&mut self, id: MemberId, had: &mut Had) {
         if matches!(had, Had::Nothing) && !matches!(self.members.state(id), State::Waits | State::Closed) {
             *had = std::mem::take(&mut self.passed);
@@ -112,7 +113,7 @@ impl Turn {
         Self { cohort: Arc::clone(cohort), id, state, had: Had::Nothing, end: HoldEnd::default() }
     }
 
-    /// Waits for the turn, and tells what to do with it.
+    /// Waits for the turn. Returns the state, which says what the member has to do with the turn.
     pub(crate) async fn state(&mut self) -> State {
         poll_fn(|context| {
             if self.state == State::Waits {
@@ -129,13 +130,13 @@ impl Turn {
         .await
     }
 
-    /// Notes the place in the queue that it has.
+    /// Notes the member's place in the queue.
     pub(crate) fn queue(&mut self, contender: Contender) {
         self.had = Had::Place(Box::new(contender));
         self.tell(Event::Queues);
     }
 
-    /// Waits for the grant of its place in the queue.
+    /// Waits for the grant of the member's place in the queue.
     pub(crate) async fn wait_for_grant(&mut self) -> Result<(), Error> {
         let Had::Place(contender) = &mut self.had else { unreachable!("BUG: who does not queue waits for the grant") };
         let granted = contender.granted().await?;
@@ -152,7 +153,7 @@ impl Turn {
         self.tell(Event::Granted);
     }
 
-    /// Waits until it is known whether the hold that was handed over can be relied on.
+    /// Waits until the hold that was handed over is held or lost. Gives it up if it is lost.
     pub(crate) async fn take(&mut self) {
         self.hold().settled().await;
         if self.tell(Event::Looked(self.reliance())).contains(&Ask::GiveUp) {
@@ -170,33 +171,33 @@ impl Turn {
         }
     }
 
-    /// The fencing token of the holder.
+    /// Returns the fencing token of the holder.
     pub(crate) fn token(&self) -> FencingToken {
         let State::Holds { handovers } = self.state else { unreachable!("BUG: a token of no holder") };
         self.hold().token().after_handovers(handovers)
     }
 
-    /// A watch of the hold that ends with the turn of this holder.
+    /// Returns a watch of the hold that ends with the turn of this holder.
     pub(crate) fn watch(&self) -> HoldWatch {
         self.hold().watch_until(&self.end)
     }
 
-    /// Passes the turn on without what has failed, and returns why it has.
+    /// Passes the turn on, without the place or hold that has failed. Returns the error.
     pub(crate) fn fail(mut self, error: Error) -> Error {
         self.tell(Event::Fails);
         error
     }
 
-    /// Hands the lock over to the next, or releases it. The turn passes on in any case.
+    /// Hands the hold over to the next member, or releases it. Passes the turn on in both cases.
     ///
     /// # Errors
     /// As [`LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Cancel safety
-    /// Dropped, the next goes on with the turn, and what is there of the node is left to the reaper.
+    /// If the future is dropped, the next member gets the turn. If a node is left, the reaper deletes it.
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let token = self.token();
-        // Before the next has the turn.
+        // Before the next member has the turn.
         self.end.tell();
         let mut asks = self.tell(Event::LetsGo(self.reliance()));
         if asks.contains(&Ask::LookForOthers) {
@@ -215,7 +216,8 @@ impl Turn {
         released
     }
 
-    /// Passes the turn on unused, with the place in the queue or the hold that it may have. What nobody takes is deleted.
+    /// Passes the turn on unused, with the place in the queue or the hold that came with it. If no member takes it, its node is
+    /// deleted.
     ///
     /// # Errors
     /// As [`Contender::withdraw`].
@@ -244,8 +246,8 @@ impl Turn {
         self.tell(Event::Leaves(self.reliance()))
     }
 
-    /// Tells of an event. What comes with the turn goes on with it, unless this member is to release it or to give it up. Returns
-    /// what is left to do.
+    /// Tells the cohort of an event, and returns the remaining asks. If the turn passes on, the place or hold goes with it,
+    /// unless this member has to release it or give it up.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
         core.bring(self.id, &mut self.had);
@@ -269,17 +271,17 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Whoever has passed the turn on has nothing to tell.
+        // A member that has passed the turn on has nothing to tell.
         if self.state != State::Closed {
             self.tell_of_the_end();
         }
     }
 }
 
-/// Who else is there. Both requests are one round trip.
+/// Looks for other contenders. Both requests are one round trip.
 ///
-/// The parent alone would leave a holder whose node was deleted by hand, and replaced by the one of whoever was let in by that,
-/// holding for as long as somebody waits here.
+/// The number of children alone is not enough. If somebody deletes the holder's node, another contender may be granted the lock
+/// and be the only child. Without the second request, the cohort would then go on holding while its members wait.
 async fn others(hold: &Hold) -> Others {
     let (wire, path) = (hold.session().wire(), hold.path());
     let Some(parent) = node::parent(path) else { return Others::Unknown };

@@ -1,4 +1,4 @@
-//! A place in the queue of a lock, between taking it and the grant.
+//! A place in the queue of a lock, before the grant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +18,10 @@ use crate::hold::lock_queue::LockQueue;
 use crate::hold::revoke::Revocation;
 use crate::token::FencingToken;
 
-/// A contender that has its place in the queue. Dropped, it gives the place up: the session's reaper deletes the node.
+/// A contender that has a place in the queue. If it is dropped, it gives up the place: the session's reaper deletes the node.
 ///
-/// Whose turn it is holds the lock, whether anybody looks or not: a waiter at the head of the queue that nobody asks for
-/// the [grant](Self::granted) keeps all others waiting, and [`participants`](crate::participants()) shows it as the
-/// holder.
+/// A waiter at the head of the queue holds the lock, even if nothing asks for the [grant](Self::granted). It then keeps all
+/// others waiting, and [`participants`](crate::participants()) shows it as the holder.
 ///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::Mutex) -> Result<(), zk_recipes::Error> {
@@ -30,7 +29,7 @@ use crate::token::FencingToken;
 /// let revocation = waiter.revocation();
 /// tokio::select! {
 ///     held = waiter.granted() => held?.release().await,
-///     // Somebody wants us out of the way, and we have not even begun.
+///     // Somebody asks for the place before we hold.
 ///     asked = revocation.requested() => asked,
 /// }
 /// # }
@@ -40,7 +39,7 @@ pub struct Waiter {
     contender: Contender,
     token: FencingToken,
     span: AcquireSpan,
-    /// What [`wait`](Waiter::wait) has waited for.
+    /// The outcome for which [`wait`](Waiter::wait) has waited.
     outcome: Option<Result<Granted, Error>>,
 }
 
@@ -60,32 +59,32 @@ impl Waiter {
         }
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         self.contender.lock()
     }
 
-    /// The path of the node that stands for this place.
+    /// Returns the path of the node that stands for this place.
     #[must_use]
     pub fn node_path(&self) -> &str {
         self.contender.path()
     }
 
-    /// The fencing token that the hold will have.
+    /// Returns the fencing token that the hold will have.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// Tells when somebody asks for the place. It goes on to tell of the hold, once that is granted.
+    /// Returns a handle that reports when somebody asks for the place. After the grant, it reports when somebody asks for the hold.
     #[must_use]
     pub fn revocation(&self) -> Revocation {
         Revocation::of(self.contender.session(), self.contender.path(), self.contender.czxid())
     }
 
-    /// Waits until the lock is granted or can no longer be granted. [`granted`](Self::granted) then returns the outcome at
-    /// once. From the grant on the lock is held, until [`granted`](Self::granted) takes it or this is dropped.
+    /// Waits until the lock is granted, or can no longer be granted. Then [`granted`](Self::granted) returns the outcome at once.
+    /// From the grant on, the lock is held until [`granted`](Self::granted) takes the hold or the waiter is dropped.
     ///
     /// ```no_run
     /// # async fn example(mut waiter: zk_recipes::Waiter) -> Result<(), zk_recipes::Error> {
@@ -98,7 +97,7 @@ impl Waiter {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped, the place is kept; call it again.
+    /// If the future is dropped, the waiter keeps its place: call `wait` again.
     pub async fn wait(&mut self) {
         if self.outcome.is_none() {
             self.contender.wait();
@@ -106,40 +105,39 @@ impl Waiter {
         }
     }
 
-    /// Waits for the grant, for as long as it takes or the session lives.
+    /// Waits for the grant, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the node, [`Error::NotAuthorized`] or
-    /// [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. [`Error::NodeDeleted`] if somebody deleted the
+    /// node.
     ///
     /// # Cancel safety
-    /// Dropped, the place is given up.
+    /// If the future is dropped, the place is given up.
     pub async fn granted(self) -> Result<LockGuard, Error> {
         self.granted_until(Deadline::never()).await.map(granted)
     }
 
-    /// Waits for the grant, for at most `wait`. `None` when it was not had by then, and then the place is given up and
-    /// the node is gone.
+    /// Waits for the grant for at most `wait`. At the deadline, gives up the place and deletes the node, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, the node is gone.
     ///
     /// # Errors
-    /// As [`granted`](Self::granted), and [`Error::Unconfirmed`] when the server did not confirm in time that the node
-    /// is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`granted`](Self::granted). [`Error::Unconfirmed`] if the server did not confirm the deletion in time.
     ///
     /// # Cancel safety
-    /// Dropped, the place is given up.
+    /// If the future is dropped, the place is given up.
     pub async fn granted_within(self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.granted_until(Deadline::after(wait)).await
     }
 
-    /// Gives the place up and waits for the confirmation: the node is gone when this returns `Ok`. A drop gives the place up,
-    /// too, but nothing tells when.
+    /// Gives up the place and waits for the confirmation. When it returns `Ok`, the node is gone. A drop gives up the place, too,
+    /// but does not tell when the node is gone.
     ///
     /// # Errors
-    /// [`Error::Unconfirmed`] when the server did not confirm within a quarter of the session timeout. [`Error::SessionEnded`],
-    /// [`Error::NotAuthorized`] or [`Error::Refused`]. If the session lives, its reaper goes on deleting the node.
+    /// [`Error::Unconfirmed`] if the server did not confirm within a quarter of the session timeout. [`Error::SessionEnded`],
+    /// [`Error::NotAuthorized`] or [`Error::Refused`]. While the session lives, its reaper continues to delete the node.
     ///
     /// # Cancel safety
-    /// Dropped, the session's reaper deletes the node.
+    /// If the future is dropped, the session's reaper deletes the node.
     pub async fn withdraw(self) -> Result<(), Error> {
         let Self { mut contender, span, .. } = self;
         span.run(async { contender.withdraw().await.map(|()| None::<LockGuard>) }).await.map(drop)

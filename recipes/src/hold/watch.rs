@@ -10,14 +10,14 @@ use zk_recipes_protocol::liveness::LostReason;
 use crate::hold::state::HoldState;
 use crate::session::liveness::proof::{Proof, ProofView};
 
-/// Shows the state of a hold to tasks that do not have its guard. Made by [`LockGuard::watch`](crate::LockGuard::watch) and
+/// A view of a hold, for tasks that do not have its guard. Made by [`LockGuard::watch`](crate::LockGuard::watch) and
 /// [`MultiGuard::watch`](crate::MultiGuard::watch).
 ///
-/// Unlike a guard it keeps neither the lock nor the session: a watch that is kept for ever costs no request. The watch ends
-/// when its hold does:
+/// Unlike a guard, it keeps neither the lock nor the session: a watch that is kept for ever costs no request. The watch ends when
+/// its hold does:
 ///
-/// * `release` ends it before the first request is sent, as another contender may hold from then on. A node that only the
-///   release finds deleted is therefore reported by the release alone.
+/// * `release` ends it before the first request is sent, because another contender may hold from then on. So if only the release
+///   finds the node deleted, the release alone reports it.
 /// * A drop of the guard ends it.
 /// * For an [`Owner`](crate::Owner), the release or drop of the last guard of the hold ends it.
 /// * For a [`CohortMutex`](crate::CohortMutex), a local hand-over ends it. The watch does not go on to the next holder.
@@ -56,16 +56,16 @@ struct End {
 }
 
 impl HoldWatch {
-    /// One watch of all the holds of several.
+    /// Returns one watch of all the holds of several watches.
     pub(crate) fn of_all(watches: impl IntoIterator<Item = Self>) -> Self {
         let holds = watches.into_iter().flat_map(|watch| watch.holds.iter().map(Watched::again).collect::<Vec<_>>());
         Self { holds: holds.collect() }
     }
 
-    /// Whether the hold can be relied on now. `None` once the hold was released or dropped without a loss. A loss that came
-    /// before the end stays [`HoldState::Lost`].
+    /// Returns the state of the hold now. `None` once the hold was released or dropped without a loss. If a loss came before the
+    /// end, it stays [`HoldState::Lost`].
     ///
-    /// For several holds, the worst of their states; a loss of any hold is worse than the end of another.
+    /// For several holds, returns the worst of their states. A loss of any hold is worse than the end of another.
     #[must_use]
     pub fn state(&self) -> Option<HoldState> {
         let (mut worst, mut has_ended) = (HoldState::Held, self.holds.is_empty());
@@ -82,10 +82,10 @@ impl HoldWatch {
 
     /// Waits until the hold is lost and returns the reason. Returns `None` if the hold was released or dropped before.
     ///
-    /// For several holds, waits for the first loss or the first end. Without any hold it returns `None` at once.
+    /// For several holds, waits for the first loss or the first end. Without any hold, returns `None` at once.
     ///
     /// # Cancel safety
-    /// Nothing is lost; call it again.
+    /// Nothing is lost: call it again.
     pub async fn lost(&self) -> Option<LostReason> {
         if !self.holds.is_empty() {
             select_all(self.holds.iter().map(|hold| Box::pin(hold.over()))).await;
@@ -109,7 +109,7 @@ impl Watched {
     }
 
     fn state(&self) -> Option<HoldState> {
-        // Read before the end: a hold that has not ended after this was a hold at this moment.
+        // The state is read before the end. If the hold has not ended after that, it was a hold at this moment.
         let seen = HoldState::of(self.view.state());
         match *self.end.borrow() {
             Some(End { lost }) => lost.map(HoldState::Lost),
@@ -121,17 +121,17 @@ impl Watched {
     async fn over(&self) {
         let mut end = self.end.clone();
         tokio::select! {
-            // A sender that is gone has told the end before.
+            // A sender tells the end before it is dropped.
             _ = async { end.wait_for(Option::is_some).await.is_ok() } => {}
             _ = self.view.until_lost() => {}
         }
     }
 }
 
-/// Tells the watches of a hold that the hold ends, at the latest when this is dropped.
+/// The end of a hold, which is told to its watches at the latest when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct HoldEnd {
-    /// Empty until somebody watches.
+    /// Empty until the first watch is made.
     told: OnceLock<Teller>,
 }
 
@@ -142,7 +142,7 @@ struct Teller {
 }
 
 impl HoldEnd {
-    /// A watch of the hold of this proof.
+    /// Returns a watch of the hold with this proof.
     pub(crate) fn watch(&self, proof: &Proof) -> HoldWatch {
         let teller = self.told.get_or_init(|| Teller { view: proof.view().clone(), end: watch::channel(None).0 });
         HoldWatch { holds: Arc::new([Watched { view: teller.view.clone(), end: teller.end.subscribe() }]) }

@@ -14,7 +14,7 @@ use crate::locks::semaphore::Semaphore;
 use crate::locks::semaphore_mutex::SemaphoreMutex;
 use crate::session::Session;
 
-/// A lock of whichever recipe, chosen while the program runs.
+/// A lock of any recipe, chosen at run time.
 ///
 /// An acquire for an [`Owner`](crate::Owner) and a place in the queue ([`Waiter`](crate::Waiter)) need the concrete type.
 ///
@@ -46,7 +46,7 @@ pub enum AnyLock {
     Semaphore(Semaphore),
 }
 
-/// Does the same with a lock of every recipe.
+/// Does the same with a lock of any recipe.
 macro_rules! each {
     ($any:expr, $lock:ident => $work:expr) => {
         match $any {
@@ -63,7 +63,7 @@ macro_rules! each {
 }
 
 impl AnyLock {
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
     /// As the recipe's `acquire`.
@@ -74,7 +74,7 @@ impl AnyLock {
         each!(self, lock => lock.acquire().await)
     }
 
-    /// Takes the lock if nobody is in the way.
+    /// Takes the lock if no other contender is ahead.
     ///
     /// # Errors
     /// As the recipe's `try_acquire`.
@@ -85,7 +85,7 @@ impl AnyLock {
         each!(self, lock => lock.try_acquire().await)
     }
 
-    /// Waits for the lock, for at most `wait` in all.
+    /// Waits for the lock for at most `wait`, over all its requests. The clean-up after the deadline is the recipe's.
     ///
     /// # Errors
     /// As the recipe's `acquire_within`.
@@ -96,7 +96,7 @@ impl AnyLock {
         each!(self, lock => lock.acquire_within(wait).await)
     }
 
-    /// Who holds the lock and who waits for it.
+    /// Returns the holders and the waiters that have a node.
     ///
     /// # Errors
     /// As the recipe's `participants`.
@@ -107,13 +107,13 @@ impl AnyLock {
         each!(self, lock => lock.participants().await)
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         each!(self, lock => lock.path())
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         each!(self, lock => lock.session())

@@ -21,7 +21,7 @@ use crate::locks::participants::{self, Participant};
 use crate::session::Session;
 use crate::session::weak_map::WeakMap;
 
-/// The cohorts of one session that are in use, by path and by how their nodes are named.
+/// The cohorts of one session that are in use, by path and by the names of their nodes.
 #[derive(Default)]
 struct Cohorts {
     used: WeakMap<(String, Names, Naming), Cohort>,
@@ -29,7 +29,7 @@ struct Cohorts {
 }
 
 impl Cohorts {
-    /// The cohort of those who queue here.
+    /// Returns the cohort of the contenders for this queue.
     fn at(queue: &LockQueue) -> Arc<Cohort> {
         let session = queue.session();
         let cohorts = session.extension::<Self>();
@@ -40,41 +40,44 @@ impl Cohorts {
         let key = (queue.parent().to_owned(), queue.names(), queue.naming());
         let cohort = cohorts.used.at(key, Cohort::default);
         if session.is_ended() {
-            // Whoever told the others may not have found it.
+            // The hook that closes the cohorts may not have found this one.
             cohort.close();
         }
         cohort
     }
 
-    /// Tells all who wait in any of them that the session has ended.
+    /// Tells all waiting members of all cohorts that the session has ended.
     fn close(&self) {
         self.used.used().iter().for_each(|cohort| cohort.close());
     }
 }
 
-/// A lock for many contenders in each of a few processes: those of one process queue in memory behind one node, and hand
+/// A lock for many contenders in each of a few processes. The contenders of one process queue in memory behind one node, and hand
 /// the lock over without a request.
 ///
-/// The contenders of one [`Session`] at one path are a *cohort*, however many `CohortMutex`es are made for them. Only one
-/// of them at a time deals with ZooKeeper. It queues for the lock like a contender of a [`Mutex`], and so excludes those
-/// and Apache Curator's `InterProcessMutex` on the same path; whoever holds then passes the lock to the next of the
-/// cohort, first come, first served. After [`DEFAULT_MAX_HANDOVERS`](Self::DEFAULT_MAX_HANDOVERS) hand-overs, or once
-/// [`DEFAULT_MAX_TENURE`](Self::DEFAULT_MAX_TENURE) has passed, it asks whether somebody else waits, two reads in one round trip: if so it
-/// releases the lock and the cohort queues again, at the end; if not it goes on and counts from the beginning.
+/// The contenders of one [`Session`] at one path are a *cohort*, even if they use several `CohortMutex`es. Only one of them at a
+/// time deals with ZooKeeper. It queues for the lock as a contender of a [`Mutex`] does, so it excludes `Mutex` and Apache
+/// Curator's `InterProcessMutex` on the same path. A holder then hands the lock over to the next member of the cohort, first
+/// come, first served.
 ///
-/// What differs from a `Mutex`:
+/// Hand-overs are bounded by [`DEFAULT_MAX_HANDOVERS`](Self::DEFAULT_MAX_HANDOVERS) and
+/// [`DEFAULT_MAX_TENURE`](Self::DEFAULT_MAX_TENURE). At a bound, the holder looks for other contenders, by two reads in one round
+/// trip. If there are any, it releases the lock, and the cohort queues again, at the end. If there are none, the hand-overs go on
+/// and the bounds count anew.
 ///
-/// * The [fencing token](crate::FencingToken) has two parts, both of which the storage must compare.
-/// * Tasks that hold by one node look like one holder from outside: to [`participants`](Self::participants), and to
-///   whoever [asks for the lock back](crate::revoke()), who reaches one holder after the other until the node goes.
-/// * Who has begun to wait must be polled or dropped. A future that is kept and not polled keeps its whole cohort waiting
-///   once its turn has come.
+/// These points differ from a `Mutex`:
+///
+/// * The [fencing token](crate::FencingToken) has two parts. The storage must compare both.
+/// * From outside, tasks that hold by the same node look like one holder. [`participants`](Self::participants) shows one node. A
+///   [request for the lock](crate::revoke()) reaches each holder of that node in turn, until the node is deleted.
+/// * A future that has begun to wait must be polled or dropped. If it is kept without being polled, its whole cohort waits once
+///   it has the turn.
 /// * It is not re-entrant: there are no owners, and a second acquire always waits for the first hold.
 ///
-/// A holder whose hold was lost, but not its session, still has its node, and keeps those behind it waiting until it lets
-/// go; the next of them then acquires the lock anew. Once the session has ended, all who wait are told at once.
+/// If a hold is lost but its session lives, its node stays, and the members behind wait until its holder releases. The next
+/// member then acquires the lock anew. Once the session has ended, all waiting members fail at once.
 ///
-/// Cheap to clone, and to make for every use. Without contention it costs what the `Mutex` does.
+/// Cheap to clone, and cheap to make for every use. Without contention it costs as much as a `Mutex`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -102,18 +105,18 @@ pub struct CohortMutex {
 }
 
 impl CohortMutex {
-    /// How often the lock is handed over, unless [said otherwise](Self::with_max_handovers), before a cohort asks whether
-    /// others wait.
+    /// Default upper bound of consecutive hand-overs, after which a holder looks for other contenders: 1000.
+    /// [`with_max_handovers`](Self::with_max_handovers) changes it.
     pub const DEFAULT_MAX_HANDOVERS: u32 = Bounds::DEFAULT.max_handovers;
-    /// For how long the lock is handed over, unless [said otherwise](Self::with_max_tenure), before a cohort asks whether
-    /// others wait.
+    /// Default upper bound of the time of consecutive hand-overs, after which a holder looks for other contenders: 100 ms.
+    /// [`with_max_tenure`](Self::with_max_tenure) changes it.
     pub const DEFAULT_MAX_TENURE: Duration = Bounds::DEFAULT.max_tenure;
 
-    /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
-    /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
+    /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
-    /// For other options, or to queue as a [`HandoffMutex`] where there are many processes, make it from the lock that the
-    /// cohort is to queue for:
+    /// For other options, make the `CohortMutex` from the lock that the cohort queues for. With many processes, use a
+    /// [`HandoffMutex`] as that lock.
     ///
     /// ```no_run
     /// use zk_recipes::{CohortMutex, LockOptions, Mutex};
@@ -125,54 +128,57 @@ impl CohortMutex {
     /// # }
     /// ```
     ///
-    /// Where the data differ within a cohort, those of whoever queues count. Who queues in another way, as a `HandoffMutex`
-    /// or with [`LockOptions::kazoo`](crate::LockOptions::kazoo), is in another cohort.
+    /// If the node data differs within a cohort, the node has the data of the member that queues. Contenders that queue in
+    /// another way are in another cohort: as a `HandoffMutex`, or with [`LockOptions::kazoo`](crate::LockOptions::kazoo).
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         Mutex::new(session, path).map(Self::from)
     }
 
-    /// The same lock, of whose holders each hands it over only if there were less than `max_handovers` since others were
-    /// last known not to wait. With 0 each asks first.
+    /// Sets the upper bound of consecutive hand-overs. They are counted since the grant, or since the last look that found no
+    /// other contender. At the bound, a holder looks for other contenders first. With 0, every holder does.
     ///
-    /// The bounds of the holder count, not those of the next: within a cohort they may differ.
+    /// The bounds of the holder count, not the bounds of the next member. They may differ within a cohort.
     #[must_use]
     pub fn with_max_handovers(mut self, max_handovers: u32) -> Self {
         self.bounds.max_handovers = max_handovers;
         self
     }
 
-    /// The same lock, of whose holders each hands it over only if less than `max_tenure` has passed since others were last
-    /// known not to wait. They may wait that long, and for one holder more, as nothing takes the lock from a holder.
+    /// Sets the upper bound of the time of consecutive hand-overs. It is counted since the grant, or since the last look that
+    /// found no other contender. Other contenders may wait for that time and for one more holder, because nothing takes the lock
+    /// from a holder.
     #[must_use]
     pub fn with_max_tenure(mut self, max_tenure: Duration) -> Self {
         self.bounds.max_tenure = max_tenure;
         self
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted the cohort's place in the queue,
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted the cohort's place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the cohort. What it has on the server goes to the next of the cohort. If there is none,
-    /// the session's reaper deletes it.
+    /// If the future is dropped, it loses its place in the cohort. If it has a node, the next member of the cohort gets it. If
+    /// there is no next member, the session's reaper deletes the node.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.acquire_until(Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody is in the way, of this cohort or another. When somebody is, it has only read.
+    /// Takes the lock if no other contender holds or waits. If a contender of this cohort does, returns `None` without a request.
+    /// If only other contenders do, returns `None` after one read. If another contender comes in between, deletes our node again
+    /// and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
             let turn = self.cohort.enter_at_once(self.bounds).map_err(|Ended| self.ended())?;
@@ -184,12 +190,12 @@ impl CohortMutex {
         self.acquire_span().run(acquire).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is gone, unless
-    /// others of the cohort go on with it.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, leaves our node to the next member of the
+    /// cohort. If there is none, deletes the node, which takes at most a quarter of the session timeout. When it returns `None`,
+    /// our node is gone or belongs to another member.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our node is
-    /// gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our node is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -197,8 +203,8 @@ impl CohortMutex {
         self.acquire_until(Deadline::after(wait)).await
     }
 
-    /// Who holds the lock and who waits for it, in the order of the queue: one for each cohort, and others that contend
-    /// at the path. Their tokens are those of the first holder.
+    /// Returns the holder and the waiters, in the order of the queue: one for each cohort, and the other contenders at the path.
+    /// The token of a cohort is the token of the first holder by its node.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).
@@ -209,13 +215,13 @@ impl CohortMutex {
         participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
@@ -228,11 +234,11 @@ impl CohortMutex {
 
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
-            // Out here, so that what is had when the time is up can be given up in order.
+            // Outside of the bounded future, so that a place or hold is given up in order at the deadline.
             let mut turn = self.cohort.enter(self.bounds);
             match deadline.bound(self.hold(&mut turn)).await {
                 Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
-                // The next begins anew.
+                // The next member begins anew.
                 Some(Err(error)) => Err(turn.fail(error)),
                 None => turn.give_up().await.map(|()| None),
             }
@@ -244,7 +250,7 @@ impl CohortMutex {
         AcquireSpan::new("cohort", self.path(), Some(self.session()))
     }
 
-    /// Waits for the turn, and makes a hold of whatever comes with it.
+    /// Waits for the turn, and makes a hold of what comes with it.
     async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
         loop {
             match turn.state().await {
@@ -264,14 +270,14 @@ impl CohortMutex {
 }
 
 impl From<Mutex> for CohortMutex {
-    /// A cohort that queues for this lock.
+    /// Returns a cohort that queues for this lock.
     fn from(mutex: Mutex) -> Self {
         Self::of(mutex.into_queue())
     }
 }
 
 impl From<HandoffMutex> for CohortMutex {
-    /// A cohort that queues for this lock.
+    /// Returns a cohort that queues for this lock.
     fn from(mutex: HandoffMutex) -> Self {
         Self::of(mutex.into_queue())
     }

@@ -1,4 +1,4 @@
-//! The queue lock whose hand-over costs the same however many wait.
+//! The queue lock with hand-overs at a cost that does not grow with the queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,19 +17,23 @@ use crate::locks::participants::{self, Participant};
 use crate::options::LockOptions;
 use crate::session::Session;
 
-/// A fair lock as [`Mutex`](crate::Mutex), at the same number of requests and bytes a hand-over, however many wait.
+/// A fair lock, as [`Mutex`](crate::Mutex). A hand-over costs the same number of requests and bytes for any number of waiters.
 ///
-/// The nodes are numbered without a prefix, so that each waiter knows the name of the one ahead and need not list the
-/// queue. Whoever releases notes its number in the data of the lock's node, in the transaction that deletes its own;
-/// whoever is woken reads that note. From the number ahead it follows that it holds. Anything else, because the one
-/// ahead has given up, has crashed, or is a client of another kind, makes it list the queue once, as a `Mutex` does.
+/// The nodes are numbered without a prefix, so each waiter knows the name of its predecessor and need not list the queue. A
+/// release writes the holder's number into the data of the lock's node, in the transaction that deletes the holder's node. The
+/// waiter that is woken reads this note and its own node. If the note has the number of its predecessor, or a later number below
+/// its own, the waiter holds.
 ///
-/// It queues with [`Mutex`](crate::Mutex), Apache Curator's `InterProcessMutex`, and what excludes those, on one path, in
-/// one order. Those leave no notes, so each of them costs the one behind it a listing. Data of the lock's node that are
-/// not such a note are never overwritten: then every hand-over needs a listing, and a warning is logged.
+/// Otherwise the waiter lists the queue once, as a `Mutex` does. This happens if the predecessor has given up, has crashed, or is
+/// a client of another kind.
 ///
-/// Its release is a transaction of two writes, where that of a `Mutex` is one deletion: where few wait, take that. Both
-/// go on to the next in the queue at once if that is of the same session, before the server has answered the release.
+/// It queues with [`Mutex`](crate::Mutex), Apache Curator's `InterProcessMutex`, and every lock that these exclude, on one path
+/// and in one order. These locks leave no notes, so each of their releases costs the next `HandoffMutex` waiter a listing. If the
+/// data of the lock's node is something other than a note, it is never overwritten. Then every hand-over needs a listing, and a
+/// warning is logged.
+///
+/// A release that leaves a note is a transaction of two writes, where a `Mutex` sends one deletion. So use a `Mutex` if there are
+/// few waiters. With both, if the successor belongs to the same session, it holds before the server has answered the release.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -51,20 +55,20 @@ pub struct HandoffMutex {
 }
 
 impl HandoffMutex {
-    /// The lock at `path`, which must be dedicated to it: its children are the queue, its data the note of the last
-    /// holder. Missing parents are created at the first acquire, as
+    /// Returns the lock at `path`. The children of this node are the queue, and its data is the note of the last holder. Use it
+    /// for nothing else. Missing parents are created at the first acquire, as
     /// [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// The lock at `path`, with options.
+    /// Returns the lock at `path`, with options.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]; nothing is sent.
+    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]. Nothing is sent.
     pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
         let names = if options.kazoo { Names::MUTEX_AND_KAZOO } else { Names::MUTEX };
         Ok(Self { queue: Arc::new(LockQueue::with_handoff(session, path, names, options.node_data)?) })
@@ -74,38 +78,37 @@ impl HandoffMutex {
         self.queue
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted our place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
-    /// had not been answered yet.
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the node, even if the reply to
+    /// `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody is in the way. When somebody is, it has only read.
+    /// Takes the lock if no other contender holds or waits. Otherwise returns `None` after one read. If another contender comes
+    /// in between, deletes our node again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the
-    /// session timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our
-    /// node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         self.queue.try_acquire(Mode::Exclusive).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
-    /// gone.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, deletes our node, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our node is gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our
-    /// node is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our node is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -113,12 +116,11 @@ impl HandoffMutex {
         self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await
     }
 
-    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
-    /// once, without a request, with the same token. While its hold is suspect it waits until that is settled.
+    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already. If it does, it gets the lock again at
+    /// once, without a request and with the same token. While its hold is suspect, the call waits until the hold is held or lost.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first.
+    /// As [`acquire`](Self::acquire). [`Error::HoldLost`] if the owner still has a guard of a lost hold: drop that guard first.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -140,8 +142,8 @@ impl HandoffMutex {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
-    /// holds the lock, and no server has confirmed that within `wait`.
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] if the owner holds
+    /// the lock and no server confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -149,8 +151,8 @@ impl HandoffMutex {
         owner.acquire_within(&self.queue, Mode::Exclusive, wait).await
     }
 
-    /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
-    /// look at the queue, or hear that somebody asks for the place.
+    /// Takes a place in the queue, and does not wait for the grant. Meanwhile, the caller can look at the queue, or wait for a
+    /// request to give up the place.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -161,19 +163,19 @@ impl HandoffMutex {
         Waiter::take(&self.queue, Mode::Exclusive).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
     }
 
-    /// Who holds the lock and who waits for it, in the order of the queue.
+    /// Returns the holder and the waiters, in the order of the queue.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).

@@ -17,32 +17,36 @@ use crate::locks::any_lock::AnyLock;
 use crate::locks::mutex::Mutex;
 use crate::session::Session;
 
-/// Several locks as one: all of them or none. They may be of different recipes and different sessions.
+/// Several locks as one: all of them or none. They may have different recipes and different sessions.
 ///
-/// The locks are acquired one after the other. When one of them is not to be had in time, or fails, those that were had
-/// are given back. There is one deadline over all of it. Cheap to clone; every acquire is a contender of its own. An acquire
-/// for an [`Owner`](crate::Owner) and a place in the queue ([`Waiter`](crate::Waiter)) need the concrete lock.
+/// The locks are acquired one after the other. If one of them is not granted in time, or fails, the locks before it are given
+/// back. One deadline bounds all of it. Cheap to clone. Every acquire is a contender of its own. An acquire for an
+/// [`Owner`](crate::Owner) and a place in the queue ([`Waiter`](crate::Waiter)) need the concrete lock.
 ///
 /// # Deadlocks
 ///
-/// Who waits for a lock keeps the locks before it. Where one buyer locks A, then B, and another B, then A, both may wait
-/// for ever; [`acquire_within`](Self::acquire_within) ends that only by giving up, and perhaps for both. **Lock in one
-/// order everywhere**, and no such circle can close: [`from_paths`](Self::from_paths) and
-/// [`in_canonical_order`](Self::in_canonical_order) do so, by path as the session sees it. That order is the same in all
-/// processes whose sessions share a chroot; sessions of different chroots, or of different ensembles, need an order that
-/// you choose, and [`new`](Self::new). Do not acquire a lock while you hold one that comes after it, either.
+/// An acquire that waits for a lock keeps the locks before it. Suppose that one buyer locks A and then B, and another buyer locks
+/// B and then A. Then both may wait for ever. [`acquire_within`](Self::acquire_within) only ends this by giving up, perhaps for
+/// both.
 ///
-/// The same path twice on one session is refused, as the second would wait for the first. So would the second of two
-/// [`ReadLock`](crate::ReadLock)s for a writer that came between them and waits for the first, and the second of two
-/// permits for somebody who has one and wants another; of a semaphore, take several at once with
-/// [`acquire_many`](crate::Semaphore::acquire_many). Two sessions are not known to reach the same servers; the same path
-/// on both of them is yours to avoid.
+/// **Lock in one order everywhere**, and no such circle can close. [`from_paths`](Self::from_paths) and
+/// [`in_canonical_order`](Self::in_canonical_order) order the locks by their path, as the session sees it. This order is the same
+/// in all processes, if their sessions share a chroot. For sessions with different chroots or ensembles, choose an order yourself
+/// and use [`new`](Self::new). While you hold a lock, do not acquire a lock that comes before it in the order.
+///
+/// The same path twice on one session is refused, because the second lock would wait for the first. The same is true for two
+/// [`ReadLock`](crate::ReadLock)s: a writer between them would wait for the first, and the second would wait for the writer. It
+/// is true for two permits of a semaphore, too: two contenders with one permit each would wait for each other. To take several
+/// permits at once, use [`acquire_many`](crate::Semaphore::acquire_many).
+///
+/// If two sessions reach the same servers, do not use the same path on both. This type cannot know which servers a session
+/// reaches.
 ///
 /// # Cost
 ///
-/// That of the single locks, one after the other: two round trips for a [`Mutex`] that nobody holds. All of them are given
-/// back in one. Who waits for one lock keeps those before it from everybody else, so lock no more than must change
-/// together.
+/// The sum of the single locks, one after the other. A free [`Mutex`] usually takes one round trip. All locks are given back in
+/// one round trip. While an acquire waits for one lock, it keeps the locks before it from every other contender. So lock only
+/// what must change together.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -71,10 +75,10 @@ enum Patience {
 }
 
 impl MultiLock {
-    /// These locks, to be acquired in this order.
+    /// Returns these locks, to be acquired in this order.
     ///
     /// # Errors
-    /// [`Error::NoLocks`] when there is none, and [`Error::DuplicateLock`] when two have one path and one session.
+    /// [`Error::NoLocks`] if there is none. [`Error::DuplicateLock`] if two have the same path and the same session.
     pub fn new(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> Result<Self, Error> {
         let locks: Arc<[AnyLock]> = locks.into_iter().map(Into::into).collect();
         if locks.is_empty() {
@@ -90,16 +94,16 @@ impl MultiLock {
         Ok(Self { locks })
     }
 
-    /// A [`Mutex`] at each of these paths, to be acquired in canonical order.
+    /// Returns a [`Mutex`] at each of these paths, to be acquired in canonical order.
     ///
     /// # Errors
-    /// As [`new`](Self::new) and [`Mutex::new`]; nothing is sent.
+    /// As [`new`](Self::new) and [`Mutex::new`]. Nothing is sent.
     pub fn from_paths(session: &Session, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
         let mutexes: Result<Vec<_>, _> = paths.into_iter().map(|path| Mutex::new(session, path.as_ref())).collect();
         Ok(Self::new(mutexes?)?.in_canonical_order())
     }
 
-    /// The same locks, to be acquired in the order of their paths, byte by byte.
+    /// Returns the same locks, to be acquired in the order of their paths, byte by byte.
     #[must_use]
     pub fn in_canonical_order(self) -> Self {
         let mut locks = self.locks.to_vec();
@@ -107,31 +111,32 @@ impl MultiLock {
         Self { locks: locks.into() }
     }
 
-    /// The locks, in the order in which they are acquired.
+    /// Returns the locks, in the order in which they are acquired.
     #[must_use]
     pub fn locks(&self) -> &[AnyLock] {
         &self.locks
     }
 
-    /// Waits for all of the locks, for as long as it takes, or as their sessions live.
+    /// Waits for all of the locks, without a deadline.
     ///
     /// # Errors
-    /// As the `acquire` of the lock that failed, and [`Error::HoldLost`] when a lock was lost while others were waited
-    /// for. It stops there and gives back what it has, for which it waits at most a quarter of the longest session
-    /// timeout. Where that fails as well, [`Error::Several`] of the cause and of what went wrong with each lock.
+    /// As the `acquire` of the lock that failed. [`Error::HoldLost`] if a lock was lost during the wait for another lock.
+    ///
+    /// After a failure, the call gives back the locks that it has, for at most a quarter of the longest session timeout. If that
+    /// fails, too, [`Error::Several`] with the cause and the errors of the locks.
     ///
     /// # Cancel safety
-    /// Dropped, it gives back what it has: the sessions' reapers delete the nodes.
+    /// If the future is dropped, it gives back the locks that it has: the sessions' reapers delete the nodes.
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
         self.acquire_all(Patience::Endless).await.map(granted)
     }
 
-    /// Takes the locks if nobody is in the way of any. It stops at the first that is taken, of which it has only read,
-    /// and gives those before it back.
+    /// Takes the locks if no other contender is ahead at any of them. Stops at the first lock that is taken, and gives back the
+    /// locks before it. At the taken lock, it only reads, unless another contender came in between.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), [`Error::NoAnswer`] when a server did not answer one of the locks within half the
-    /// session timeout, and [`Error::Unconfirmed`] when a server did not confirm that a node of ours is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if a server did not answer one of the locks within half the session
+    /// timeout. [`Error::Unconfirmed`] if a server did not confirm that a node of ours is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -139,12 +144,12 @@ impl MultiLock {
         self.acquire_all(Patience::None).await
     }
 
-    /// Waits for all of the locks, for at most `wait` in all. `None` when one of them was not had by then, and then all of
-    /// our nodes are gone.
+    /// Waits for all of the locks for at most `wait`, over all their requests. At the deadline, gives back the locks that it has
+    /// and deletes all our nodes. This takes at most half of the longest session timeout. When it returns `None`, all our nodes
+    /// are gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when a server did not confirm in time that a node of
-    /// ours is gone; the answer then comes half of the longest session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if a server did not confirm in time that a node of ours is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -162,7 +167,7 @@ impl MultiLock {
     async fn acquire_in_order(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
         let mut held = MultiGuard::new(Vec::with_capacity(self.locks.len()));
         for lock in self.locks.iter() {
-            // Whoever has lost one of the locks need not wait for the others.
+            // Once one of the locks is lost, there is no reason to wait for the others.
             let cause = match held.run(patience.acquire(lock)).await.flatten() {
                 Ok(Some(guard)) => {
                     held.push(guard);
@@ -189,7 +194,7 @@ impl Patience {
 
 impl Grant for MultiGuard {
     fn log(&self, _: &Span) {
-        // The grant of each lock was logged when that was acquired.
+        // The grant of each lock was logged when the lock was acquired.
         debug!(locks = self.guards().len(), "all granted");
     }
 }
@@ -209,7 +214,7 @@ impl fmt::Debug for MultiLock {
     }
 }
 
-/// Why two locks of one path and one session cannot be held as one.
+/// Returns why two locks with the same path and session cannot be held together.
 fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
     match (first, second) {
         (AnyLock::Read(_), AnyLock::Read(_)) => {
@@ -222,8 +227,8 @@ fn why_not_together(first: &AnyLock, second: &AnyLock) -> &'static str {
     }
 }
 
-/// Gives back what was had of locks that could not all be had. Returns the cause, where that was an error, and with it
-/// whatever goes wrong now.
+/// Gives back the locks that were granted before another one was not. `cause`: the error of that lock, if there was one. Returns
+/// the cause and the errors of the give-back.
 async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
     for guard in held.guards() {
         debug!(lock = guard.path(), node = guard.node_path(), token = %guard.token(), "gives back");
@@ -235,8 +240,10 @@ async fn give_back(held: MultiGuard, cause: Option<Error>) -> Option<Error> {
     Error::several(cause.into_iter().chain(failures))
 }
 
-/// The hold whose loss is the cause reports it again, the last of those with its node's path: the first that is lost was named,
-/// and the failures begin with the last grant. Other holds of the same path, of other sessions, report losses of their own.
+/// Removes the loss that is the cause from the failures, because its hold reports it again.
+///
+/// `cause` names the first hold that is lost, and `failures` begin with the last grant. So the repeated loss is the last failure
+/// with the same node path. Holds of other sessions with the same path report their own losses.
 fn forget_repeated(cause: &Error, failures: &mut Vec<Error>) {
     let Error::HoldLost { node_path: lost, .. } = cause else { return };
     let repeats = |failure: &Error| matches!(failure, Error::HoldLost { node_path, .. } if node_path == lost);

@@ -17,18 +17,18 @@ use crate::locks::participants::{self, Participant};
 use crate::options::LockOptions;
 use crate::session::Session;
 
-/// A fair lock: first come, first served, and one waiter woken a release.
+/// A fair lock: first come, first served, and each release wakes one waiter.
 ///
-/// Every contender creates a sequential ephemeral node below the lock's path; the lowest number holds, and each other
-/// watches the node directly ahead of it. Node names, order and waiting are those of Apache Curator's
+/// Every contender creates a sequential ephemeral node below the lock's path. The contender with the lowest number holds, and
+/// every other contender watches the node directly ahead of it. Node names, order and waiting are the same as in Apache Curator's
 /// `InterProcessMutex`, so both exclude each other on one path.
 ///
-/// A lock that is used again and again had best be kept, or a clone of it: from the third acquire in a row that nobody
-/// comes in between, the lock is had by one request, without a look at the queue. For that the session watches the lock's
-/// node until the last clone has gone.
+/// Keep a lock that is used again and again, or a clone of it. Then, from the third acquire in a row on, an acquire is one
+/// request without a look at the queue, while no other contender comes in between. For that, the session watches the lock's node
+/// as long as the lock or a clone exists.
 ///
-/// Cheap to clone. Every acquire is a contender of its own: a second `acquire` while a guard is held waits for that
-/// guard, unless both are made for one [`Owner`].
+/// Cheap to clone. Every acquire is a contender of its own: a second `acquire` while a guard is held waits for that guard, unless
+/// both are made for one [`Owner`].
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -51,19 +51,19 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
-    /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
+    /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// The lock at `path`, with options.
+    /// Returns the lock at `path`, with options.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]; nothing is sent.
+    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]. Nothing is sent.
     pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
         let names = if options.kazoo { Names::MUTEX_AND_KAZOO } else { Names::MUTEX };
         Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
@@ -73,38 +73,37 @@ impl Mutex {
         self.queue
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted our place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
-    /// had not been answered yet.
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the node, even if the reply to
+    /// `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody is in the way. When somebody is, it has only read.
+    /// Takes the lock if no other contender holds or waits. Otherwise returns `None` after one read. If another contender comes
+    /// in between, deletes our node again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the
-    /// session timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our
-    /// node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         self.queue.try_acquire(Mode::Exclusive).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
-    /// gone.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, deletes our node, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our node is gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our
-    /// node is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our node is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -112,12 +111,11 @@ impl Mutex {
         self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await
     }
 
-    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
-    /// once, without a request, with the same token. While its hold is suspect it waits until that is settled.
+    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already. If it does, it gets the lock again at
+    /// once, without a request and with the same token. While its hold is suspect, the call waits until the hold is held or lost.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first.
+    /// As [`acquire`](Self::acquire). [`Error::HoldLost`] if the owner still has a guard of a lost hold: drop that guard first.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -139,8 +137,8 @@ impl Mutex {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
-    /// holds the lock, and no server has confirmed that within `wait`.
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] if the owner holds
+    /// the lock and no server confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -148,8 +146,8 @@ impl Mutex {
         owner.acquire_within(&self.queue, Mode::Exclusive, wait).await
     }
 
-    /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
-    /// look at the queue, or hear that somebody asks for the place.
+    /// Takes a place in the queue, and does not wait for the grant. Meanwhile, the caller can look at the queue, or wait for a
+    /// request to give up the place.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -160,19 +158,19 @@ impl Mutex {
         Waiter::take(&self.queue, Mode::Exclusive).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
     }
 
-    /// Who holds the lock and who waits for it, in the order of the queue.
+    /// Returns the holder and the waiters, in the order of the queue.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).

@@ -1,4 +1,4 @@
-//! The herd, on purpose.
+//! The lock with a herd, on purpose.
 
 mod attempt;
 
@@ -15,9 +15,11 @@ use crate::locks::participants::{Participant, participants};
 use crate::node;
 use crate::session::Session;
 
-/// One fixed ephemeral node: who creates it holds, everyone else watches it. **For comparison, not for use**: a release
-/// wakes all waiters, all try again, and all but one wait again, N(N−1)/2 notifications for N contenders. There is no
-/// order either; a waiter may starve.
+/// A lock that is one ephemeral node at a fixed path. The contender that creates it holds, and all others watch it. **For
+/// comparison, not for use.**
+///
+/// A release wakes all waiters. All try again, and all but one wait again: N(N−1)/2 notifications for N contenders. There is no
+/// order, so a waiter may starve.
 ///
 /// It excludes as well as [`Mutex`](crate::Mutex) does, and its holds are guarded in the same way.
 ///
@@ -41,44 +43,45 @@ struct Inner {
 }
 
 impl NaiveLock {
-    /// The lock whose node is `path`. Missing parents are created at the first acquire.
+    /// Returns the lock with the node at `path`. Missing parents are created at the first acquire.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         node::validate_path(path)?;
         Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned() }) })
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
     /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`].
     ///
     /// # Cancel safety
-    /// Dropped, it stops waiting; the session's reaper deletes the node if it was created meanwhile.
+    /// If the future is dropped, it stops waiting. If its node was created meanwhile, the session's reaper deletes it.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.take(None, Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody holds it. When somebody does, it has only read.
+    /// Takes the lock if no other contender holds it. Otherwise returns `None` after one read. If another contender comes in
+    /// between, returns `None`, too.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that no node of ours is left.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let within = self.session().timeout() / 2;
         self.take(Some(within), Deadline::after(within)).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, makes sure that no node of ours is left,
+    /// which takes at most a quarter of the session timeout. Then returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that no node
-    /// of ours is left; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that no node of ours is left.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -86,7 +89,7 @@ impl NaiveLock {
         self.take(None, Deadline::after(wait)).await
     }
 
-    /// Who holds the lock. Who waits has no node.
+    /// Returns the holder. Waiters have no node.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).
@@ -97,13 +100,13 @@ impl NaiveLock {
         participants(self.session(), self.path()).await
     }
 
-    /// The path of the lock's node.
+    /// Returns the path of the lock's node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.inner.session

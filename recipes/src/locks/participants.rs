@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it.
+//! The holders and waiters of a lock, as its nodes show them.
 
 use std::fmt;
 
@@ -15,10 +15,10 @@ use crate::session::id::SessionId;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
 
-/// How many nodes are asked about at a time.
+/// Upper bound of the reads that are under way at the same time.
 const READS_MAX: usize = 64;
 
-/// A contender of a lock, as its node tells.
+/// A contender of a lock, as its node shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Participant {
@@ -26,15 +26,16 @@ pub struct Participant {
     pub path: String,
     /// What it wants.
     pub kind: ParticipantKind,
-    /// Whether it holds, at the moment of the listing.
+    /// Whether it held at the moment of the listing.
     pub is_holder: bool,
-    /// The session that it lives in.
+    /// The session that owns its node.
     pub session: SessionId,
-    /// The fencing token of its hold, had or to come. (Not of a reader that was a writer before: that one keeps the
-    /// writer's.)
+    /// The fencing token that its hold has or will have. There are two exceptions. A reader that was a writer before keeps the
+    /// writer's token. In a [`CohortMutex`](crate::CohortMutex), each hand-over within the process raises the second part of the
+    /// token.
     pub token: FencingToken,
-    /// What it says of itself: [`LockOptions::node_data`](crate::LockOptions::node_data), with Curator's clients the
-    /// address of the host.
+    /// The data of its node: [`LockOptions::node_data`](crate::LockOptions::node_data). Curator's clients write the address of
+    /// their host.
     pub data: Vec<u8>,
 }
 
@@ -42,7 +43,7 @@ pub struct Participant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParticipantKind {
-    /// The lock alone: any contender of a mutex, the writers of a read/write lock.
+    /// The lock alone: any contender of a mutex, or a writer of a read/write lock.
     Exclusive,
     /// The lock together with other readers.
     Shared,
@@ -60,13 +61,16 @@ impl fmt::Display for ParticipantKind {
     }
 }
 
-/// Who holds the lock at `path` and who waits for it, in the order of the queue, whatever recipe of ours, of Curator or
-/// of kazoo it is. Of a [`NaiveLock`](crate::NaiveLock), which has no queue, the holder. Of a semaphore, the leases, also
-/// those of the contender that has the turn and waits for room: it counts as waiting as long as it has the turn, as only
-/// who knows the number of permits can tell that there is room, and [`Semaphore::participants`](crate::Semaphore::participants)
-/// does. Empty when there is no such node.
+/// Returns the holders and the waiters of the lock at `path`, in the order of the queue. Returns an empty list if the node is missing.
 ///
-/// It lists, and then reads every node; those that have gone meanwhile are left out.
+/// The lock may be of any recipe of this library, of Curator or of kazoo. Two recipes differ:
+///
+/// * A [`NaiveLock`](crate::NaiveLock) has no queue: only its holder is returned.
+/// * For a semaphore, its leases are returned. They include the leases of the contender that has the turn and waits for free
+///   permits. This function does not know the number of permits, so a contender counts as waiting as long as it has the turn.
+///   [`Semaphore::participants`](crate::Semaphore::participants) knows the number.
+///
+/// It lists the nodes, and then reads each of them. Nodes that are deleted in between are left out.
 ///
 /// # Errors
 /// [`Error::InvalidPath`], [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`].
@@ -90,7 +94,7 @@ pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participa
     }
 }
 
-/// The contenders below `parent`.
+/// Returns the contenders below `parent`.
 pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Participant>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(&children, names).into_order();
@@ -104,12 +108,12 @@ pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> R
     read(session, order.collect()).await
 }
 
-/// The leases of the semaphore at `path`, of which the first `permits` hold for certain.
+/// Returns the leases of the semaphore at `path`. The first `permits` of them certainly hold.
 pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) -> Result<Vec<Participant>, Error> {
     let mut leases = of_leases(session, &node::child(path, leases::LEASES), permits).await?;
     if leases.iter().any(|lease| !lease.is_holder) {
-        // Of somebody who waits, or of holders: a lowered count evicts nobody. Asked for after the leases, for a holder
-        // that had the turn just now not to be taken for one who waits.
+        // The other leases belong to a waiter, or to holders, because a lowered count evicts no holder. The turn is read after the
+        // leases. Otherwise a holder that has just given its turn back would count as a waiter.
         let turn = turn(session, &node::child(path, leases::TURNS)).await?;
         let waiting = turn.and_then(|turn| turn.prefix_of_its(&leases)).map(str::to_owned);
         for lease in leases.iter_mut().filter(|lease| !lease.is_holder) {
@@ -119,7 +123,7 @@ pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) 
     Ok(leases)
 }
 
-/// The leases below `parent`, of which the first `permits` hold.
+/// Returns the leases below `parent`. The first `permits` of them count as holders.
 async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Vec<Participant>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(&children, Names::LEASES).into_order();
@@ -130,23 +134,25 @@ async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Ve
     read(session, order.collect()).await
 }
 
-/// Whose turn it is to add leases.
+/// The node of the contender that has the turn to add leases.
 struct Turn {
     session: SessionId,
     token: FencingToken,
 }
 
 impl Turn {
-    /// What the leases begin with that were made in this turn, and so wait for room: who holds has given its turn back.
-    /// They are the newest ones of its session. Others of the session may have been made after it queued, by contenders
-    /// that had their turns before.
+    /// Returns the beginning of the names of the leases that were created in this turn. These leases wait for free permits,
+    /// because a holder has given its turn back.
+    ///
+    /// They are the newest leases of its session. Other leases of the session may also be newer than the turn's node: contenders
+    /// that had earlier turns created them after this one had queued.
     fn prefix_of_its<'a>(&self, leases: &'a [Participant]) -> Option<&'a str> {
         let newest = leases.iter().rev().find(|lease| lease.session == self.session && lease.token > self.token)?;
         newest.path.rsplit_once(Names::LEASES.marker(Mode::Shared)).map(|(prefix, _)| prefix)
     }
 }
 
-/// The turn at the head of those below `parent`.
+/// Returns the turn at the head of the queue below `parent`.
 async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
     let children = list(session, parent).await?;
     let Some((first, _)) = Queue::from_children(&children, Names::MUTEX).into_order().into_iter().next() else {
@@ -162,14 +168,14 @@ async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
     }
 }
 
-/// A contender as the listing shows it.
+/// A contender, as the listing shows it.
 struct Listed {
     path: String,
     kind: ParticipantKind,
     is_holder: bool,
 }
 
-/// Reads the nodes. They own their paths, as the compiler cannot tell otherwise that this may be sent to another thread.
+/// Reads the nodes. The reads own their paths, because otherwise the compiler cannot tell that this future is `Send`.
 async fn read(session: &Session, listed: Vec<Listed>) -> Result<Vec<Participant>, Error> {
     let reads = listed.into_iter().map(|Listed { path, kind, is_holder }| async move {
         match retry_lost_reply(|| session.wire().data(&path)).await {
@@ -190,8 +196,8 @@ impl Participant {
     }
 }
 
-/// Whether the owner of a node is a session. The server gives containers and nodes with a time to live owners, too, which
-/// no session can be.
+/// Tells whether the owner of a node is a session. The server also gives owners to containers and to nodes with a time to live.
+/// No session can have such an owner as its id.
 fn is_ephemeral(owner: i64) -> bool {
     let has_ttl = owner.to_be_bytes()[0] == 0xff;
     owner != 0 && owner != i64::MIN && !has_ttl

@@ -17,16 +17,16 @@ use crate::locks::participants::{self, Participant, ParticipantKind};
 use crate::options::LockOptions;
 use crate::session::Session;
 
-/// A fair lock that many readers share and one writer has alone. First come, first served: readers that come behind a
-/// waiting writer wait for it, so that neither side starves.
+/// A fair lock that many readers share, or one writer holds alone. First come, first served: readers behind a waiting writer wait
+/// for it, so neither side starves.
 ///
-/// Node names and order are those of Apache Curator's `InterProcessReadWriteLock`, so both exclude each other on one
-/// path. A waiting reader watches the nearest writer ahead of it, a waiting writer whoever is directly ahead.
+/// Node names and order are the same as in Apache Curator's `InterProcessReadWriteLock`, so both exclude each other on one path. A
+/// waiting reader watches the nearest writer ahead of it. A waiting writer watches the contender directly ahead of it.
 ///
-/// For an [`Owner`], a write hold may be turned into a read hold without letting another writer in between: acquire the
-/// read lock, then release the write lock. The read hold has the writer's token. The other way round is refused with
-/// [`Error::Upgrade`], as two readers that both wait to write would wait for ever. What an owner reads it may read
-/// again, also while a writer waits.
+/// An [`Owner`] can turn its write hold into a read hold without another writer in between: acquire the read lock, then release
+/// the write lock. The read hold has the writer's token. The other way round is refused with [`Error::Upgrade`], because two
+/// readers that both wait to write would wait for ever. An owner can acquire the read lock again while it reads, even while a
+/// writer waits.
 ///
 /// ```no_run
 /// use zk_recipes::{Owner, RwLock};
@@ -35,7 +35,7 @@ use crate::session::Session;
 /// let (lock, owner) = (RwLock::new(&session, "/locks/prices")?, Owner::new());
 /// let writing = lock.write_lock().acquire_as(&owner).await?;
 /// let reading = lock.read_lock().acquire_as(&owner).await?;
-/// writing.release().await?; // other readers may come in now
+/// writing.release().await?; // other readers may be granted the lock now
 /// reading.release().await
 /// # }
 /// ```
@@ -45,50 +45,50 @@ pub struct RwLock {
     queue: Arc<LockQueue>,
 }
 
-/// The side of a [`RwLock`] that is shared with other readers. Made by [`RwLock::read_lock`].
+/// The side of a [`RwLock`] that readers share. Made by [`RwLock::read_lock`].
 #[derive(Clone)]
 pub struct ReadLock {
     queue: Arc<LockQueue>,
 }
 
-/// The side of a [`RwLock`] that excludes everybody. Made by [`RwLock::write_lock`].
+/// The side of a [`RwLock`] that excludes every other contender. Made by [`RwLock::write_lock`].
 #[derive(Clone)]
 pub struct WriteLock {
     queue: Arc<LockQueue>,
 }
 
 impl RwLock {
-    /// The lock at `path`, which must be dedicated to it: its children are the queue. Missing parents are created at the
-    /// first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
+    /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// The lock at `path`, with options.
+    /// Returns the lock at `path`, with options.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]; nothing is sent.
+    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]. Nothing is sent.
     pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
         let names = if options.kazoo { Names::READ_WRITE_AND_KAZOO } else { Names::READ_WRITE };
         Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
     }
 
-    /// The lock to read under.
+    /// Returns the lock for readers.
     #[must_use]
     pub fn read_lock(&self) -> ReadLock {
         ReadLock { queue: Arc::clone(&self.queue) }
     }
 
-    /// The lock to write under.
+    /// Returns the lock for writers.
     #[must_use]
     pub fn write_lock(&self) -> WriteLock {
         WriteLock { queue: Arc::clone(&self.queue) }
     }
 
-    /// Who holds the lock and who waits for it, readers and writers, in the order of the queue.
+    /// Returns the holders and the waiters, readers and writers, in the order of the queue.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).
@@ -100,13 +100,13 @@ impl RwLock {
         participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
@@ -114,38 +114,37 @@ impl RwLock {
 }
 
 impl ReadLock {
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted our place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
-    /// had not been answered yet.
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the node, even if the reply to
+    /// `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.queue.acquire(Mode::Shared, Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody is in the way. When somebody is, it has only read.
+    /// Takes the lock if no writer holds or waits. Otherwise returns `None` after one read. If another contender comes in
+    /// between, deletes our node again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the
-    /// session timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our
-    /// node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         self.queue.try_acquire(Mode::Shared).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
-    /// gone.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, deletes our node, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our node is gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our
-    /// node is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our node is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -153,12 +152,12 @@ impl ReadLock {
         self.queue.acquire(Mode::Shared, Deadline::after(wait)).await
     }
 
-    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
-    /// once, without a request, with the same token. While its hold is suspect it waits until that is settled.
+    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already. If it holds the read lock, it gets it
+    /// again at once, without a request and with the same token. If it only holds the write lock, it gets a read hold in the same
+    /// place of the queue, with the writer's token. While its hold is suspect, the call waits until the hold is held or lost.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first.
+    /// As [`acquire`](Self::acquire). [`Error::HoldLost`] if the owner still has a guard of a lost hold: drop that guard first.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -180,8 +179,8 @@ impl ReadLock {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
-    /// holds the lock, and no server has confirmed that within `wait`.
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] if the owner holds
+    /// the lock and no server confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -189,8 +188,8 @@ impl ReadLock {
         owner.acquire_within(&self.queue, Mode::Shared, wait).await
     }
 
-    /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
-    /// look at the queue, or hear that somebody asks for the place.
+    /// Takes a place in the queue, and does not wait for the grant. Meanwhile, the caller can look at the queue, or wait for a
+    /// request to give up the place.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -201,19 +200,19 @@ impl ReadLock {
         Waiter::take(&self.queue, Mode::Shared).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
     }
 
-    /// The readers, holding or waiting, in the order of the queue.
+    /// Returns the readers, holding or waiting, in the order of the queue.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).
@@ -226,38 +225,37 @@ impl ReadLock {
 }
 
 impl WriteLock {
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NodeDeleted`] when somebody deleted our place in the queue,
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted our place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the node, also one whose creation
-    /// had not been answered yet.
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the node, even if the reply to
+    /// `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.queue.acquire(Mode::Exclusive, Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if nobody is in the way. When somebody is, it has only read.
+    /// Takes the lock if no other contender holds or waits. Otherwise returns `None` after one read. If another contender comes
+    /// in between, deletes our node again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the
-    /// session timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our
-    /// node is gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         self.queue.try_acquire(Mode::Exclusive).await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our node is
-    /// gone.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, deletes our node, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our node is gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our
-    /// node is gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our node is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -265,12 +263,12 @@ impl WriteLock {
         self.queue.acquire(Mode::Exclusive, Deadline::after(wait)).await
     }
 
-    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already: then it has it again at
-    /// once, without a request, with the same token. While its hold is suspect it waits until that is settled.
+    /// As [`acquire`](Self::acquire), for an [`Owner`] that may hold the lock already. If it does, it gets the lock again at
+    /// once, without a request and with the same token. While its hold is suspect, the call waits until the hold is held or lost.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::HoldLost`] when the owner still has a guard of a hold that
-    /// was lost: drop that first. [`Error::Upgrade`] when the owner wants to write what it reads.
+    /// As [`acquire`](Self::acquire). [`Error::HoldLost`] if the owner still has a guard of a lost hold: drop that guard first.
+    /// [`Error::Upgrade`] if the owner holds the read lock only.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -292,8 +290,8 @@ impl WriteLock {
     /// As [`acquire_within`](Self::acquire_within), for an [`Owner`] that may hold the lock already.
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] when the owner
-    /// holds the lock, and no server has confirmed that within `wait`.
+    /// As [`acquire_within`](Self::acquire_within) and [`acquire_as`](Self::acquire_as). [`Error::NoAnswer`] if the owner holds
+    /// the lock and no server confirmed that within `wait`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -301,8 +299,8 @@ impl WriteLock {
         owner.acquire_within(&self.queue, Mode::Exclusive, wait).await
     }
 
-    /// Takes a place in the queue without waiting for the grant, for whoever wants to do something meanwhile:
-    /// look at the queue, or hear that somebody asks for the place.
+    /// Takes a place in the queue, and does not wait for the grant. Meanwhile, the caller can look at the queue, or wait for a
+    /// request to give up the place.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -313,19 +311,19 @@ impl WriteLock {
         Waiter::take(&self.queue, Mode::Exclusive).await
     }
 
-    /// The path of the lock: its children are the queue.
+    /// Returns the path of the lock. The children of this node are the queue.
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.queue.session()
     }
 
-    /// The writers, holding or waiting, in the order of the queue.
+    /// Returns the writers, holding or waiting, in the order of the queue.
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).

@@ -32,31 +32,32 @@ use crate::session::Session;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Watch;
 
-/// A fair lock of which there are several permits: as many may hold at one time. First come, first served, also when
-/// the first wants more than is free: those behind it wait, so that who wants many does not starve.
+/// A fair lock with a number of permits: at most that number of holders at a time. First come, first served. A contender that
+/// wants more permits than are free keeps the contenders behind it waiting, so it does not starve.
 ///
-/// Nodes and rules are those of Apache Curator's `InterProcessSemaphoreV2`, so that permits are counted over the clients
-/// of both. Below the path there are two nodes: in `locks` contenders queue for their turn, as those of a
-/// [`Mutex`](crate::Mutex) do, and in `leases` there is a node for each permit that is held. Only who has the turn may add
-/// leases, and keeps it until they are granted. All the permits of one
-/// [`acquire_many`](Self::acquire_many) are taken in one turn, so that two who each have a part of what they want never
-/// wait for each other.
+/// Nodes and rules are the same as in Apache Curator's `InterProcessSemaphoreV2`, so the clients of both share the permits. The path
+/// has two child nodes. In `locks`, contenders queue for their turn, as the contenders of a [`Mutex`](crate::Mutex) do. In
+/// `leases`, there is one node for each permit that is held. Only the contender that has the turn may add leases, and it keeps
+/// the turn until they are granted. It takes all the permits of one [`acquire_many`](Self::acquire_many) in one turn. So two
+/// contenders that each have a part of their permits never wait for each other.
 ///
-/// The number of permits is a convention between the clients, which nobody checks: give the same number everywhere, or
-/// let a [`SharedCount`] tell it to all. Lowering that evicts nobody; until enough permits were given back, nobody else
-/// gets one.
+/// The number of permits is a convention between the clients, and nothing checks it. Give the same number everywhere, or use a
+/// [`SharedCount`]. If the number is lowered, no holder is evicted. No contender gets a permit until enough permits were given
+/// back.
 ///
-/// Cheap to clone. Every acquire is a contender of its own, and any task may release what another acquired. The
-/// [token](LockGuard::token) of each permit is greater than those of the permits before it; but as several hold at once,
-/// storage that refuses all but the greatest refuses holders that were not overtaken.
+/// Cheap to clone. Every acquire is a contender of its own, and any task may release a permit that another task acquired. The
+/// [token](LockGuard::token) of each permit is greater than the tokens of the permits before it. But several holders hold at
+/// once. So storage that accepts only the greatest token also refuses holders that still hold.
 ///
 /// # Cost
 ///
-/// Without contention an acquire is 5 requests one after the other and a release 1, in all four writes and two reads. Each
-/// further permit of `acquire_many` adds one request to either, sent together, 128 at a time. A waiter that has the turn
-/// watches `leases`, all others their predecessor in `locks`, so that a release wakes one. A [`SharedCount`] adds a read to
-/// each listing of the leases, and one to an `acquire_many` of several, which creates no lease before there are as many
-/// permits.
+/// Without contention, an acquire is 5 requests in 4 round trips, and a release is 1 request. From the third acquire in a row of
+/// one session on, an acquire is 4 requests. Each further permit of `acquire_many` adds one request to the acquire and one to the
+/// release. These are sent together, up to 128 at a time in an acquire.
+///
+/// The waiter that has the turn watches `leases`, and all others watch their predecessor in `locks`, so a release wakes one
+/// waiter. A [`SharedCount`] adds a read to each listing of the leases. It adds one more to an `acquire_many` of several permits,
+/// which creates no lease before there are enough permits.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -77,7 +78,7 @@ use crate::session::wire::Watch;
 #[doc(alias = "InterProcessSemaphoreV2")]
 #[derive(Clone)]
 pub struct Semaphore {
-    /// What the log calls it.
+    /// The name of the recipe in the log.
     recipe: &'static str,
     inner: Arc<Inner>,
     node_data: Arc<[u8]>,
@@ -85,11 +86,11 @@ pub struct Semaphore {
 
 struct Inner {
     path: String,
-    /// Who has it may add leases.
+    /// The queue for the turn to add leases.
     turns: LockQueue,
     /// The parent of the leases.
     leases: String,
-    /// Whether that has been there before, so that leases can be created at once.
+    /// Whether the parent of the leases existed before, so that several leases can be created at once.
     parent_seen: AtomicBool,
     permits: Permits,
     foreign_reported: AtomicBool,
@@ -97,20 +98,21 @@ struct Inner {
 }
 
 impl Semaphore {
-    /// The semaphore at `path`, which must be dedicated to it, with this number of permits. Missing parents are created at
-    /// the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    /// Returns the semaphore at `path` with this number of permits. Use this path for nothing else. Missing parents are
+    /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str, permits: u32) -> Result<Self, Error> {
         Self::with_permits(session, path, Permits::Fixed(permits))
     }
 
-    /// The semaphore at `path`, with as many permits as `count` says at the time; none when that is negative. Whoever
-    /// waits hears of every change. The count may have a session of its own, which must live as long as anybody acquires.
+    /// Returns the semaphore at `path`, with the number of permits that `count` has at the time. A negative count means no
+    /// permits. The contender that has the turn is notified of every change. The count may have its own session, which must live
+    /// as long as the semaphore is in use.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn with_count(session: &Session, path: &str, count: &SharedCount) -> Result<Self, Error> {
         Self::with_permits(session, path, Permits::Counted(count.clone()))
     }
@@ -129,51 +131,52 @@ impl Semaphore {
         Ok(Self { recipe: "semaphore", inner: Arc::new(inner), node_data: Arc::default() })
     }
 
-    /// The same semaphore, whose leases say this of themselves from now on, to whoever looks at the
-    /// [`participants`](Self::participants).
+    /// Sets the data of the leases that are created from now on. [`participants`](Self::participants) shows it.
     ///
     /// # Errors
-    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`], as of
-    /// [`LockOptions::node_data`](crate::LockOptions::node_data); nothing is sent.
+    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]: see [`LockOptions::node_data`](crate::LockOptions::node_data).
+    /// Nothing is sent.
     #[doc(alias = "setNodeData")]
     pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
         options::validate_node_data(&node_data)?;
         Ok(Self { node_data: node_data.into(), ..self })
     }
 
-    /// Waits for one permit, for as long as it takes or the session lives.
+    /// Waits for one permit, without a deadline.
     ///
     /// # Errors
-    /// [`Error::InvalidPermits`] when there are none and never will be. [`Error::SessionEnded`],
-    /// [`Error::NumbersExhausted`], [`Error::NotAuthorized`], [`Error::Refused`], or [`Error::NodeDeleted`] when somebody
-    /// deleted our place in the queue; a lease that somebody deletes before it is granted is created anew. With a [`SharedCount`], [`Error::NotACount`], and [`Error::CountSessionEnded`] when
-    /// that has a session of its own, which has ended: then this session lives, and so do its holds.
+    /// * [`Error::InvalidPermits`] if the semaphore has no permits and never will.
+    /// * [`Error::NodeDeleted`] if somebody deleted our place in the queue. If somebody deletes our lease before the grant, it is
+    ///   created again.
+    /// * [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// * With a [`SharedCount`], [`Error::NotACount`]. [`Error::CountSessionEnded`] if the count has its own session, which has
+    ///   ended. The session of the semaphore and its holds live on.
     ///
     /// # Cancel safety
-    /// Dropped, it loses its place in the queue; the session's reaper deletes the nodes, leases before the turn, also
-    /// those whose creation had not been answered yet.
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the nodes, leases before the turn,
+    /// even if the reply to a `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.take(1, Deadline::never()).await.map(|guards| only(granted(guards)))
     }
 
-    /// Takes one permit if there is one and nobody is in the way. When there is none, or somebody waits for one, it has
-    /// only read.
+    /// Takes one permit if one is free and no contender waits. Otherwise returns `None` after reads only. If another contender
+    /// comes in between, deletes our nodes again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our nodes are gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our nodes are gone.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind: the session's reaper sees to that.
+    /// If the future is dropped, nothing is left behind: the session's reaper deletes our nodes.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         self.try_take(1).await.map(|guards| guards.map(only))
     }
 
-    /// Waits for one permit, for at most `wait` in all. `None` when it was not had by then, and then our nodes are gone.
+    /// Waits for one permit for at most `wait`, over all its requests. At the deadline, deletes our nodes, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our nodes are gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our nodes
-    /// are gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our nodes are gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -181,11 +184,11 @@ impl Semaphore {
         self.take(1, Deadline::after(wait)).await.map(|guards| guards.map(only))
     }
 
-    /// Waits for `permits` permits, all of them or none, for as long as it takes or the session lives.
+    /// Waits for `permits` permits, all or none, without a deadline.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). [`Error::InvalidPermits`] at once when none are asked for, or more than there will
-    /// ever be; with a [`SharedCount`] it waits for the count to be raised.
+    /// As [`acquire`](Self::acquire). [`Error::InvalidPermits`] at once if `permits` is 0, or more than the semaphore can ever
+    /// have. With a [`SharedCount`], the call waits until the count is raised.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -193,8 +196,8 @@ impl Semaphore {
         self.take(permits, Deadline::never()).await.map(|guards| MultiGuard::new(granted(guards)))
     }
 
-    /// Takes `permits` permits if they are there and nobody is in the way. When they are not, or somebody waits, it has
-    /// only read.
+    /// Takes `permits` permits, all or none, if they are free and no contender waits. Otherwise returns `None`, as
+    /// [`try_acquire`](Self::try_acquire) does.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire) and [`acquire_many`](Self::acquire_many).
@@ -205,8 +208,8 @@ impl Semaphore {
         self.try_take(permits).await.map(|guards| guards.map(MultiGuard::new))
     }
 
-    /// Waits for `permits` permits, all of them or none, for at most `wait` in all. `None` when they were not had by then,
-    /// and then our nodes are gone.
+    /// Waits for `permits` permits, all or none, for at most `wait`. At the deadline, deletes our nodes, as
+    /// [`acquire_within`](Self::acquire_within) does. When it returns `None`, our nodes are gone.
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within) and [`acquire_many`](Self::acquire_many).
@@ -217,13 +220,15 @@ impl Semaphore {
         self.take(permits, Deadline::after(wait)).await.map(|guards| guards.map(MultiGuard::new))
     }
 
-    /// The leases, in the order in which they were created: those that hold a permit and those of the contender that has
-    /// the turn and waits for room. Who still queues for the turn has no lease, and neither has who has it and wants more
-    /// permits than a [`SharedCount`] says that there are; see [`participants`](crate::participants()) of the node `locks`
-    /// below the path.
+    /// Returns the leases, in the order of their creation. A lease holds a permit, or belongs to the contender that has the turn
+    /// and waits for free permits.
+    ///
+    /// Two kinds of contenders have no lease. The first kind queues for the turn. The second has the turn, and wants more permits
+    /// than a [`SharedCount`] has. To see both, call [`participants`](crate::participants()) with the node `locks` below the
+    /// path.
     ///
     /// # Errors
-    /// As [`participants`](crate::participants()), and with a [`SharedCount`] as [`SharedCount::get`].
+    /// As [`participants`](crate::participants()). With a [`SharedCount`], also as [`SharedCount::get`].
     ///
     /// # Cancel safety
     /// It only reads.
@@ -233,13 +238,13 @@ impl Semaphore {
         participants::of_semaphore(self.session(), self.path(), permits).await
     }
 
-    /// The path of the semaphore.
+    /// Returns the path of the semaphore.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }
 
-    /// The session of the semaphore.
+    /// Returns the session of the semaphore.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.inner.turns.session()
@@ -261,7 +266,7 @@ impl Semaphore {
         AcquireSpan::new(self.recipe, self.path(), Some(self.session()))
     }
 
-    /// The same semaphore, under another name in the log.
+    /// Sets the name of the recipe in the log.
     pub(crate) fn named(self, recipe: &'static str) -> Self {
         Self { recipe, ..self }
     }
@@ -282,14 +287,14 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// The guard of an acquire of one permit.
+/// Returns the guard of an acquire of one permit.
 fn only(mut guards: Vec<LockGuard>) -> LockGuard {
     guards.pop().unwrap_or_else(|| unreachable!("BUG: one permit was granted without a guard"))
 }
 
-/// Watches on whatever may make room.
+/// Watches that fire when permits may have become free.
 struct Room {
-    /// None when the node to watch is missing, and with it our leases.
+    /// `None` if the node to watch is missing, and with it our leases.
     leases: Option<Watch>,
     count: Option<Watch>,
 }
@@ -322,7 +327,7 @@ impl Inner {
         }
     }
 
-    /// The leases, and how many permits there are.
+    /// Lists the leases, and reads the number of permits.
     async fn list(&self) -> Result<(Vec<String>, usize), Error> {
         let remote = self.session().remote();
         let children = async {

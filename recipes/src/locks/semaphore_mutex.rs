@@ -9,13 +9,13 @@ use crate::locks::participants::Participant;
 use crate::locks::semaphore::Semaphore;
 use crate::session::Session;
 
-/// A fair lock that is a [`Semaphore`] with one permit. There are no owners: a second acquire always waits for the first
-/// hold, and any task may release it.
+/// A fair lock that is a [`Semaphore`] with one permit. There are no owners: a second acquire always waits for the first hold,
+/// and any task may release it.
 ///
-/// Nodes and rules are those of Apache Curator's `InterProcessSemaphoreMutex`, so both exclude each other on one path. Use
-/// it to share a lock with those; [`Mutex`](crate::Mutex) does the same with half the requests.
+/// Nodes and rules are the same as in Apache Curator's `InterProcessSemaphoreMutex`, so both exclude each other on one path. Use it to
+/// share a lock with that class. Otherwise use [`Mutex`](crate::Mutex), which needs half the requests.
 ///
-/// Cheap to clone. Without contention an acquire is 5 requests one after the other and a release 1.
+/// Cheap to clone. It costs as much as a [`Semaphore`] with one permit.
 ///
 /// ```no_run
 /// use zk_recipes::{SemaphoreMutex, Session, SessionConfig};
@@ -34,29 +34,28 @@ pub struct SemaphoreMutex {
 }
 
 impl SemaphoreMutex {
-    /// The lock at `path`, which must be dedicated to it. Missing parents are created at the first acquire, as
+    /// Returns the lock at `path`. Use this path for nothing else. Missing parents are created at the first acquire, as
     /// [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         Ok(Self { semaphore: Semaphore::new(session, path, 1)?.named("semaphore-mutex") })
     }
 
-    /// The same lock, whose nodes say this of themselves from now on, to whoever looks at the
-    /// [`participants`](Self::participants).
+    /// Sets the data of the leases that are created from now on. [`participants`](Self::participants) shows it.
     ///
     /// # Errors
-    /// As [`Semaphore::with_node_data`]; nothing is sent.
+    /// As [`Semaphore::with_node_data`]. Nothing is sent.
     pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
         Ok(Self { semaphore: self.semaphore.with_node_data(node_data)? })
     }
 
-    /// Waits for the lock, for as long as it takes or the session lives.
+    /// Waits for the lock, without a deadline.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`], [`Error::Refused`], or
-    /// [`Error::NodeDeleted`] when somebody deleted our place in the queue.
+    /// [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    /// [`Error::NodeDeleted`] if somebody deleted our place in the queue.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
@@ -64,11 +63,12 @@ impl SemaphoreMutex {
         self.semaphore.acquire().await
     }
 
-    /// Takes the lock if nobody is in the way. When somebody is, it has only read.
+    /// Takes the lock if it is free and no contender waits. Otherwise returns `None` after reads only. If another contender comes
+    /// in between, deletes our nodes again and returns `None`.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::NoAnswer`] when the server did not answer within half the session
-    /// timeout. [`Error::Unconfirmed`] when somebody was quicker and the server did not confirm that our nodes are gone.
+    /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our nodes are gone.
     ///
     /// # Cancel safety
     /// As [`Semaphore::try_acquire`].
@@ -76,11 +76,11 @@ impl SemaphoreMutex {
         self.semaphore.try_acquire().await
     }
 
-    /// Waits for the lock, for at most `wait` in all. `None` when it was not had by then, and then our nodes are gone.
+    /// Waits for the lock for at most `wait`, over all its requests. At the deadline, deletes our nodes, which takes at most a
+    /// quarter of the session timeout. When it returns `None`, our nodes are gone.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`Error::Unconfirmed`] when the server did not confirm in time that our nodes
-    /// are gone; the answer then comes a quarter of the session timeout after `wait` at the latest.
+    /// As [`acquire`](Self::acquire). [`Error::Unconfirmed`] if the server did not confirm in time that our nodes are gone.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].
@@ -88,7 +88,7 @@ impl SemaphoreMutex {
         self.semaphore.acquire_within(wait).await
     }
 
-    /// Who holds the lock, and who is next; see [`Semaphore::participants`].
+    /// Returns the holder and the next contender: see [`Semaphore::participants`].
     ///
     /// # Errors
     /// As [`participants`](crate::participants()).
@@ -100,13 +100,13 @@ impl SemaphoreMutex {
         self.semaphore.participants().await
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         self.semaphore.path()
     }
 
-    /// The session of the lock.
+    /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.semaphore.session()

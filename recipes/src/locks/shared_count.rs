@@ -13,23 +13,24 @@ use crate::session::backoff::Backoff;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Watch;
 
-/// A number that many clients read, set and follow, such as how many permits a [`Semaphore`](crate::Semaphore) has.
+/// A number that many clients read, set and follow, for example the number of permits of a [`Semaphore`](crate::Semaphore).
 ///
-/// It is the data of one persistent node: four bytes, the highest first, as Apache Curator's `SharedCount` writes them.
-/// Whoever finds the node missing creates it, with the seed. It stays when every client is gone.
+/// It is the data of one persistent node: four bytes, the highest first, as Apache Curator's `SharedCount` writes them. A client
+/// that finds the node missing creates it, with the seed. The node stays when all clients are gone.
 ///
 /// Cheap to clone.
 ///
 /// # Cost
 ///
-/// One request a call while the node is there. Who follows it is notified of a change once, and reads it again.
+/// While the node exists, each call sends one request. A client that follows the count is notified once of a change, and then
+/// reads the count again.
 ///
 /// ```no_run
 /// # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 /// use zk_recipes::SharedCount;
 ///
 /// let count = SharedCount::new(&session, "/counts/permits", 3)?;
-/// // One more, unless somebody changes it meanwhile: then look again.
+/// // Adds one. If somebody changes the count meanwhile, reads it again.
 /// let mut seen = count.get().await?;
 /// let more = loop {
 ///     match count.try_set(seen, seen.value + 1).await? {
@@ -61,7 +62,7 @@ struct Inner {
 pub struct VersionedCount {
     /// The count.
     pub value: i32,
-    /// How often it had been set since its node was created.
+    /// The number of times that it was set since its node was created.
     pub version: i32,
 }
 
@@ -72,33 +73,33 @@ impl fmt::Debug for SharedCount {
 }
 
 impl SharedCount {
-    /// The count at `path`, which is `seed` if nobody has set it before. Missing parents are created with the node, as
-    /// [`SessionConfig::parents`](crate::SessionConfig::parents) says.
+    /// Returns the count at `path`. If its node is missing, it is created with `seed`. Missing parents are created with the node,
+    /// as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; nothing is sent.
+    /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
         node::validate_path(path)?;
         Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned(), seed }) })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }
 
-    /// The session of the count.
+    /// Returns the session of the count.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.inner.session
     }
 
-    /// The count now, as far as the server knows that the session talks to.
+    /// Returns the current count, as the session's server knows it. The server may lag behind others.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`], or [`Error::NotACount`] when the data of the node
-    /// is something else.
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. [`Error::NotACount`] if the data of the node is
+    /// something else.
     ///
     /// # Cancel safety
     /// It only reads, unless the node is missing: then it may have been created.
@@ -110,14 +111,14 @@ impl SharedCount {
         self.count(&data, &stat)
     }
 
-    /// Sets the count, whatever it was, and returns what was written. The last to set it wins; when a reply is lost on the way
-    /// it is set once more.
+    /// Sets the count to `value` without a check of the old count, and returns what was written. The last call to set it wins. If
+    /// a reply is lost, the count is set once more.
     ///
     /// # Errors
     /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. Data that is no count is overwritten.
     ///
     /// # Cancel safety
-    /// Dropped, it may have been set or not.
+    /// If the future is dropped, it is unknown whether the count was set.
     #[doc(alias = "setCount")]
     pub async fn set(&self, value: i32) -> Result<VersionedCount, Error> {
         let Inner { session, path, .. } = &*self.inner;
@@ -135,19 +136,18 @@ impl SharedCount {
         }
     }
 
-    /// Sets the count unless somebody has set it since `previous` was read or written. Returns what was written, for the next
-    /// `try_set` without a read. `None` if somebody has set it.
+    /// Sets the count, unless somebody has set it since `previous` was read or written. Returns what was written, so the next
+    /// `try_set` needs no read. Returns `None` if somebody has set it.
     ///
-    /// A node that was deleted counts its versions from zero again. Whoever deletes nodes by hand therefore breaks the
-    /// promise.
+    /// If the node is deleted and created again, its versions begin at zero again. So if somebody deletes it by hand, a change
+    /// may go unnoticed.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] when the reply was
-    /// lost with the connection and the count has been changed: perhaps by this very call, perhaps by somebody else who
-    /// set the same.
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] if
+    /// the reply was lost with the connection and the count has been changed: perhaps by this call, perhaps by another client.
     ///
     /// # Cancel safety
-    /// Dropped, it may have been set or not.
+    /// If the future is dropped, it is unknown whether the count was set.
     #[doc(alias = "trySetCount")]
     #[doc(alias = "compare_exchange")]
     pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<Option<VersionedCount>, Error> {
@@ -156,7 +156,7 @@ impl SharedCount {
         let mut backoff = Backoff::after_lost_reply();
         loop {
             match session.wire().set_data(path, &value.to_be_bytes(), Some(previous.version)).await {
-                // Had one whose reply was lost been applied, the version would be another by now.
+                // If an earlier attempt without a reply had been applied, the version would differ by now.
                 Ok(stat) => return Ok(Some(VersionedCount { value, version: stat.version })),
                 Err(ClientError::ConnectionLoss) => {
                     is_reply_lost = true;
@@ -173,8 +173,8 @@ impl SharedCount {
         }
     }
 
-    /// Waits until the count has been set since `seen` was read, and returns what it is then. Counts that lasted only
-    /// while nobody waited may be skipped.
+    /// Waits until the count has been set since `seen` was read. Returns the count then. Counts that were replaced before this
+    /// call reads again are skipped.
     ///
     /// ```no_run
     /// # async fn example(count: zk_recipes::SharedCount) -> Result<(), zk_recipes::Error> {
@@ -190,7 +190,7 @@ impl SharedCount {
     /// As [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// Nothing is lost: the next call with the same `seen` returns what this one would have.
+    /// Nothing is lost: the next call with the same `seen` returns the change.
     #[doc(alias = "SharedCountListener")]
     pub async fn changed(&self, seen: VersionedCount) -> Result<VersionedCount, Error> {
         loop {
@@ -202,14 +202,14 @@ impl SharedCount {
         }
     }
 
-    /// The count now, and a watch that fires with its next change.
+    /// Returns the current count, and a watch that fires with its next change.
     pub(crate) async fn watch(&self) -> Result<(VersionedCount, Watch), Error> {
         let (wire, path) = (self.inner.session.wire(), self.path());
         let (data, stat, watch) = self.read(|| wire.watch(path)).await?;
         Ok((self.count(&data, &stat)?, watch))
     }
 
-    /// The answer to a read, for which the node is created where it is missing.
+    /// Returns the answer to a read. If the node is missing, creates it first.
     async fn read<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, ClientError>>,
@@ -226,7 +226,7 @@ impl SharedCount {
         }
     }
 
-    /// Creates the node and says whether it certainly was this that did.
+    /// Creates the node. Returns whether this call certainly created it.
     async fn create(&self, value: i32) -> Result<bool, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let wire = session.wire();
@@ -261,8 +261,8 @@ impl SharedCount {
     }
 }
 
-/// Whether the count that was found can only have been set by somebody else, by whom an attempt to follow `previous`
-/// with `value` was refused.
+/// Tells whether only another client can have set the count that was found. If so, the attempt to set `value` after `previous`
+/// was refused.
 fn is_of_another(previous: VersionedCount, value: i32, found: VersionedCount) -> bool {
     found.version == previous.version.wrapping_add(1) && found.value != value
 }
@@ -276,7 +276,7 @@ mod tests {
         let count = |value, version| VersionedCount { value, version };
         for (previous, value, found, expected) in [
             (count(5, 1), 6, count(7, 2), true),
-            // Ours, or that of somebody who had the same in mind.
+            // Ours, or the same value from another client.
             (count(5, 1), 6, count(6, 2), false),
             // Ours may have come in between.
             (count(5, 1), 6, count(7, 3), false),

@@ -1,4 +1,4 @@
-//! One attempt to take the naive lock: it does what its state machine asks for.
+//! One attempt to take the naive lock. It carries out the asks of its state machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,26 +27,26 @@ use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
 use crate::token::FencingToken;
 
-/// What an acquire has on the server so far. Dropped, it goes to the reaper.
+/// An attempt, with everything that it has on the server so far. If it is dropped, the reaper deletes its node.
 pub(super) struct Attempt {
     session: Session,
-    /// `None` once somebody else sees to it.
+    /// `None` once the hold or the reaper is responsible for the node.
     node: Option<OwnNode>,
-    /// How long an attempt waits for answers that does not wait for others.
+    /// How long a `try` waits for answers. `None`: the attempt waits for the grant.
     try_within: Option<Duration>,
     watch: Option<Watch>,
     proof: Option<Proof>,
     backoff: Backoff,
 }
 
-/// The node of a contender, as far as it has one, and how to recognise it.
+/// The node of a contender, if it has one, and how to recognise it.
 #[derive(Debug)]
 struct OwnNode {
     path: String,
     /// The data that only this contender writes.
     mark: Vec<u8>,
     contender: Naive,
-    /// What the contenders of the session share.
+    /// The record of the nodes that the contenders of the session have taken. They share it.
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -68,7 +68,7 @@ impl Attempt {
         }
     }
 
-    /// Takes the lock. `None` if somebody was in the way or the deadline came first; our node is gone then.
+    /// Takes the lock. `None` if another contender was in the way, or the deadline came first. Our node is gone then.
     pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         match deadline.bound(self.contend()).await {
             Some(Ok(true)) => Ok(Some(self.guard())),
@@ -81,7 +81,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the contender holds in the end. Otherwise somebody was in the way.
+    /// Runs until the contender holds, and returns `true`. Returns `false` if another contender was in the way.
     async fn contend(&mut self) -> Result<bool, Error> {
         loop {
             let node = self.node();
@@ -171,7 +171,7 @@ impl Attempt {
         LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof))
     }
 
-    /// Gives up: our node is gone when this returns `Ok`.
+    /// Gives up. When this returns `Ok`, our node is gone.
     async fn withdraw(mut self) -> Result<(), Error> {
         match self.give_up() {
             Some(node) => NodeClaim::new(&self.session, node).withdraw().await,
@@ -179,7 +179,7 @@ impl Attempt {
         }
     }
 
-    /// What there may be, for whoever sees to its deletion from now on.
+    /// Returns the node, if there may be one. The caller must delete it.
     fn give_up(&mut self) -> Option<OwnNode> {
         let mut node = self.node.take()?;
         node.contender.leave();
@@ -213,7 +213,7 @@ impl OwnNode {
         NodeAtPath { czxid: stat.czxid, is_ours: is_ours(stat, remote.session_id()), may_be_own }
     }
 
-    /// Lets go, until an answer does not come.
+    /// Deletes the node, until it is gone or a request fails.
     async fn delete(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
         let mut removal = Removal::NothingThere;
         loop {

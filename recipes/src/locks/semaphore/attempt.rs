@@ -1,4 +1,4 @@
-//! One attempt to take permits of a semaphore: it does what its state machine asks for.
+//! One attempt to take permits of a semaphore. It carries out the asks of its state machine.
 
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -26,16 +26,16 @@ use crate::session::replies::is_refusal;
 use crate::session::wire::REQUESTS_MAX;
 use crate::token::FencingToken;
 
-/// What an acquire has on the server so far. Dropped, it goes to the reaper as a whole.
+/// An attempt, with everything that it has on the server so far. If it is dropped, the reaper deletes all of it.
 pub(super) struct Attempt<'a> {
     semaphore: &'a Semaphore,
     permits: Permits,
-    /// How long an attempt waits for answers that does not wait for others.
+    /// How long a `try` waits for answers. `None`: the attempt waits for the grant.
     try_within: Option<Duration>,
-    /// What the names of all our leases begin with.
+    /// The beginning of the names of all its leases.
     prefix: String,
     turn: Option<Contender>,
-    /// What was seen last may make room.
+    /// The watches of the last look.
     room: Option<Room>,
     proof: Option<Proof>,
     backoff: Backoff,
@@ -56,7 +56,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes the permits. `None` if somebody was in the way or the deadline came first; our nodes are gone then.
+    /// Takes the permits. `None` if another contender was in the way, or the deadline came first. Our nodes are gone then.
     pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         loop {
             if let Some(outcome) = self.permits.outcome() {
@@ -75,12 +75,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Does what is asked for. `None` if the deadline came first.
+    /// Carries out an ask. `None` if the deadline came first.
     async fn carry_out(&mut self, ask: Ask, deadline: Deadline) -> Option<Result<Event, Error>> {
         match ask {
-            // It leaves nothing behind when it returns.
+            // If it returns without the turn, it has left nothing behind.
             Ask::TakeTurn => Some(self.take_turn(deadline).await),
-            // The leases are ours whatever becomes of the turn: the reaper goes on.
+            // The leases hold even if the turn cannot be given back in time. The reaper then deletes its node.
             Ask::LeaveTurn => {
                 self.leave_turn(deadline).await;
                 Some(Ok(Event::TurnLeft))
@@ -176,14 +176,14 @@ impl<'a> Attempt<'a> {
         match failure {
             None => Ok(Event::Created(flight)),
             Some(error) => {
-                // What was created is known, and is deleted.
+                // The leases that were created are known now, and the attempt deletes them.
                 self.permits.on(Event::Created(flight));
                 Err(session.remote().explain("create", &path, error))
             }
         }
     }
 
-    /// Why the attempt has failed, if it has.
+    /// Returns the error of an outcome, if it is a failure.
     fn failure(&self, outcome: Outcome) -> Option<Error> {
         let parent = &self.semaphore.inner.leases;
         match outcome {
@@ -197,7 +197,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Makes holds of the leases, in the order of their tokens.
+    /// Converts the leases into guards, in the order of their tokens.
     fn guards(&mut self) -> Vec<LockGuard> {
         let Semaphore { inner, .. } = self.semaphore;
         let numbers: Vec<_> = self.permits.numbers().collect();
@@ -214,13 +214,13 @@ impl<'a> Attempt<'a> {
         leases.into_iter().map(guard).collect()
     }
 
-    /// Gives up: our nodes are gone when this returns `Ok`.
+    /// Gives up. When this returns `Ok`, our nodes are gone.
     async fn withdraw(mut self) -> Result<(), Error> {
         let Some(leases) = self.give_up() else { return Ok(()) };
         NodeClaim::new(self.semaphore.session(), leases).withdraw().await
     }
 
-    /// What there is, or may be, for whoever sees to its deletion from now on.
+    /// Returns what the attempt has or may have on the server. The caller must delete it.
     fn give_up(&mut self) -> Option<Leases> {
         self.permits.leave();
         let turn = self.turn.take().and_then(Contender::into_place);
@@ -243,7 +243,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// Sorts the answers to `create`s that were sent together. Returns the first failure beside them that nothing can be done about.
+/// Sorts the answers to `create`s that were sent together. Also returns the first failure that cannot be handled.
 fn land<T>(answers: Vec<Result<T, ClientError>>, made: impl Fn(T) -> Made) -> (Flight, Option<ClientError>) {
     let (mut flight, mut failure) = (Flight::default(), None);
     for answer in answers {

@@ -1,4 +1,4 @@
-//! What one attempt to take permits has left on the server.
+//! The leases and the turn that an attempt has left on the server.
 
 use futures_util::future::{BoxFuture, join_all};
 use zk_recipes_protocol::permits::{Ask, Event, Permits};
@@ -16,14 +16,14 @@ use crate::session::remote::{Remote, Removal};
 pub(super) struct Leases {
     pub(super) lock: String,
     pub(super) parent: String,
-    /// What all of their names begin with. Only we wrote it.
+    /// The beginning of the names of all the leases. No other contender has it.
     pub(super) prefix: String,
     pub(super) permits: Permits,
     pub(super) turn: Option<Place>,
 }
 
 impl Leases {
-    /// Deletes the leases, until an answer does not come. What was confirmed is remembered.
+    /// Deletes the leases, until all are gone or a request fails. Remembers each confirmed deletion.
     async fn remove_leases(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
         let mut removal = Removal::NothingThere;
         loop {

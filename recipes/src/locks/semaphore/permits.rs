@@ -1,11 +1,11 @@
-//! How many permits a semaphore has.
+//! The number of permits of a semaphore.
 
 use crate::error::Error;
 use crate::locks::shared_count::SharedCount;
 use crate::session::Session;
 use crate::session::wire::Watch;
 
-/// How many permits there are.
+/// The number of permits.
 #[derive(Debug)]
 pub(super) enum Permits {
     Fixed(u32),
@@ -13,7 +13,7 @@ pub(super) enum Permits {
 }
 
 impl Permits {
-    /// How many there are now. `ours` is the session of the semaphore.
+    /// Returns the current number. `ours`: the session of the semaphore.
     pub(super) async fn now(&self, ours: &Session) -> Result<usize, Error> {
         match self {
             Self::Fixed(permits) => Ok(*permits as usize),
@@ -21,7 +21,7 @@ impl Permits {
         }
     }
 
-    /// As [`now`](Self::now), with a watch on their number, if that can change.
+    /// As [`now`](Self::now), with a watch on the number, if it can change.
     pub(super) async fn watch(&self, ours: &Session) -> Result<(usize, Option<Watch>), Error> {
         match self {
             Self::Fixed(permits) => Ok((*permits as usize, None)),
@@ -32,8 +32,8 @@ impl Permits {
         }
     }
 
-    /// Waits until there are as many as are wanted at once, be they held or not: before that, leases would only be in
-    /// the way. One lease is not worth the question.
+    /// Waits until the semaphore has at least `wanted` permits, held or free. Before that, our leases would only block other
+    /// contenders. For one permit, the question is not worth a request.
     pub(super) async fn reach(&self, wanted: usize, ours: &Session) -> Result<(), Error> {
         if wanted == 1 || self.now(ours).await? >= wanted {
             return Ok(());
@@ -48,7 +48,7 @@ impl Permits {
         }
     }
 
-    /// The most that there can ever be.
+    /// Returns the upper bound of the number.
     pub(super) fn at_most(&self) -> u32 {
         match self {
             Self::Fixed(permits) => *permits,
@@ -57,12 +57,13 @@ impl Permits {
     }
 }
 
-/// The permits that a count stands for.
+/// Returns the number of permits for a count.
 fn permits(count: i32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// Says whose session has ended, where it is that of the count and not ours.
+/// Returns a function that converts errors. If the count has its own session and that session has ended, the error names the
+/// count.
 fn told_of<'a>(count: &'a SharedCount, ours: &'a Session) -> impl FnOnce(Error) -> Error + 'a {
     move |error| match error {
         Error::SessionEnded { reason } if count.session().id() != ours.id() => {

@@ -13,7 +13,7 @@ use crate::stat::ParentCzxid;
 pub(super) struct LocalQueue {
     /// No contender with a lower number than this one holds or waits.
     floor: Option<(ParentCzxid, Sequence)>,
-    /// Whether the last contender that looked for its predecessor found one.
+    /// Whether a newcomer will find contenders ahead, by the last look of a contender of the session.
     pub(super) is_busy: bool,
     /// The contenders that have a node in the queue, by number.
     members: BTreeMap<Sequence, ContenderId>,
@@ -27,6 +27,12 @@ pub(super) struct LocalQueue {
 }
 
 impl LocalQueue {
+    /// Notes what a waiting contender found ahead of itself. Other waiting contenders of the session are behind it, so a newcomer
+    /// will find them ahead in any case.
+    pub(super) fn note_look(&mut self, is_anybody_ahead: bool) {
+        self.is_busy = is_anybody_ahead || self.waiting > 1;
+    }
+
     /// Notes that a contender has a node in the queue.
     pub(super) fn add_member(&mut self, sequence: Sequence, id: ContenderId) {
         self.members.insert(sequence, id);
@@ -112,5 +118,17 @@ mod tests {
         local.granted(ParentCzxid(1), Sequence::new(i32::MAX));
         local.granted(ParentCzxid(1), Sequence::new(i32::MIN));
         assert_eq!(local.floor(ParentCzxid(1)), Some(Sequence::new(i32::MIN)));
+    }
+
+    #[test]
+    fn the_head_of_the_queue_keeps_the_lock_busy_while_another_contender_of_its_session_waits() {
+        let mut local = LocalQueue { waiting: 2, ..LocalQueue::default() };
+        local.note_look(false);
+        assert!(local.is_busy, "the next newcomer would list the whole queue in vain");
+        local.waiting = 1;
+        local.note_look(false);
+        assert!(!local.is_busy);
+        local.note_look(true);
+        assert!(local.is_busy);
     }
 }

@@ -86,7 +86,7 @@ impl Step<'_> {
             WishKind::Try if !predecessors.is_nobody() => self.leave_blocked(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
                 if self.contender(id).wish.naming == Naming::Protected {
-                    self.local(id).is_busy = !predecessors.is_nobody();
+                    self.local(id).note_look(!predecessors.is_nobody());
                 }
                 self.wait_for(id, predecessors);
             }
@@ -167,7 +167,7 @@ impl Step<'_> {
             return;
         }
         let Ok(czxid) = czxid else { return self.fail(id, Outcome::Refused) };
-        self.local(id).is_busy = czxid.is_some();
+        self.local(id).note_look(czxid.is_some());
         let Some(czxid) = czxid else {
             // The predecessor was deleted before the watch was set.
             self.contender(id).before = None;

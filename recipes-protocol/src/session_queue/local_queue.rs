@@ -27,8 +27,8 @@ pub(super) struct LocalQueue {
 }
 
 impl LocalQueue {
-    /// Notes what a waiting contender found ahead of itself. Other waiting contenders of the session are behind it, so a newcomer
-    /// will find them ahead in any case.
+    /// Notes whether a waiting contender found another one ahead. If other contenders of the session wait as well, a newcomer will
+    /// find them ahead in any case.
     pub(super) fn note_look(&mut self, is_anybody_ahead: bool) {
         self.is_busy = is_anybody_ahead || self.waiting > 1;
     }

@@ -19,7 +19,6 @@ use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
-use zk_recipes_protocol::predecessors::Predecessors;
 use zk_recipes_protocol::queue::{Contender, Queue};
 
 /// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
@@ -106,7 +105,7 @@ fn parse_name((name, names): (&'static str, Names)) -> Option<(Mode, Sequence)> 
 #[bench::read_write_100(args = (100), setup = last_reader)]
 #[bench::read_write_1000(args = (1_000), setup = last_reader)]
 #[bench::read_write_10000(args = (10_000), setup = last_reader)]
-fn ahead_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Predecessors>, Queue<'static>) {
+fn ahead_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Predecessor>, Queue<'static>) {
     (black_box(&queue).ahead_of(black_box(own)), queue)
 }
 

@@ -7,7 +7,6 @@
 //!
 //! * [`names`]: the names of lock nodes, and their order.
 //! * [`queue`]: which contenders hold, and which node each waiter watches, from one listing.
-//! * [`predecessors`]: what a waiter remembers of the contenders ahead.
 //! * [`release_note`]: what the note of the last holder proves.
 //! * [`number_proof`]: when the number of a contender's node proves that it holds.
 //! * [`session_queue`]: the contenders of one session for one lock, as a state machine made of the decisions above.
@@ -22,7 +21,6 @@ pub mod names;
 pub mod queue;
 
 pub mod number_proof;
-pub mod predecessors;
 pub mod release_note;
 
 pub mod session_queue;

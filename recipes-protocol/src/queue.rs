@@ -6,7 +6,6 @@
 //! it up to the next that wants it alone.
 
 use crate::names::{Mode, Names, Sequence};
-use crate::predecessors::Predecessors;
 
 /// A child of the lock's node that takes part in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +15,15 @@ pub struct Contender<'a> {
     /// How it wants the lock.
     pub mode: Mode,
     sequence: Sequence,
+}
+
+/// The contender that a waiter watches: the nearest one ahead that keeps it from holding.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Predecessor {
+    /// The number of its node.
+    pub sequence: Sequence,
+    /// The name of its node.
+    pub name: String,
 }
 
 /// The children of the lock's node: the contenders, and a foreign child.
@@ -65,12 +73,13 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Returns the contenders that keep the one named `own` from holding. `None` if its node is missing. Once all of
-    /// them are gone, it holds. Later contenders queue behind it, except a reader that shares the place of its writer.
-    pub fn ahead_of(&self, own: &str) -> Option<Predecessors> {
+    /// Returns the nearest contender that keeps the one named `own` from holding. `None` if no contender does, or if the node
+    /// of `own` is missing.
+    pub fn predecessor_of(&self, own: &str) -> Option<Predecessor> {
         let own = self.contenders.iter().find(|contender| contender.name == own)?;
         let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
-        Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))
+        let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))?;
+        Some(Predecessor { sequence: nearest.sequence, name: nearest.name.to_owned() })
     }
 
     /// Returns the contenders in the order of the queue, each with whether it holds.

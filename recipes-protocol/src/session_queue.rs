@@ -36,7 +36,7 @@ mod waiting;
 
 pub use self::ask::{
     Ask, Condition, ContenderId, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted,
-    Pause, Probed, Seen, Viewpoint, Warning,
+    Pause, Seen, Viewpoint, Warning,
 };
 pub use self::contender::{Grant, Outcome, State, Wish, WishKind};
 pub use self::join_batching::Batching;

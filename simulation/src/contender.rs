@@ -2,19 +2,14 @@
 //! decides what it does. This module turns asks into requests, and answers into events.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
-use zk_recipes_protocol::predecessors::Predecessors;
+use zk_recipes_protocol::queue::Predecessor;
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Probed, Seen, Wish,
-    WishKind,
+    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Seen, Wish, WishKind,
 };
 
 use crate::Recipe;
 use crate::costs::{name, number, sequence};
 use crate::server::{Answer, Leave, Listing, PARENT, Request};
-
-/// The number of contenders directly ahead that a listing shows to the decision. The decision remembers fewer of them by
-/// name, and of the others only that they exist. So it decides as from the whole listing.
-const WINDOW: u32 = 16;
 
 /// A contender, and what it has sent.
 #[derive(Debug)]
@@ -72,9 +67,6 @@ impl Contender {
             Ask::List(_) => vec![Request::List],
             Ask::ReadNote(_) => vec![Request::Note],
             Ask::ReadNoteBeside(_) => vec![Request::NoteBeside(self.number())],
-            Ask::Probe(_, names) => {
-                vec![Request::Probe(names.iter().map(|name| number(name)).collect(), self.number())]
-            }
             Ask::Watch(_, name) => vec![Request::Watch(number(&name))],
             Ask::WatchParent(..) => vec![Request::WatchParent],
             Ask::Delete(_, condition) => {
@@ -93,6 +85,7 @@ impl Contender {
             | Ask::CreateParents(_)
             | Ask::Find(_)
             | Ask::Identify(..)
+            | Ask::CheckOwn(_)
             | Ask::Pause(..)
             | Ask::Lose(_)
             | Ask::Warn(_) => unreachable!("BUG: {ask:?} in a queue in which nothing fails"),
@@ -127,9 +120,6 @@ impl Contender {
             },
             Answer::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
             Answer::Watching(czxid) => Event::WatchSet(id, Ok(czxid)),
-            Answer::Probed { present, is_own_there: is_own_present } => {
-                Event::Probed(id, Ok(Probed { present, is_own_present }))
-            }
             Answer::Deleted(is_done) => Event::Deleted(id, if is_done { Ok(()) } else { Err(NotDeleted::Unmet) }),
             Answer::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
         })
@@ -143,13 +133,17 @@ fn made(recipe: Recipe, number: u32, czxid: i64) -> Made {
 
 /// Returns a listing as the contender `own` sees it.
 fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
-    let nearest = listing.first.max(own.saturating_sub(WINDOW));
-    let names: Vec<String> = (nearest..own).map(|number| name(recipe, number)).collect();
-    let ahead = names.iter().map(|name| (sequence(name), name.as_str())).collect();
+    // In a drain the nodes are deleted in the order of their creation, so the nearest is the number before.
+    let is_own_present = listing.has(own);
+    let predecessor = (is_own_present && listing.first < own).then(|| {
+        let name = name(recipe, own - 1);
+        Predecessor { sequence: sequence(&name), name }
+    });
     Listed {
         parent: PARENT,
         changed,
-        predecessors: listing.has(own).then(|| Predecessors::new(ahead, listing.len() as usize)),
+        is_own_present,
+        predecessor,
         has_beside: false,
         admits: listing.len() == 0,
         foreign: None,

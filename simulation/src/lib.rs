@@ -10,12 +10,9 @@
 //!
 //! * The counts of the naive lock are exact for rounds: each holder waits until all others watch again. If a holder does not
 //!   wait, fewer waiters are notified, and the others ask more often.
-//! * The requests and notifications of the queues are exact with a session for each waiter. The exception is a few requests at
-//!   the head of a mutex's queue. A waiter there probes each of the few nodes ahead, or lists all, depending on how many had
-//!   joined at its first look.
-//! * The bytes of a mutex depend on that as well. Here all waiters join at one instant, and see each other in their first
-//!   listing. Real ones join one after the other, and see fewer. The decision gets only the nearest contenders of a listing,
-//!   which does not change it.
+//! * The requests and notifications of the queues are exact with a session for each waiter.
+//! * The bytes of a mutex are not exact. Here all waiters join at one instant, and see each other in their first listing. Real
+//!   ones join one after the other, and see fewer.
 //! * With several waiters in a session, the order of arrival decides which of them are neighbours. So it decides which of them
 //!   list, and which hand the lock over. One order is drawn from the seed. Joins in batches have no part in it, because all
 //!   waiters join at once.

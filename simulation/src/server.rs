@@ -25,8 +25,6 @@ pub(crate) enum Request {
     /// The data of the lock's node, and a watch on it.
     WatchParent,
     Watch(u32),
-    /// Whether these nodes and then this one exist, in one flight.
-    Probe(Box<[u32]>, u32),
     /// How many children the lock's node has and whether this node exists, in one flight.
     Others(u32),
     Delete(u32, Leave),
@@ -57,10 +55,6 @@ pub(crate) enum Answer {
     ParentWatched,
     /// The transaction that created the node; `None` if it is missing.
     Watching(Option<i64>),
-    Probed {
-        present: Vec<bool>,
-        is_own_there: bool,
-    },
     Others {
         children: u32,
         is_own_there: bool,
@@ -203,12 +197,6 @@ impl Server {
                 (self.costs.watch, Answer::Watching(Some(self.czxids[number as usize])))
             }
             Request::Watch(_) => (self.costs.gone, Answer::Watching(None)),
-            Request::Probe(numbers, own) => {
-                messages = numbers.len() as u64 + 1;
-                let present = numbers.into_iter().map(|number| self.look_for(number)).collect();
-                let is_own_there = self.look_for(own);
-                (Exchange::default(), Answer::Probed { present, is_own_there })
-            }
             Request::Others(own) => {
                 messages = 2;
                 let is_own_there = self.look_for(own);

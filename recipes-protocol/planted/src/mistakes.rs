@@ -24,8 +24,7 @@ const fn change(file: &'static str, right: &'static str, wrong: &'static str) ->
     Change { file, right, wrong }
 }
 
-const AHEAD: &str =
-    "Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), self.contenders.len()))";
+const NEAREST: &str = "let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))?;";
 
 const SEARCH: &str = "match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
@@ -39,29 +38,29 @@ pub const MISTAKES: &[Mistake] = &[
         name: "a waiter watches the last in the queue",
         changes: &[change(
             "queue.rs",
-            AHEAD,
+            NEAREST,
             "let is_barred = ahead.count() > 0;
-            let others = self.contenders.iter().filter(|other| is_barred && other.name != own.name);
-            Some(Predecessors::new(others.map(|other| (other.sequence, other.name)).collect(), 1_000))",
+            let ahead = self.contenders.iter().filter(|other| is_barred && other.name != own.name);
+            $right",
         )],
     },
     Mistake {
         name: "a reader watches the reader directly ahead",
         changes: &[change(
             "queue.rs",
-            AHEAD,
+            NEAREST,
             "let is_barred = ahead.count() > 0;
             let is_ahead = |other: &&Contender<'_>| is_barred && other.sequence.queue_cmp(own.sequence).is_lt();
             let ahead = self.contenders.iter().filter(is_ahead);
-            Some(Predecessors::new(ahead.map(|other| (other.sequence, other.name)).collect(), 1_000))",
+            $right",
         )],
     },
     Mistake {
         name: "a contender holds although its node is not listed",
         changes: &[change(
             "session_queue/ask.rs",
-            "self.own.as_deref().and_then(|own| queue.ahead_of(own))",
-            "self.own.as_deref().map(|own| queue.ahead_of(own).unwrap_or_else(Predecessors::nobody))",
+            "self.own.as_deref().is_some_and(|own| queue.has(own))",
+            "self.own.is_some()",
         )],
     },
     Mistake {
@@ -97,14 +96,6 @@ pub const MISTAKES: &[Mistake] = &[
             "session_queue/leaving.rs",
             "self.contender(id).wish.naming",
             "self.prepare_note(id); self.contender(id).wish.naming",
-        )],
-    },
-    Mistake {
-        name: "a waiter probes its predecessors and not its own node",
-        changes: &[change(
-            "session_queue/waiting.rs",
-            "(phase, answer)",
-            "(phase, answer.map(|probed| Probed { is_own_present: true, ..probed }))",
         )],
     },
     Mistake {

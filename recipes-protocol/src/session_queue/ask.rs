@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::names::{Mode, Names, Sequence};
-use crate::predecessors::Predecessors;
-use crate::queue::Queue;
+use crate::queue::{Predecessor, Queue};
 use crate::release_note::{Note, ParentState};
 use crate::stat::{ParentCzxid, Stat};
 
@@ -29,9 +28,8 @@ pub enum Ask {
     /// Reads the data of the lock's node, then checks whether the contender's node exists. Both reads use one connection, in
     /// this order. The answer is [`Event::NoteRead`].
     ReadNoteBeside(ContenderId),
-    /// Checks which of these nodes exist, then whether the contender's own node exists. All reads use one connection, in
-    /// this order. The answer is [`Event::Probed`].
-    Probe(ContenderId, Vec<String>),
+    /// Checks whether the contender's own node exists. The answer is [`Event::OwnChecked`].
+    CheckOwn(ContenderId),
     /// Reads a node and watches it. The answer is [`Event::WatchSet`], and later [`Event::Fired`].
     Watch(ContenderId, String),
     /// Reads the lock's node and watches it, for all contenders under these names. The answer is [`Event::ParentWatchSet`],
@@ -63,7 +61,7 @@ impl Ask {
             | Self::List(id)
             | Self::ReadNote(id)
             | Self::ReadNoteBeside(id)
-            | Self::Probe(id, _)
+            | Self::CheckOwn(id)
             | Self::Watch(id, _)
             | Self::WatchParent(id, _)
             | Self::Prove(id)
@@ -196,8 +194,10 @@ pub struct Listed {
     pub parent: ParentCzxid,
     /// The last transaction that created or deleted a child.
     pub changed: i64,
-    /// The contenders that keep this one from holding. `None` if its own node is missing.
-    pub predecessors: Option<Predecessors>,
+    /// Whether its own node is in the listing.
+    pub is_own_present: bool,
+    /// The nearest contender that keeps this one from holding.
+    pub predecessor: Option<Predecessor>,
     /// Whether the hold whose place it shares still has its node.
     pub has_beside: bool,
     /// Whether one more contender of its mode, at the end of the queue, would hold at once.
@@ -226,7 +226,8 @@ impl Viewpoint {
         Listed {
             parent: ParentCzxid(parent.czxid),
             changed: parent.pzxid,
-            predecessors: self.own.as_deref().and_then(|own| queue.ahead_of(own)),
+            is_own_present: self.own.as_deref().is_some_and(|own| queue.has(own)),
+            predecessor: self.own.as_deref().and_then(|own| queue.predecessor_of(own)),
             has_beside: self.beside.as_deref().is_some_and(|beside| queue.has(beside)),
             admits: queue.admits(self.mode),
             foreign: queue.foreign().map(str::to_owned),
@@ -243,15 +244,6 @@ pub struct Found {
     pub overwritten: Vec<Made>,
 }
 
-/// The nodes that a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Probed {
-    /// Which of the nodes in the ask exist, in the order of the ask.
-    pub present: Vec<bool>,
-    /// Whether the contender's own node exists. Another node of its name does not count.
-    pub is_own_present: bool,
-}
-
 /// An event that the shell reports to the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -265,8 +257,8 @@ pub enum Event {
     Listed(ContenderId, Result<Option<Listed>, Failure>),
     /// The answer to [`Ask::ReadNote`] or [`Ask::ReadNoteBeside`]. `None`: a node that was asked for is missing.
     NoteRead(ContenderId, Result<Option<ParentState>, Failure>),
-    /// The answer to [`Ask::Probe`].
-    Probed(ContenderId, Result<Probed, Failure>),
+    /// The answer to [`Ask::CheckOwn`]: whether the node exists. Another node of its name does not count.
+    OwnChecked(ContenderId, Result<bool, Failure>),
     /// The answer to [`Ask::Watch`]: the transaction that created the node. `None` if the node is missing.
     WatchSet(ContenderId, Result<Option<i64>, Failure>),
     /// The watch of a contender has fired.

@@ -3,7 +3,7 @@
 use super::ask::{ContenderId, Made};
 use crate::names::{Mode, Names, Naming, Sequence};
 use crate::number_proof::Expected;
-use crate::predecessors::Predecessors;
+use crate::queue::Predecessor;
 use crate::release_note::Note;
 use crate::stat::ParentCzxid;
 
@@ -140,8 +140,6 @@ pub(super) enum Phase {
     ReadingNote {
         gone: Sequence,
     },
-    /// Its predecessor is gone. It probes the other contenders that it saw ahead.
-    Probing,
     /// No contender is ahead. It waits for a proof that the session lives.
     Proving,
     /// It holds. `chain`: the first contender of the chain, if the hold was handed over locally. `handed_over_by`: the
@@ -224,8 +222,8 @@ pub(super) struct Contender {
     pub(super) wish: Wish,
     pub(super) phase: Phase,
     pub(super) claim: Claim,
-    /// The contenders that may still be ahead.
-    pub(super) predecessors: Predecessors,
+    /// The contender that it watches, or watched last.
+    pub(super) predecessor: Option<Predecessor>,
     /// The contender of this session that is directly ahead, if there is one.
     pub(super) before: Option<ContenderId>,
     /// The lock's node that is the parent of its own node, once that is known.
@@ -240,7 +238,7 @@ impl Contender {
             wish,
             phase: Phase::Trying,
             claim: Claim::Nothing,
-            predecessors: Predecessors::nobody(),
+            predecessor: None,
             before: None,
             parent: None,
             note_version: None,
@@ -286,7 +284,6 @@ impl Contender {
                 | Phase::Watching { .. }
                 | Phase::Doubting { .. }
                 | Phase::ReadingNote { .. }
-                | Phase::Probing
                 | Phase::Proving
         )
     }

@@ -5,7 +5,7 @@ use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Ph
 use super::step::Step;
 use crate::names::{Naming, Sequence, Supply};
 use crate::number_proof::FirstRequests;
-use crate::predecessors::Predecessors;
+use crate::queue::Predecessor;
 
 impl Step<'_> {
     /// Starts a new contender.
@@ -243,7 +243,7 @@ impl Step<'_> {
         match (creating, seen) {
             (Creating { expected: Some(expected), .. }, _) => self.hold_by_number(id, expected),
             (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
-                Some(predecessors) => self.wait_for(id, predecessors),
+                predecessor @ Some(_) => self.wait_for(id, predecessor),
                 None => self.look(id),
             },
             // A look counts only if it was made after the node was created. When the connection comes back, the look may overtake
@@ -256,7 +256,7 @@ impl Step<'_> {
 
     /// Returns the predecessor if its name is known without a look. The name follows from the number, or the predecessor belongs
     /// to this session.
-    fn directly_ahead(&mut self, id: ContenderId) -> Option<Predecessors> {
+    fn directly_ahead(&mut self, id: ContenderId) -> Option<Predecessor> {
         let sequence = self.contender(id).node().sequence;
         if self.contender(id).wish.naming == Naming::Numbered {
             return Some(self.number_before(id));
@@ -264,7 +264,7 @@ impl Step<'_> {
         let before = self.local(id).member(sequence.before())?;
         let name = self.contender(before).node().made.name.clone();
         self.contender(id).before = Some(before);
-        Some(Predecessors::directly(sequence.before(), name))
+        Some(Predecessor { sequence: sequence.before(), name })
     }
 
     fn is_awaiting_create(&mut self, id: ContenderId) -> bool {

@@ -11,8 +11,6 @@ use crate::stat::ParentCzxid;
 /// What the contenders of one session under the same names know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LocalQueue {
-    /// No contender with a lower number than this one holds or waits.
-    floor: Option<(ParentCzxid, Sequence)>,
     /// Whether a newcomer will find contenders ahead, by the last look of a contender of the session.
     pub(super) is_busy: bool,
     /// The contenders that have a node in the queue, by number.
@@ -53,17 +51,7 @@ impl LocalQueue {
 
     /// Notes that a contender was granted the lock alone, so that no contender is ahead of it.
     pub(super) fn granted(&mut self, parent: ParentCzxid, sequence: Sequence) {
-        let is_news =
-            self.floor.is_none_or(|(of, floor)| of < parent || of == parent && floor.queue_cmp(sequence).is_lt());
-        if is_news {
-            self.floor = Some((parent, sequence));
-        }
         self.number_proof.granted(Grant { parent, sequence });
-    }
-
-    /// Returns a number such that no contender with a lower one holds or waits, in this lock's node.
-    pub(super) fn floor(&self, parent: ParentCzxid) -> Option<Sequence> {
-        self.floor.filter(|(of, _)| *of == parent).map(|(_, sequence)| sequence)
     }
 
     /// Notes that the holder of this number has released.
@@ -97,28 +85,6 @@ impl LocalQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_floor_only_rises_until_the_numbers_begin_anew() {
-        let (mut local, one, other) = (LocalQueue::default(), ParentCzxid(1), ParentCzxid(2));
-        assert_eq!(local.floor(one), None);
-        local.granted(one, Sequence::new(7));
-        local.granted(one, Sequence::new(5));
-        assert_eq!(local.floor(one), Some(Sequence::new(7)));
-        local.granted(other, Sequence::new(0));
-        assert_eq!(local.floor(other), Some(Sequence::new(0)));
-        assert_eq!(local.floor(one), None);
-        local.granted(one, Sequence::new(9));
-        assert_eq!(local.floor(other), Some(Sequence::new(0)), "the earlier node says nothing of this one");
-    }
-
-    #[test]
-    fn the_floor_follows_the_numbers_when_they_wrap() {
-        let mut local = LocalQueue::default();
-        local.granted(ParentCzxid(1), Sequence::new(i32::MAX));
-        local.granted(ParentCzxid(1), Sequence::new(i32::MIN));
-        assert_eq!(local.floor(ParentCzxid(1)), Some(Sequence::new(i32::MIN)));
-    }
 
     #[test]
     fn the_head_of_the_queue_keeps_the_lock_busy_while_another_contender_of_its_session_waits() {

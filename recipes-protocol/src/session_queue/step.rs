@@ -59,7 +59,7 @@ impl SessionQueue {
             Event::Identified(id, czxid) if step.has(id) => step.on_identified(id, czxid),
             Event::Listed(id, listed) if step.has(id) => step.on_listed(id, listed),
             Event::NoteRead(id, read) if step.has(id) => step.on_note(id, read),
-            Event::Probed(id, probed) if step.has(id) => step.on_probed(id, probed),
+            Event::OwnChecked(id, is_present) if step.has(id) => step.on_own_checked(id, is_present),
             Event::WatchSet(id, czxid) if step.has(id) => step.on_watch_set(id, czxid),
             Event::Fired { id, is_gone } if step.has(id) => step.on_fired(id, is_gone),
             Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),

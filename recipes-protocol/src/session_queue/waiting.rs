@@ -1,12 +1,12 @@
 //! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
 //! contender is ahead.
 
-use super::ask::{Ask, ContenderId, Failure, Listed, Probed, Warning};
+use super::ask::{Ask, ContenderId, Failure, Listed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
 use super::step::Step;
 use crate::names::{Mode, Naming, Sequence};
 use crate::number_proof::Expected;
-use crate::predecessors::Predecessors;
+use crate::queue::Predecessor;
 use crate::release_note::{Note, ParentState};
 use crate::stat::ParentCzxid;
 
@@ -24,7 +24,7 @@ impl Step<'_> {
         match self.local(id).proves(expected, sequence) {
             Some(parent) => {
                 self.note_parent(id, parent);
-                self.wait_for(id, Predecessors::nobody());
+                self.wait_for(id, None);
             }
             None => self.look(id),
         }
@@ -69,26 +69,26 @@ impl Step<'_> {
     pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
         self.report_foreign(listed.as_ref());
         let own = self.contender(id).node().made.czxid;
-        let Some(Listed { parent, predecessors: Some(predecessors), has_beside, .. }) =
-            listed.filter(|listed| listed.parent.0 < own)
+        let Some(Listed { parent, predecessor, has_beside, .. }) =
+            listed.filter(|listed| listed.is_own_present && listed.parent.0 < own)
         else {
             return self.fail(id, Outcome::NodeDeleted);
         };
         self.note_parent(id, parent);
         match self.contender(id).wish.kind {
-            WishKind::Beside(writer) if has_beside && predecessors.is_nobody() => match self.holder_number(writer) {
+            WishKind::Beside(writer) if has_beside && predecessor.is_none() => match self.holder_number(writer) {
                 Some(_) => self.hold_beside(id, writer),
                 // The writer has released meanwhile. The contender's own node has the same place in the queue.
-                None => self.wait_for(id, predecessors),
+                None => self.wait_for(id, predecessor),
             },
             // Somebody deleted the writer's node, so another contender may hold by now.
             WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
-            WishKind::Try if !predecessors.is_nobody() => self.leave_blocked(id),
+            WishKind::Try if predecessor.is_some() => self.leave_blocked(id),
             WishKind::Try | WishKind::Wait | WishKind::Place => {
                 if self.contender(id).wish.naming == Naming::Protected {
-                    self.local(id).note_look(!predecessors.is_nobody());
+                    self.local(id).note_look(predecessor.is_some());
                 }
-                self.wait_for(id, predecessors);
+                self.wait_for(id, predecessor);
             }
         }
     }
@@ -104,9 +104,9 @@ impl Step<'_> {
                 let (own, czxid) = (node.sequence, node.made.czxid);
                 // The contender's own node was read behind the note, and exists.
                 if state.proves_nobody_ahead(gone, own, czxid) {
-                    return self.wait_for(id, Predecessors::nobody());
+                    return self.wait_for(id, None);
                 }
-                self.look_further(id);
+                self.list(id);
             }
             _ => {}
         }
@@ -119,11 +119,11 @@ impl Step<'_> {
             self.ask(Ask::Warn(Warning::ForeignData));
         }
         let czxid = self.contender(id).node().made.czxid;
-        let predecessors = if state.has_only_child(czxid) { Predecessors::nobody() } else { self.number_before(id) };
+        let predecessor = if state.has_only_child(czxid) { None } else { Some(self.number_before(id)) };
         match self.contender(id).wish.kind {
             // The note does not show whether a contender is ahead.
-            WishKind::Try if !predecessors.is_nobody() => self.list(id),
-            _ => self.wait_for(id, predecessors),
+            WishKind::Try if predecessor.is_some() => self.list(id),
+            _ => self.wait_for(id, predecessor),
         }
     }
 
@@ -137,28 +137,26 @@ impl Step<'_> {
     }
 
     /// Returns the predecessor, under the assumption that it leaves notes, too, and so has a numbered name.
-    pub(super) fn number_before(&mut self, id: ContenderId) -> Predecessors {
+    pub(super) fn number_before(&mut self, id: ContenderId) -> Predecessor {
         let marker = self.contender(id).wish.names.marker(Mode::Exclusive);
-        Predecessors::number_before(self.contender(id).node().sequence, |number| format!("{marker}{number}"))
+        let sequence = self.contender(id).node().sequence.before();
+        Predecessor { sequence, name: format!("{marker}{sequence}") }
     }
 
     /// Watches the nearest contender ahead. If no contender is ahead, waits for a proof that the session lives.
-    pub(super) fn wait_for(&mut self, id: ContenderId, predecessors: Predecessors) {
-        let predecessor = predecessors.predecessor().map(|(_, name)| name.to_owned());
-        let is_nobody = predecessors.is_nobody();
-        self.contender(id).predecessors = predecessors;
+    pub(super) fn wait_for(&mut self, id: ContenderId, predecessor: Option<Predecessor>) {
+        self.contender(id).predecessor.clone_from(&predecessor);
         match predecessor {
-            _ if is_nobody => {
+            None => {
                 // A grant needs a proof: a follower that is cut off shows an old queue, and a process that was paused remembers
                 // one.
                 self.enter_phase(id, Phase::Proving);
                 self.ask(Ask::Prove(id));
             }
-            Some(name) => {
+            Some(Predecessor { name, .. }) => {
                 self.enter_phase(id, Phase::SettingWatch);
                 self.ask(Ask::Watch(id, name));
             }
-            None => self.list(id),
         }
     }
 
@@ -180,7 +178,7 @@ impl Step<'_> {
             // again, so that numbers began anew.
             self.contender(id).before = None;
             self.enter_phase(id, Phase::Doubting { fired: None });
-            return self.ask(Ask::Probe(id, Vec::new()));
+            return self.ask(Ask::CheckOwn(id));
         }
         let before = self.contender(id).before.or_else(|| self.local(id).member(sequence.before()));
         // The transaction shows that the watched node is the one of that contender. That node existed together with the own node
@@ -204,65 +202,37 @@ impl Step<'_> {
             Phase::Doubting { fired } => *fired = Some(is_gone),
             Phase::Watching { .. } if is_gone => self.predecessor_gone(id),
             Phase::Watching { .. } => {
-                let predecessors = self.contender(id).predecessors.clone();
-                self.wait_for(id, predecessors);
+                let predecessor = self.contender(id).predecessor.clone();
+                self.wait_for(id, predecessor);
             }
             _ => {}
         }
     }
 
-    /// Checks which contenders are still ahead after the watched node was deleted. It reads the note of the last holder, probes the
-    /// few contenders that it saw ahead before, or else lists the queue.
+    /// Looks again after the watched node was deleted: reads the note of the last holder, if the lock has notes, or else lists the
+    /// queue.
     fn predecessor_gone(&mut self, id: ContenderId) {
         let contender = self.contender(id);
-        let Some((gone, _)) = contender.predecessors.predecessor() else { return self.list(id) };
-        contender.predecessors.pop();
-        if contender.wish.naming == Naming::Numbered {
-            self.enter_phase(id, Phase::ReadingNote { gone });
-            return self.ask(Ask::ReadNoteBeside(id));
-        }
-        self.look_further(id);
-    }
-
-    fn look_further(&mut self, id: ContenderId) {
-        if let Some(parent) = self.contender(id).parent
-            && let Some(floor) = self.local(id).floor(parent)
-        {
-            self.contender(id).predecessors.raise(floor);
-        }
-        let contender = self.contender(id);
-        // A reader that shares the place of its writer may not have been seen before.
-        let may_probe = !contender.wish.names.may_downgrade()
-            && contender.predecessors.is_complete()
-            && contender.predecessors.is_cheap_to_probe();
-        if !may_probe {
-            return self.list(id);
-        }
-        // The own node comes last. If it exists after all nodes ahead of it are gone, the contender holds.
-        let names = contender.predecessors.names().map(str::to_owned).collect();
-        self.enter_phase(id, Phase::Probing);
-        self.ask(Ask::Probe(id, names));
-    }
-
-    pub(super) fn on_probed(&mut self, id: ContenderId, answer: Result<Probed, Failure>) {
-        let phase = self.contender(id).phase.clone();
-        match (phase, answer) {
-            (Phase::Doubting { .. } | Phase::Probing, Err(_)) => self.fail(id, Outcome::Refused),
-            (Phase::Doubting { .. } | Phase::Probing, Ok(Probed { is_own_present: false, .. })) => {
-                self.fail(id, Outcome::NodeDeleted)
+        match (contender.predecessor.take(), contender.wish.naming) {
+            (Some(Predecessor { sequence: gone, .. }), Naming::Numbered) => {
+                self.enter_phase(id, Phase::ReadingNote { gone });
+                self.ask(Ask::ReadNoteBeside(id));
             }
-            (Phase::Doubting { fired }, Ok(_)) => {
+            _ => self.list(id),
+        }
+    }
+
+    pub(super) fn on_own_checked(&mut self, id: ContenderId, is_present: Result<bool, Failure>) {
+        let Phase::Doubting { fired } = self.contender(id).phase else { return };
+        match is_present {
+            Err(_) => self.fail(id, Outcome::Refused),
+            Ok(false) => self.fail(id, Outcome::NodeDeleted),
+            Ok(true) => {
                 self.enter_phase(id, Phase::Watching { behind: None });
                 if let Some(is_gone) = fired {
                     self.on_fired(id, is_gone);
                 }
             }
-            (Phase::Probing, Ok(Probed { present, .. })) => {
-                let mut predecessors = self.contender(id).predecessors.clone();
-                predecessors.keep(&present);
-                self.wait_for(id, predecessors);
-            }
-            _ => {}
         }
     }
 

@@ -186,7 +186,7 @@ impl Engine {
             Ask::List(id) => (id, unbudgeted(requests.list(id, core.queue.viewpoint(id)))),
             Ask::ReadNote(id) => (id, unbudgeted(requests.read_note(id))),
             Ask::ReadNoteBeside(id) => (id, unbudgeted(requests.read_note_beside(id, core.node(id)))),
-            Ask::Probe(id, names) => (id, unbudgeted(requests.probe(id, names, core.node(id)))),
+            Ask::CheckOwn(id) => (id, unbudgeted(requests.check_own(id, core.node(id)))),
             Ask::Watch(id, name) => (id, unbudgeted(requests.watch(id, name))),
             Ask::WatchParent(id, names) => {
                 core.entry(id).is_setting_parent_watch = true;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_timer::Delay;
-use futures_util::future::{join, try_join, try_join_all};
+use futures_util::future::{join, try_join};
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
-    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Probed,
-    Seen, Viewpoint,
+    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
+    Viewpoint,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
@@ -160,23 +160,16 @@ impl Requests {
         self.answer("read", &self.parent, read, |read| Event::NoteRead(id, read))
     }
 
-    /// Checks which of these nodes exist, and last whether the contender's own node exists.
-    ///
-    /// All reads use one connection, in this order. If a reply is lost, all are repeated, because the answers count only in this
-    /// order.
-    pub(super) async fn probe(self, id: ContenderId, names: Vec<String>, own: Made) -> Answer {
-        let wire = self.remote.wire();
-        let paths: Vec<String> = names.iter().chain([&own.name]).map(|name| node::child(&self.parent, name)).collect();
-        let stats = retry_lost_reply(async || {
-            let line = wire.line().await?;
-            try_join_all(paths.iter().map(|path| wire.stat_over(&line, path))).await
+    /// Checks whether the contender's own node exists.
+    pub(super) async fn check_own(self, id: ContenderId, own: Made) -> Answer {
+        let path = node::child(&self.parent, &own.name);
+        let stat = retry_lost_reply(async || {
+            let wire = self.remote.wire();
+            wire.stat_over(&wire.line().await?, &path).await
         });
-        let probed = self.and_freshen(stats).await.map(|mut stats| {
-            // If the lock's node was created again, its numbers start again. A name of only a number may then be another node's.
-            let is_own_present = stats.pop().flatten().is_some_and(|found| found.czxid == own.czxid);
-            Probed { present: stats.iter().map(Option::is_some).collect(), is_own_present }
-        });
-        self.answer("read", &self.parent, probed, |probed| Event::Probed(id, probed))
+        // If the lock's node was created again, its numbers start again. A name of only a number may then be another node's.
+        let is_present = self.and_freshen(stat).await.map(|found| found.is_some_and(|found| found.czxid == own.czxid));
+        self.answer("read", &self.parent, is_present, |is_present| Event::OwnChecked(id, is_present))
     }
 
     pub(super) async fn watch(self, id: ContenderId, name: String) -> Answer {

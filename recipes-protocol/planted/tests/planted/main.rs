@@ -109,12 +109,6 @@ fn a_note_of_a_contender_that_never_held_is_found() {
 }
 
 #[test]
-fn a_waiter_that_probes_its_predecessors_and_not_its_own_node_is_found() {
-    let three = lab(&[(Lock, 0), (Lock, 1), (Lock, 2)], DELETED);
-    expect_to_find("a waiter probes its predecessors and not its own node", &three, EXCLUSION);
-}
-
-#[test]
 fn a_number_that_counts_although_the_numbers_have_begun_anew_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
     let again = Lab { holds_before: 2, first_number_anew: 1, ..two };

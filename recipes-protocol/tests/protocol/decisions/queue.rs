@@ -14,10 +14,10 @@ enum Verdict {
 }
 
 fn verdict(queue: &Queue<'_>, own: &str) -> Verdict {
-    match queue.ahead_of(own) {
+    match queue.predecessor_of(own) {
+        Some(predecessor) => Verdict::Behind(predecessor.name),
+        None if queue.has(own) => Verdict::Granted,
         None => Verdict::Missing,
-        Some(ahead) if ahead.is_nobody() => Verdict::Granted,
-        Some(ahead) => Verdict::Behind(ahead.predecessor().unwrap().1.to_owned()),
     }
 }
 

@@ -2,8 +2,7 @@
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, Made, NotCreated, Pause, Probed, Seen, SessionQueue, State, Viewpoint, Wish,
-    WishKind,
+    Ask, ContenderId, Event, Failure, Made, NotCreated, Pause, Seen, SessionQueue, State, Viewpoint, Wish, WishKind,
 };
 use zk_recipes_protocol::stat::Stat;
 
@@ -52,10 +51,10 @@ fn a_watch_that_fires_while_a_contender_asks_for_its_own_node_is_not_forgotten()
     assert_eq!(created(&mut queue, id, 7, 70), [Ask::List(id)]);
     assert_eq!(listed(&mut queue, id), [Ask::Watch(id, "_c_x-lock-0000000006".to_owned())]);
     // The node ahead is younger.
-    assert_eq!(asks_of(&mut queue, Event::WatchSet(id, Ok(Some(71)))), [Ask::Probe(id, Vec::new())]);
+    assert_eq!(asks_of(&mut queue, Event::WatchSet(id, Ok(Some(71)))), [Ask::CheckOwn(id)]);
     assert_eq!(asks_of(&mut queue, Event::Fired { id, is_gone: true }), []);
-    let next = asks_of(&mut queue, Event::Probed(id, Ok(Probed { present: Vec::new(), is_own_present: true })));
-    assert_eq!(next, [Ask::Probe(id, Vec::new())], "it looks again");
+    let next = asks_of(&mut queue, Event::OwnChecked(id, Ok(true)));
+    assert_eq!(next, [Ask::List(id)], "it looks again");
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Probed, Seen, Viewpoint,
-    Wish,
+    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Seen, Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -97,10 +96,7 @@ impl Server {
                 let state = self.state();
                 Event::NoteRead(*id, Ok(self.has(own()).then_some(state)))
             }
-            Ask::Probe(id, names) => {
-                let present = names.iter().map(|name| self.children.contains_key(name)).collect();
-                Event::Probed(*id, Ok(Probed { present, is_own_present: self.has(own()) }))
-            }
+            Ask::CheckOwn(id) => Event::OwnChecked(*id, Ok(self.has(own()))),
             Ask::Watch(id, name) => {
                 let czxid = self.children.get(name).map(|child| child.czxid);
                 if czxid.is_some() {

@@ -163,10 +163,7 @@ impl Requests {
     /// Checks whether the contender's own node exists.
     pub(super) async fn check_own(self, id: ContenderId, own: Made) -> Answer {
         let path = node::child(&self.parent, &own.name);
-        let stat = retry_lost_reply(async || {
-            let wire = self.remote.wire();
-            wire.stat_over(&wire.line().await?, &path).await
-        });
+        let stat = retry_lost_reply(|| self.remote.wire().stat(&path));
         // If the lock's node was created again, its numbers start again. A name of only a number may then be another node's.
         let is_present = self.and_freshen(stat).await.map(|found| found.is_some_and(|found| found.czxid == own.czxid));
         self.answer("read", &self.parent, is_present, |is_present| Event::OwnChecked(id, is_present))

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use loadgen::audit::{Audit, Evidence, OrderRow};
-use loadgen::history::{HistoryAudit, Section};
+use loadgen::judge::audit::{Audit, Evidence, OrderRow};
+use loadgen::judge::history::{HistoryAudit, Section};
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};

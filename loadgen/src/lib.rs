@@ -1,7 +1,38 @@
-//! What the load generator judges by, apart from the program around it, so that the benches can count its instructions:
-//! the [`audit`] of what a trial sold, the [`ledger`] of a sale by itself, and the [`history`] of who was in the critical section. All
-//! are pure.
+//! Compares ways of guarding the stock of a flash sale: starts the lab, lets many buyers buy at the same instant, and
+//! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters
+//! how much traffic it made.
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `commands` | one file a command: its arguments, and what it does |
+//! | `config` | flags that commands share, plan files, presets |
+//! | `lab` | what is measured on: servers, service, processors |
+//! | `load` | the buyers: load models, requests, answers, whether the generator kept up |
+//! | `trial` | the plan of the trials, one trial, and its record |
+//! | `judge` | audit, ledger, history, results, findings, thresholds, verdict, diff |
+//! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files |
+//! | `export` | the same load for JMeter and k6 |
+//!
+//! `judge` and the load models are pure: they know no clock, no task and no socket. `REPORT.md` says how to read the
+//! report. The library exists for the program and for the benches.
 
-pub mod audit;
-pub mod history;
-pub mod ledger;
+mod commands;
+mod config;
+mod error;
+mod export;
+mod interrupt;
+pub mod judge;
+mod lab;
+mod load;
+mod output;
+mod progress;
+mod report;
+mod trial;
+
+use std::process::ExitCode;
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    commands::main()
+}

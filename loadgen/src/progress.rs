@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::plan::PlannedTrial;
-use crate::settings::ServiceSettings;
-use crate::trial::Trial;
+use crate::config::settings::ServiceSettings;
+use crate::trial::plan::PlannedTrial;
+use crate::trial::record::Trial;
 
 /// Shows the progress of a plan.
 pub(crate) struct Progress {

@@ -1,14 +1,13 @@
 //! The report: what was compared, under which conditions, and what came out. The types are the format: the JSON schema of
 //! `report.json` is made of them, and whatever else is written is made of what is in them. `REPORT.md` says how to read it.
 
+pub(crate) mod audit;
 pub(crate) mod caveats;
 pub(crate) mod files;
+mod headline;
 pub(crate) mod html;
 pub(crate) mod json;
-pub(crate) mod jtl;
 pub(crate) mod markdown;
-mod opening;
-pub(crate) mod result;
 mod table;
 pub(crate) mod terminal;
 
@@ -18,12 +17,13 @@ pub(crate) mod fixture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::result::StrategyResult;
-use crate::plan::Plan;
-use crate::strategies::{Promise, Strategy};
-use crate::threshold::{Threshold, ThresholdResult};
-use crate::trial::Trial;
-use crate::verdict::{Conclusion, EndedEarly, Verdict};
+use crate::judge::result::{StrategyResult, medians_by_block};
+use crate::judge::thresholds::{Threshold, ThresholdResult};
+use crate::judge::verdict::{Conclusion, EndedEarly, Verdict};
+use crate::lab::environment::Environment;
+use crate::lab::strategy::{Promise, Strategy};
+use crate::trial::plan::Plan;
+use crate::trial::record::Trial;
 use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
@@ -62,55 +62,6 @@ pub(crate) struct Report {
     pub(crate) simulation: Option<Simulation>,
 }
 
-/// Where a comparison ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Environment {
-    /// Version of this program.
-    pub(crate) loadgen_version: String,
-    /// Operating system.
-    pub(crate) os: String,
-    /// Processor architecture.
-    pub(crate) arch: String,
-    /// Release of the kernel.
-    pub(crate) kernel: Option<String>,
-    /// Name of the processor.
-    pub(crate) cpu_model: Option<String>,
-    /// Cores that the generator may use.
-    pub(crate) cpu_count: usize,
-    /// Memory of the machine in bytes.
-    pub(crate) memory_bytes: Option<u64>,
-    /// Version of Postgres.
-    pub(crate) postgres_version: String,
-    /// Settings of Postgres that matter for a load of small transactions, by name.
-    pub(crate) postgres_settings: Vec<Setting>,
-    /// Version of ZooKeeper.
-    pub(crate) zookeeper_version: Option<String>,
-    /// Every ZooKeeper server, with its part in the ensemble.
-    pub(crate) zookeeper_servers: Vec<ZooKeeperServer>,
-    /// Whether both servers were started for this comparison alone.
-    pub(crate) servers_throwaway: bool,
-    /// Whether an instance ran on the generator's machine; absent for a target whose address is no loopback one.
-    pub(crate) generator_shares_host: Option<bool>,
-}
-
-/// A setting of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Setting {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its value, with the unit.
-    pub(crate) value: String,
-}
-
-/// A ZooKeeper server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct ZooKeeperServer {
-    /// Its address.
-    pub(crate) server: String,
-    /// `standalone`, `leader`, `follower` or `observer`; absent when it does not say.
-    pub(crate) mode: Option<String>,
-}
-
 /// What a report is made of.
 #[derive(Debug)]
 pub(crate) struct Findings {
@@ -130,8 +81,9 @@ impl Report {
         let mut results: Vec<StrategyResult> = Vec::new();
         for strategy in &strategies {
             for users in &plan.users {
-                let is_planned =
-                    |subject: &crate::plan::Subject| subject.strategy == strategy.name && subject.users == *users;
+                let is_planned = |subject: &crate::trial::plan::Subject| {
+                    subject.strategy == strategy.name && subject.users == *users
+                };
                 if plan.blocks.iter().any(|block| block.trials.iter().any(is_planned)) {
                     results.push(StrategyResult::of(strategy, *users, &plan, &trials));
                 }
@@ -147,8 +99,8 @@ impl Report {
         let thresholds: Vec<ThresholdResult> =
             thresholds.iter().flat_map(|threshold| threshold.check(&results)).collect();
         let conclusions: Vec<Conclusion<'_>> =
-            results.iter().map(|result| result.conclusion(plan.users.len() > 1)).collect();
-        let sentence = opening::sentence(&plan, &results, &trials);
+            results.iter().map(|result| Conclusion::of(result, plan.users.len() > 1)).collect();
+        let sentence = headline::sentence(&plan, &results, &trials);
         let verdict = Verdict::of(sentence, &conclusions, &thresholds, ended_early.as_ref());
         let caveats = caveats::of(&environment, &plan, &results, &trials);
         Report {
@@ -170,7 +122,7 @@ impl Report {
 /// Relates the median response times of one number of users to those of the reference.
 fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
     let Some(reference) = reference(results) else { return };
-    let figures = |result: &StrategyResult| result::medians_by_block(trials, &result.strategy, result.users, plan);
+    let figures = |result: &StrategyResult| medians_by_block(trials, &result.strategy, result.users, plan);
     let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
     let Some(base) = base else { return };
     for result in results.iter_mut().filter(|result| result.is_comparable() && result.strategy != reference) {

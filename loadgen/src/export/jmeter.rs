@@ -10,8 +10,8 @@ use std::fmt::Display;
 
 use self::xml::Plan;
 use crate::error::Error;
-use crate::export::{Load, Run};
-use crate::model::LoadModel;
+use crate::export::load::{Load, Run};
+use crate::load::model::LoadModel;
 
 /// How long the first threads wait for the last one, after which they go without it.
 const RENDEZVOUS_WITHIN_MS: u64 = 30_000;
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
     use crate::export::tests::{exported, exported_with, refusal};
-    use crate::model::Arrivals;
+    use crate::load::model::Arrivals;
 
     #[test]
     fn the_plan_of_the_repository_is_the_exported_one() {

@@ -8,10 +8,10 @@ mod rules;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
 use crate::error::Error;
-use crate::export::Load;
-use crate::model::LoadModel;
+use crate::export::load::Load;
+use crate::load::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
+use crate::load::model::LoadModel;
 
 /// What every script does for one request.
 const BUY: &str = include_str!("k6/buy.js");

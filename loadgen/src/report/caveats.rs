@@ -2,10 +2,12 @@
 
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
-use crate::plan::Plan;
-use crate::report::{Environment, StrategyResult};
-use crate::trial::{ByOutcome, Trial, problems};
-use crate::verdict::count_of;
+use crate::judge::finding::count_of;
+use crate::judge::result::StrategyResult;
+use crate::lab::environment::Environment;
+use crate::load::sample::{ByOutcome, problems};
+use crate::trial::plan::Plan;
+use crate::trial::record::Trial;
 
 /// Everything that the conditions and the trials give cause to.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
@@ -32,7 +34,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
                 .to_owned(),
         );
     }
-    if !plan.model.is_one_shot() && !matches!(plan.model, crate::model::LoadModel::Open { .. }) {
+    if !plan.model.is_one_shot() && !matches!(plan.model, crate::load::model::LoadModel::Open { .. }) {
         caveats.push(
             "closed loop: a slow answer delays the user's next request, so the latencies are those of this many users and \
              of no arrival rate"

@@ -3,22 +3,26 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use loadgen::audit::{Audit, Evidence, OrderRow};
-use loadgen::history::{HistoryAudit, Section, handovers_ns};
+use crate::judge::audit::{Audit, Evidence, OrderRow};
+use crate::judge::history::{HistoryAudit, Section, handovers_ns};
 use stats::times::Times;
 
-use crate::cpu::ProcessCpu;
-use crate::generator::{Effort, Generator};
-use crate::herd::{ServerTraffic, Traffic, WatchesFired};
-use crate::model::LoadModel;
-use crate::plan::{Plan, Subject, blocks};
-use crate::postgres::PostgresLoad;
-use crate::report::{Environment, Findings, Report, Setting, ZooKeeperServer};
-use crate::strategies::tests::strategy;
-use crate::strategies::{Mechanism, Promise, Strategy, Wakes};
-use crate::trial::tests::sample;
-use crate::trial::{ByOutcome, Curve, Latency, Outcome, Sample, Trial, goodput_per_s, sold_at, sold_out_after_ms};
-use crate::verdict::EndedEarly;
+use crate::judge::verdict::EndedEarly;
+use crate::lab::cpu::ProcessCpu;
+use crate::lab::environment::Environment;
+use crate::lab::postgres::Setting;
+use crate::lab::postgres_load::PostgresLoad;
+use crate::lab::strategy::tests::strategy;
+use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
+use crate::lab::zookeeper::ZooKeeperServer;
+use crate::load::health::{Effort, Generator};
+use crate::load::model::LoadModel;
+use crate::load::sample::tests::sample;
+use crate::load::sample::{ByOutcome, Outcome, Sample};
+use crate::report::{Findings, Report};
+use crate::trial::plan::{Plan, Subject, blocks};
+use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
 
 const USERS: u32 = 300;
 /// Blocks of the plan, the warm-up apart: as many as can tell a difference.

@@ -6,9 +6,10 @@
 mod cost;
 mod data;
 mod figures;
+mod headline;
 mod herd;
 mod latency;
-mod opening;
+mod names;
 mod page;
 mod setup;
 mod simulation;
@@ -17,13 +18,12 @@ mod sold;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use askama::Template;
 
+use self::names::levels;
 use self::page::{Page, Section};
 use crate::error::Error;
-use crate::report::{Report, StrategyResult};
+use crate::report::Report;
 
 const STYLE: &str = concat!(include_str!("html/style/page.css"), include_str!("html/style/figures.css"));
 
@@ -53,11 +53,11 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
     let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();
     let page = Page {
-        title: opening::title(report),
+        title: headline::title(report),
         sentence: report.verdict.sentence.clone(),
-        banner: opening::banner(report),
+        banner: headline::banner(report),
         reasons: report.verdict.reasons.clone(),
-        conditions: opening::conditions(report),
+        conditions: headline::conditions(report),
         caveats: report.caveats.clone(),
         sections: sections(report),
         levels,
@@ -89,33 +89,4 @@ fn sections(report: &Report) -> Vec<Section> {
         setup::guide(),
         setup::environment(report),
     ]
-}
-
-/// The numbers of users with which a trial was run, in order: of any other there is nothing to see.
-fn levels(report: &Report) -> Vec<u32> {
-    let run = report.results.iter().filter(|result| result.trials > 0);
-    run.map(|result| result.users).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// The load model of all numbers of users, to stand beside every latency.
-fn model_label(report: &Report) -> String {
-    let plan = &report.plan;
-    match plan.users.as_slice() {
-        [] | [_] => plan.model_described.clone(),
-        several => {
-            let others: Vec<String> =
-                several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
-            format!("{}; and the same with {} users", plan.model_described, others.join(", "))
-        }
-    }
-}
-
-/// The name of a result, with the number of users where there are several.
-fn name(report: &Report, result: &StrategyResult) -> String {
-    if report.plan.users.len() > 1 { format!("{} @{}", result.strategy, result.users) } else { result.strategy.clone() }
-}
-
-/// Whether its trials were run and show that it may not be ranked.
-fn is_unranked(result: &StrategyResult) -> bool {
-    result.trials > 0 && !result.is_comparable()
 }

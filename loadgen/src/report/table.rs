@@ -2,9 +2,10 @@
 
 use stats::Difference;
 
-use crate::plan::Plan;
-use crate::report::{Report, StrategyResult};
-use crate::verdict::Finding;
+use crate::judge::finding::Finding;
+use crate::judge::result::StrategyResult;
+use crate::report::Report;
+use crate::trial::plan::Plan;
 
 /// What stands for a figure that there is none of, or that the sample cannot carry.
 const ABSENT: &str = "–";
@@ -150,7 +151,7 @@ pub(crate) fn conditions(report: &Report) -> String {
 
 /// What the load generator itself did, in one line; nothing without a trial.
 pub(crate) fn generator(report: &Report) -> Option<String> {
-    let worst = |figure: fn(&crate::generator::Generator) -> f64| {
+    let worst = |figure: fn(&crate::load::health::Generator) -> f64| {
         report.trials.iter().map(|trial| figure(&trial.generator)).reduce(f64::max)
     };
     let lag = worst(|generator| generator.start_lag_p50_ms.unwrap_or(0.0))?;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::{Pace, number};
 use crate::error::Error;
-use crate::export::{Load, Run};
-use crate::model::{Arrivals, LoadModel};
+use crate::export::load::{Load, Run};
+use crate::load::model::{Arrivals, LoadModel};
 
 /// The comment of a plan.
 ///

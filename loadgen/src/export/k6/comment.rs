@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::rules::{idle, unsaid};
-use crate::export::{Load, Run};
-use crate::model::{Arrivals, LoadModel};
+use crate::export::load::{Load, Run};
+use crate::load::model::{Arrivals, LoadModel};
 
 /// The comment at the beginning of a script.
 pub(super) fn comment(load: &Load<'_>) -> String {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::export::Load;
-use crate::threshold::{Parts, Threshold};
+use crate::export::load::Load;
+use crate::judge::thresholds::{Parts, Threshold};
 
 /// The thresholds that k6 cannot check, as they were given.
 pub(super) fn unsaid<'a>(load: &Load<'a>) -> Vec<&'a str> {

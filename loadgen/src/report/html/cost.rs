@@ -2,12 +2,14 @@
 
 use stats::as_f64;
 
+use crate::judge::result::StrategyResult;
+use crate::lab::cpu::GENERATOR;
+use crate::report::Report;
+use crate::report::html::figures;
+use crate::report::html::names::name;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 use crate::report::html::sold::groups;
-use crate::report::html::{figures, name};
-use crate::report::result::GENERATOR;
-use crate::report::{Report, StrategyResult};
-use crate::trial::Trial;
+use crate::trial::record::Trial;
 
 /// What is done to the stock happens in the database, whatever guards it.
 pub(super) fn database(report: &Report) -> Section {

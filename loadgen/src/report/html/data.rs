@@ -6,13 +6,14 @@ use serde::Serialize;
 use stats::times::Times;
 use stats::{Difference, Estimate, as_f64};
 
-use crate::herd::notifications_expected;
+use crate::judge::herd::notifications_expected;
+use crate::judge::result::StrategyResult;
+use crate::lab::strategy::{Mechanism, Wakes};
+use crate::report::Report;
 use crate::report::html::cost::{KINDS, cpu_ms, measured};
-use crate::report::html::levels;
+use crate::report::html::names::levels;
 use crate::report::html::simulation::SimulationData;
-use crate::report::{Report, StrategyResult};
-use crate::strategies::{Mechanism, Wakes};
-use crate::trial::{Curve, Trial};
+use crate::trial::record::{Curve, Trial};
 
 /// Points of the curves of what is to be expected.
 const EXPECTED_POINTS: u32 = 40;

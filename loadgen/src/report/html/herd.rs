@@ -1,11 +1,13 @@
 //! The traffic on ZooKeeper, and how everything grows with the number of users.
 
+use crate::judge::result::StrategyResult;
+use crate::lab::strategy::{Mechanism, Wakes};
+use crate::report::Report;
 use crate::report::html::cost::measured;
+use crate::report::html::figures;
+use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::groups_of;
-use crate::report::html::{figures, model_label, name};
-use crate::report::{Report, StrategyResult};
-use crate::strategies::{Mechanism, Wakes};
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
@@ -110,13 +112,13 @@ fn by_server(report: &Report) -> Option<Table> {
         let trials: Vec<_> = measured(report, result).collect();
         let servers = trials.first().map(|trial| trial.zookeeper.servers.as_slice()).unwrap_or_default();
         for (place, server) in servers.iter().enumerate() {
-            let mean = |figure: &dyn Fn(&crate::herd::ServerTraffic) -> Option<u64>| {
+            let mean = |figure: &dyn Fn(&crate::lab::traffic::ServerTraffic) -> Option<u64>| {
                 let figures: Option<Vec<u64>> =
                     trials.iter().map(|trial| figure(trial.zookeeper.servers.get(place)?)).collect();
                 let figures = figures?;
                 Some(stats::as_f64(figures.iter().sum::<u64>()) / stats::as_f64(figures.len()))
             };
-            let notifications = |server: &crate::herd::ServerTraffic| {
+            let notifications = |server: &crate::lab::traffic::ServerTraffic| {
                 let fired = &server.watches_fired;
                 [fired.created, fired.deleted, fired.changed, fired.children].into_iter().sum()
             };

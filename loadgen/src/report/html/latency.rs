@@ -3,10 +3,12 @@
 use stats::Ratio;
 use stats::times::Times;
 
+use crate::judge::result::StrategyResult;
+use crate::report::Report;
+use crate::report::html::figures;
+use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::{groups, groups_of, mechanism};
-use crate::report::html::{figures, model_label, name};
-use crate::report::{Report, StrategyResult};
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;

@@ -1,14 +1,15 @@
 //! Rules, conditions, and how to read it all.
 
-use crate::plan::Block as PlanBlock;
+use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::Report;
 use crate::report::html::figures::{bytes, count};
-use crate::report::html::model_label;
+use crate::report::html::names::model_label;
 use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table, Term};
+use crate::trial::plan::Block as PlanBlock;
 
 /// The rules that were given, and what came of them.
 pub(super) fn thresholds(report: &Report) -> Section {
-    let row = |result: &crate::threshold::ThresholdResult| {
+    let row = |result: &crate::judge::thresholds::ThresholdResult| {
         let held = if result.held { Cell::text("✓ held") } else { Cell::text("✗ CROSSED") };
         Row {
             name: result.rule.clone(),
@@ -126,9 +127,8 @@ fn machine(report: &Report) -> Vec<Term> {
         terms.push(Term::new("Its settings", settings.join(", ")));
     }
     terms.push(Term::new("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)));
-    let server = |server: &crate::report::ZooKeeperServer| {
-        format!("{} ({})", server.server, server.mode.as_deref().unwrap_or("part unknown"))
-    };
+    let server =
+        |server: &ZooKeeperServer| format!("{} ({})", server.server, server.mode.as_deref().unwrap_or("part unknown"));
     let servers: Vec<String> = environment.zookeeper_servers.iter().map(server).collect();
     if !servers.is_empty() {
         terms.push(Term::new("Its servers", servers.join(", ")));

@@ -1,11 +1,12 @@
 //! What was sold: the audit of every trial.
 
+use crate::judge::finding::{Finding, count_of};
+use crate::judge::result::StrategyResult;
+use crate::lab::strategy::{Mechanism, Promise};
+use crate::report::Report;
 use crate::report::html::figures::{self, ABSENT};
+use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
-use crate::report::html::{is_unranked, name};
-use crate::report::{Report, StrategyResult};
-use crate::strategies::{Mechanism, Promise};
-use crate::verdict::{Finding, count_of};
 
 /// What stands above the rows of strategies that sold wrongly.
 pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, or undecided: shown, never ranked";

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use scraper::{ElementRef, Html, Selector};
 
 use super::render;
-use crate::report::{Report, StrategyResult, fixture};
-use crate::threshold::Threshold;
+use crate::judge::result::StrategyResult;
+use crate::judge::thresholds::Threshold;
+use crate::report::{Report, fixture};
 
 const HOSTILE: &str = "</script><img src=x onerror=\"alert('sold')\">";
 

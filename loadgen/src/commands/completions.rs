@@ -1,0 +1,26 @@
+//! The `completions` command.
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::commands::Cli;
+use crate::error::{Error, Exit};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints the script that completes the command line in a shell.
+#[expect(clippy::unnecessary_wraps, reason = "every command may fail")]
+pub(super) fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<ExitCode, Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut script);
+    output.print(&String::from_utf8_lossy(&script));
+    Ok(Exit::Held.into())
+}

@@ -1,0 +1,42 @@
+//! The `diff` command: whether a second run is worse than the first.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::config::values::parse_report;
+use crate::error::{Error, Exit};
+use crate::judge::diff::{self, Diff};
+use crate::output::Output;
+use crate::report::{json, terminal};
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The report.json of the first run
+    #[arg(value_name = "OLD", value_parser = parse_report)]
+    pub(crate) old: PathBuf,
+    /// The report.json of the second run
+    #[arg(value_name = "NEW", value_parser = parse_report)]
+    pub(crate) new: PathBuf,
+    /// Compare runs that were asked for different things
+    #[arg(long)]
+    pub(crate) anyway: bool,
+}
+
+/// Compares two runs.
+pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Error> {
+    let (old, new) = (json::read(&args.old)?, json::read(&args.new)?);
+    let differences = diff::plan_differences(&old, &new);
+    if !differences.is_empty() && !args.anyway {
+        let what = differences.join("; ");
+        return Err(Error::Usage(format!(
+            "the runs were asked for different things: {what}; what that did cannot be told from a regression; compare them \
+             all the same with --anyway"
+        )));
+    }
+    let diff = Diff::of(&old, &new);
+    output.print(&terminal::diff(&diff));
+    let is_worse = diff.regressions().next().is_some() || !diff.broken.is_empty();
+    Ok(if is_worse { Exit::NotHeld } else { Exit::Held }.into())
+}

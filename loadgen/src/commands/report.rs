@@ -1,0 +1,49 @@
+//! The `report` command: the pages of an earlier comparison.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::commands::simulate;
+use crate::config::values::parse_report;
+use crate::error::{Error, Exit};
+use crate::output::Output;
+use crate::report::files::Files;
+use crate::report::{files, json};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The report.json of an earlier comparison
+    #[arg(value_name = "FILE", value_parser = parse_report, required_unless_present = "schema")]
+    pub(crate) file: Option<PathBuf>,
+    /// Folder of the pages [default: that of the file]
+    #[arg(long, value_name = "DIR", requires = "file")]
+    pub(crate) out: Option<PathBuf>,
+    /// Add what `loadgen simulate --json FILE` wrote, here and to the report.json
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) simulation: Option<PathBuf>,
+    /// Print the JSON Schema of report.json instead
+    #[arg(long, conflicts_with_all = ["file", "out"])]
+    pub(crate) schema: bool,
+}
+
+/// Makes the pages of a report again, or prints the schema.
+pub(super) fn report(args: &ReportArgs, output: &mut Output) -> Result<ExitCode, Error> {
+    let Some(file) = &args.file else {
+        output.print(&json::schema());
+        return Ok(Exit::Held.into());
+    };
+    let mut report = json::read(file)?;
+    let folder = args.out.as_deref().or(file.parent()).unwrap_or(Path::new("."));
+    let files = Files::open(folder)?;
+    match &args.simulation {
+        Some(simulation) => {
+            report.simulation = Some(simulate::read(simulation)?);
+            files.write(&report)?;
+        }
+        None => files.write_rendered(&report)?,
+    }
+    output.print(&format!("report: {}\n", files.path(files::HTML).display()));
+    Ok(Exit::Held.into())
+}

@@ -1,0 +1,198 @@
+//! The `up` command: the lab without a load, to be tried by hand.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::config::service::ServiceArgs;
+use crate::config::settings::{Source, UpSettings};
+use crate::config::values;
+use crate::error::{Error, Exit};
+use crate::interrupt::Interrupt;
+use crate::lab::service::Service;
+use crate::lab::stack::Stack;
+use crate::output::Output;
+use crate::progress::{Progress, starting};
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// Buyers that an instance works on at once [default: 2048]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    users: Option<u32>,
+    /// How long a buyer waits for the lock before the service refuses [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = values::parse_positive_time)]
+    lock_wait: Option<Duration>,
+    /// Port of the first instance, the others take the next ones [default: any free ports]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// The first SKU to put on sale; each strategy gets one, in the order of `loadgen strategies`
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(i64).range(1..=i64::MAX - 1000)
+    )]
+    goods_no: i64,
+    /// Units on sale of each SKU
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    stock: u32,
+}
+
+impl UpArgs {
+    /// Fills in the defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] when the ports do not fit.
+    pub(crate) fn resolve(self) -> Result<UpSettings, Error> {
+        // A lab that is tried by hand has the service's own deadline, and a session for a handful of waiters.
+        let lock_wait = self.lock_wait.unwrap_or(Duration::from_secs(5));
+        let mut service = self.service;
+        service.zk_sessions = service.zk_sessions.or(Some(32));
+        Ok(UpSettings {
+            service: service.resolve(self.users.unwrap_or(1), lock_wait, self.port)?,
+            goods_no: self.goods_no,
+            stock: self.stock,
+        })
+    }
+}
+
+/// The strategy whose SKU the instructions use as their example, if it is on offer.
+const EXAMPLE: &str = "zk-mutex";
+
+/// A SKU on sale, and the strategy that sells it.
+struct Offer {
+    goods_no: i64,
+    strategy: String,
+}
+
+/// Starts everything, says where it is, and keeps it until the user has had enough.
+///
+/// # Errors
+///
+/// [`Error::Interrupted`] when stopped before everything runs; those of [`Stack::open`].
+///
+/// # Cancel safety
+///
+/// Everything that was started is stopped, which blocks for a moment.
+pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    let progress = Progress::new(false);
+    progress.stage(&starting(&settings.service));
+    let stack = interrupt.or(Stack::open(&Source::Start(settings.service.clone()))).await;
+    progress.finish();
+    let stack = stack?;
+    let offers = match interrupt.or(lay_out(&stack.service, settings)).await {
+        Ok(offers) => offers,
+        Err(error) => {
+            let _ = stack.stop().await;
+            return Err(error);
+        }
+    };
+    output.print(&instructions(
+        &Addresses {
+            services: stack.service.urls(),
+            database_url: &stack.database_url,
+            zookeeper_connect: &stack.zookeeper_connect,
+            admin_token: &stack.admin_token,
+            program: &std::env::args().next().unwrap_or_else(|| "loadgen".to_owned()),
+        },
+        &offers,
+        settings.stock,
+    ));
+    interrupt.raised().await;
+    stack.stop().await?;
+    Ok(Exit::Held.into())
+}
+
+/// Puts one SKU on sale for each strategy on offer, in the service's order.
+async fn lay_out(service: &Service, settings: &UpSettings) -> Result<Vec<Offer>, Error> {
+    let strategies = service.strategies().await?;
+    let mut offers = Vec::with_capacity(strategies.len());
+    for (goods_no, strategy) in (settings.goods_no..).zip(strategies) {
+        service.reset(goods_no, settings.stock, &strategy).await?;
+        offers.push(Offer { goods_no, strategy: strategy.name });
+    }
+    Ok(offers)
+}
+
+/// Where everything is.
+struct Addresses<'a> {
+    services: &'a [String],
+    database_url: &'a str,
+    zookeeper_connect: &'a str,
+    admin_token: &'a str,
+    /// This program, as it was called.
+    program: &'a str,
+}
+
+/// Lines to paste into a shell: variables first, then what one may do with them, as comments.
+fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> String {
+    let Addresses { services, database_url, zookeeper_connect, admin_token, program } = addresses;
+    let first = services.first().map_or("", String::as_str);
+    let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
+    let all = services.join(",");
+    let mut text = format!(
+        "\
+# Every SKU below holds {stock} units; Ctrl-C stops everything.
+export SECKILL_URLS='{all}'
+export DATABASE_URL='{database_url}'
+export ZOOKEEPER_CONNECT='{zookeeper_connect}'
+export ADMIN_TOKEN='{admin_token}'
+
+# buy one unit by the strategy that sells the SKU
+"
+    );
+    for Offer { goods_no, strategy } in offers {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "#   curl -s {first}/goods-stock/{goods_no}  # {strategy}");
+    }
+    let example = offers.iter().find(|offer| offer.strategy == EXAMPLE).or(offers.first());
+    let (Some(Offer { goods_no, strategy }), Some(last)) = (example, offers.last()) else { return text };
+    // A comparison puts its SKU on sale for one strategy after another, so it gets a SKU of its own.
+    let free = last.goods_no + 1;
+    let _ = write!(
+        text,
+        "\
+# the stock, the strategies, the counters
+#   curl -s {first}/goods/{goods_no}; curl -s {first}/strategies; curl -s {first}/metrics
+# put {stock} units of SKU {goods_no} on sale again; the body names the strategy that sells them
+#   curl -s -X PUT -H \"Authorization: Bearer $ADMIN_TOKEN\" -H 'Content-Type: application/json' \\
+#     -d '{{\"stock\":{stock},\"strategy\":\"{strategy}\"}}' {first}/admin/goods/{goods_no}
+# load it
+#   wrk -t2 -c64 -d5s '{first}/goods-stock/{goods_no}'
+#   jmeter -n -t jmeter/seckill.jmx -l results.jtl -Jhost={host} -Jport={port} -JgoodsNo={goods_no}
+#   {program} compare --target \"$SECKILL_URLS\" --goods-no {free}
+# what was sold
+#   psql \"$DATABASE_URL\" -c 'select goods_no, sale, strategy, sum(quantity) from orders join order_lines using (order_id) group by 1, 2, 3 order by 1, 2'
+"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instructions_can_be_pasted_into_a_shell() {
+        let names = ["unguarded", "zk-mutex", "pg-conditional"];
+        let offers: Vec<Offer> =
+            (1..).zip(names).map(|(goods_no, name)| Offer { goods_no, strategy: name.to_owned() }).collect();
+        let addresses = Addresses {
+            services: &["http://127.0.0.1:8080".to_owned(), "http://127.0.0.1:8081".to_owned()],
+            database_url: "postgres://postgres@127.0.0.1:5432/seckill",
+            zookeeper_connect: "127.0.0.1:2181",
+            admin_token: "secret",
+            program: "./target/release/loadgen",
+        };
+        let text = instructions(&addresses, &offers, 100);
+        for line in text.lines() {
+            assert!(line.is_empty() || line.starts_with('#') || line.starts_with("export "), "{line}");
+        }
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,144 @@
+//! Whether a strategy did what it promises.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::lab::strategy::Promise;
+use crate::trial::record::Trial;
+
+/// Whether a strategy did what it promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Finding {
+    /// It kept its promise in every trial.
+    Kept,
+    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies; or its lock
+    /// did not exclude.
+    Broken,
+    /// Nothing is known: buyers who were refused or failed left units, or the books of a trial that had not come to
+    /// rest did not balance.
+    #[serde(rename = "refused-or-failed")]
+    Inconclusive,
+    /// It has to oversell under a load that proves anything, and did not in any trial.
+    LoadTooWeak,
+    /// The comparison was interrupted before its first trial ended.
+    NotRun,
+}
+
+impl Finding {
+    /// What the trials of one strategy show.
+    ///
+    /// For a strategy that is expected to oversell, one oversold trial is enough; its books must balance all the
+    /// same, as even a careless deduction writes the orders that it confirms.
+    pub(crate) fn of(promise: Promise, instances: usize, trials: &[&Trial]) -> Finding {
+        let expects_oversell = promise.expects_oversell(instances);
+        let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));
+        let wrong: fn(&Trial) -> bool = if expects_oversell {
+            |trial| !trial.audit.ledger_balanced()
+        } else {
+            |trial| trial.is_bad() || trial.is_excluding_violated()
+        };
+        if trials.is_empty() {
+            Finding::NotRun
+        } else if any(wrong) {
+            Finding::Broken
+        } else if expects_oversell && any(|trial| trial.audit.oversold > 0) {
+            Finding::Kept
+        } else if any(Trial::is_inconclusive) {
+            Finding::Inconclusive
+        } else if expects_oversell {
+            Finding::LoadTooWeak
+        } else {
+            Finding::Kept
+        }
+    }
+}
+
+/// A number of things, in the plural unless it is one.
+pub(crate) fn count_of(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn finding(promise: Promise, instances: usize, sold: &[i64]) -> Finding {
+        let trials: Vec<Trial> = sold.iter().map(|sold| fixture::trial("s", 0, 100, *sold)).collect();
+        Finding::of(promise, instances, &trials.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_safe_strategy_keeps_its_promise_only_without_a_single_bad_trial() {
+        for promise in [Promise::NeverOversells, Promise::SafeWhileSessionLives] {
+            assert_eq!(finding(promise, 3, &[100, 100]), Finding::Kept);
+            assert_eq!(finding(promise, 3, &[100, 101, 100]), Finding::Broken);
+            assert_eq!(finding(promise, 3, &[99]), Finding::Broken);
+            assert_eq!(finding(promise, 3, &[]), Finding::NotRun);
+        }
+    }
+
+    #[test]
+    fn a_control_has_to_oversell_at_least_once() {
+        assert_eq!(finding(Promise::Oversells, 1, &[100, 130]), Finding::Kept);
+        assert_eq!(finding(Promise::Oversells, 1, &[100, 100]), Finding::LoadTooWeak);
+    }
+
+    #[test]
+    fn a_process_lock_has_to_oversell_on_many_instances_and_may_not_on_one() {
+        assert_eq!(finding(Promise::OversellsOnManyInstances, 3, &[130]), Finding::Kept);
+        assert_eq!(finding(Promise::OversellsOnManyInstances, 3, &[100]), Finding::LoadTooWeak);
+        assert_eq!(finding(Promise::OversellsOnManyInstances, 1, &[100]), Finding::Kept);
+        assert_eq!(finding(Promise::OversellsOnManyInstances, 1, &[130]), Finding::Broken);
+    }
+
+    #[test]
+    fn even_a_control_has_to_write_the_orders_that_it_confirms() {
+        let mut trial = fixture::trial("s", 0, 100, 130);
+        trial.audit.confirmations_unfounded = 1;
+        assert_eq!(Finding::of(Promise::Oversells, 3, &[&trial]), Finding::Broken);
+    }
+
+    /// Twenty units of a hundred were sold before nobody else got a decision.
+    fn mostly_refused() -> Trial {
+        let mut trial = fixture::trial("s", 0, 100, 20);
+        trial.audit.undersold = 0;
+        trial.audit.unsold_undecided = 80;
+        trial
+    }
+
+    #[test]
+    fn a_lock_that_did_not_exclude_breaks_the_promise_of_a_safe_strategy_that_sold_right() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
+        trial.history.as_mut().unwrap().overlaps = Some(1);
+        assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &[&trial]), Finding::Broken);
+        trial.history.as_mut().unwrap().overlaps = None;
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+    }
+
+    #[test]
+    fn units_that_undecided_buyers_left_prove_nothing_either_way() {
+        let (sold, undecided) = (fixture::trial("s", 0, 100, 100), mostly_refused());
+        for promise in [Promise::NeverOversells, Promise::Oversells] {
+            assert_eq!(Finding::of(promise, 3, &[&sold, &undecided]), Finding::Inconclusive, "{promise:?}");
+        }
+        let oversold = fixture::trial("s", 1, 100, 130);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&undecided, &oversold]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::Oversells, 3, &[&undecided, &oversold]), Finding::Kept);
+    }
+
+    #[test]
+    fn a_trial_that_has_not_come_to_rest_is_not_blamed_for_what_may_yet_be_set_right() {
+        let unsettled = |sold| Trial { settled: false, ..fixture::trial("s", 0, 100, sold) };
+        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &[trial]);
+        assert_eq!(found(&unsettled(90)), Finding::Inconclusive);
+        assert_eq!(found(&unsettled(100)), Finding::Kept);
+        assert_eq!(found(&unsettled(101)), Finding::Broken);
+        let mut lost = unsettled(100);
+        lost.audit.lost_updates = -1;
+        assert_eq!(found(&lost), Finding::Inconclusive);
+        lost.settled = true;
+        assert_eq!(found(&lost), Finding::Broken);
+    }
+}

@@ -1,0 +1,64 @@
+//! Releases of a lock, and the notifications to expect of them.
+//!
+//! A *release* is a purchase that held a ZooKeeper lock and gave it back: every 200 and every 409 of a strategy whose
+//! mechanism is `zookeeper`. What any other answer did is unknown. A waiter that gives up deletes its node and wakes its
+//! successor without ever having held the lock, and a holder that was refused did hold it. A trial with such answers
+//! therefore has no number of releases, and no figure per release.
+
+use crate::lab::strategy::{Mechanism, Wakes};
+use crate::load::sample::ByOutcome;
+
+/// How many releases the purchases of a strategy were; unknown when one of them had no decision.
+pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option<u64> {
+    match mechanism {
+        Mechanism::Zookeeper => (answers.undecided() == 0).then_some(answers.sold + answers.sold_out),
+        Mechanism::None | Mechanism::Process | Mechanism::Postgres => Some(0),
+    }
+}
+
+/// Watch events to be expected of `contenders` that all wait before the first of them releases.
+///
+/// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all
+/// that still wait: N(N − 1)/2. A server notifies a connection once however many contenders share it, so with fewer
+/// `sessions` than waiters a release wakes the sessions instead.
+pub(crate) fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Option<u64>) -> u64 {
+    let sessions = sessions.unwrap_or(u64::MAX);
+    match wakes {
+        Wakes::None => 0,
+        Wakes::One => contenders.saturating_sub(1),
+        Wakes::All => (0..contenders).map(|waiting| waiting.min(sessions)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::counters::tests::snapshot;
+    use crate::lab::traffic::Traffic;
+
+    #[test]
+    fn releases_are_known_only_when_every_buyer_had_a_decision() {
+        let decided = ByOutcome { sold: 3, sold_out: 4, ..ByOutcome::default() };
+        assert_eq!(releases(Mechanism::Zookeeper, &decided), Some(7));
+        for undecided in [
+            ByOutcome { refused: 1, ..decided },
+            ByOutcome { error: 1, ..decided },
+            ByOutcome { timeout: 1, ..decided },
+        ] {
+            assert_eq!(releases(Mechanism::Zookeeper, &undecided), None);
+            assert_eq!(releases(Mechanism::Postgres, &undecided), Some(0));
+        }
+        let traffic = Traffic::between(&snapshot(&[], 0), &snapshot(&[], 30), None);
+        assert_eq!((traffic.notifications_per_release(), traffic.client_notifications), (None, Some(30)));
+    }
+
+    #[test]
+    fn expected_notifications_follow_from_who_is_woken() {
+        assert_eq!(notifications_expected(Wakes::None, 1500, None), 0);
+        assert_eq!(notifications_expected(Wakes::One, 1500, None), 1499);
+        assert_eq!(notifications_expected(Wakes::All, 1500, None), 1_124_250);
+        assert_eq!(notifications_expected(Wakes::All, 1500, Some(1500)), 1_124_250);
+        assert_eq!(notifications_expected(Wakes::All, 4, Some(1)), 3);
+        assert_eq!(notifications_expected(Wakes::All, 0, Some(1)), 0);
+    }
+}

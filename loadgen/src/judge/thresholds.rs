@@ -1,0 +1,373 @@
+//! Rules that a comparison has to hold: `'zk-mutex p99<250ms'`, `'zk-* oversold==0'`, `'zk-naive@1500 goodput>=50'`.
+//!
+//! A rule names the strategies (with `*` and `?`, and with a number of users behind `@` where there are several), a metric,
+//! a comparison and a value. A figure that was not measured holds no rule.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::judge::result::StrategyResult;
+
+/// One rule.
+#[derive(Debug, Clone)]
+pub(crate) struct Threshold {
+    rule: String,
+    strategies: WildMatch,
+    users: Option<u32>,
+    metric: &'static Metric,
+    comparison: Comparison,
+    /// In the unit of the metric.
+    value: f64,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Parts {
+    /// The strategies that it is about, with `*` and `?`.
+    pub(crate) strategies: String,
+    /// The only number of users that it is about, if there is one.
+    pub(crate) users: Option<u32>,
+    /// Name of the metric.
+    pub(crate) metric: &'static str,
+    /// The comparison, such as `<=`.
+    pub(crate) sign: &'static str,
+    /// What the figure is compared with, in milliseconds if it is a time.
+    pub(crate) value: f64,
+}
+
+/// What came of a rule for one strategy and number of users.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ThresholdResult {
+    /// The rule as it was given.
+    pub(crate) rule: String,
+    /// The strategy.
+    pub(crate) strategy: String,
+    /// How many users.
+    pub(crate) users: u32,
+    /// The figure, in milliseconds if it is a time; absent if there is none.
+    pub(crate) value: Option<f64>,
+    /// Whether the rule held.
+    pub(crate) held: bool,
+}
+
+impl ThresholdResult {
+    /// The rule and what was found.
+    pub(crate) fn describe(&self) -> String {
+        let value = self.value.map_or_else(|| "was not measured".to_owned(), |value| format!("is {value:.6}"));
+        let value = if value.contains('.') { value.trim_end_matches('0').trim_end_matches('.') } else { &value };
+        format!("{}: {} with {} users {value}", self.rule, self.strategy, self.users)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    AtMost,
+    Equal,
+    AtLeast,
+    Greater,
+}
+
+/// The longest first, as `<` begins `<=`.
+const COMPARISONS: [(&str, Comparison); 5] = [
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("==", Comparison::Equal),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+];
+
+impl Comparison {
+    fn holds(self, figure: f64, value: f64) -> bool {
+        match self {
+            Comparison::Less => figure < value,
+            Comparison::AtMost => figure <= value,
+            #[expect(clippy::float_cmp, reason = "counts are whole, and a rule that says so means it")]
+            Comparison::Equal => figure == value,
+            Comparison::AtLeast => figure >= value,
+            Comparison::Greater => figure > value,
+        }
+    }
+}
+
+/// What a value is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// `250ms`, `1.5s`; kept in milliseconds.
+    Time,
+    /// `0.05` or `5%`.
+    Share,
+    /// A plain number.
+    Number,
+}
+
+struct Metric {
+    name: &'static str,
+    unit: Unit,
+    of: fn(&StrategyResult) -> Option<f64>,
+}
+
+impl fmt::Debug for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+macro_rules! metrics {
+    ($($name:literal $unit:ident |$result:ident| $of:expr;)*) => {
+        &[$(Metric { name: $name, unit: Unit::$unit, of: |$result| $of }),*]
+    };
+}
+
+use stats::as_f64;
+
+/// The metrics that a rule may name. Worst trial for what is wrong, all trials merged for latencies, medians otherwise.
+static METRICS: &[Metric] = metrics! {
+    "p50" Time |result| result.latency.response.sold.quantile_ms(500);
+    "p90" Time |result| result.latency.response.sold.quantile_ms(900);
+    "p99" Time |result| result.latency.response.sold.quantile_ms(990);
+    "p999" Time |result| result.latency.response.sold.quantile_ms(999);
+    "max" Time |result| result.latency.response.sold.max_ms();
+    "handover_p50" Time |result| result.handovers.quantile_ms(500);
+    "sold_out_after" Time |result| result.sold_out_after_ms.map(|estimate| estimate.value);
+    "goodput" Number |result| result.goodput_per_s.map(|estimate| estimate.value);
+    "ratio" Number |result| result.ratio_to_reference.map(|ratio| ratio.estimate);
+    "oversold" Number |result| ran(result, as_f64(result.oversold_max));
+    "oversell_rate" Share |result| ran(result, result.oversell_rate_max);
+    "undersold" Number |result| ran(result, as_f64(result.undersold_max));
+    "lost_updates" Number |result| ran(result, as_f64(result.lost_updates_max.unsigned_abs()));
+    "double_sales" Number |result| ran(result, as_f64(result.double_sales_max));
+    "indeterminate" Number |result| ran(result, as_f64(result.indeterminate));
+    "bad_trials" Number |result| ran(result, f64::from(result.bad_trials));
+    "overlaps" Number |result| result.overlaps.map(as_f64);
+    "token_regressions" Number |result| result.token_regressions.map(as_f64);
+    "inversion_share" Share |result| result.inversion_share;
+    "refused" Share |result| share(result, result.answers.refused);
+    "errors" Share |result| share(result, result.answers.error + result.answers.timeout);
+    "late" Share |result| share(result, result.late);
+    "dropped" Number |result| ran(result, as_f64(result.dropped));
+    "notifications_per_release" Number |result| result.notifications_per_release.map(|estimate| estimate.value);
+    "requests_per_sale" Number |result| result.requests_per_sale.map(|estimate| estimate.value);
+    "bytes_per_sale" Number |result| result.bytes_per_sale.map(|estimate| estimate.value);
+    "commits_per_sale" Number |result| result.commits_per_sale.map(|estimate| estimate.value);
+    "wal_bytes_per_sale" Number |result| result.wal_bytes_per_sale.map(|estimate| estimate.value);
+};
+
+fn ran(result: &StrategyResult, figure: f64) -> Option<f64> {
+    (result.trials > 0).then_some(figure)
+}
+
+fn share(result: &StrategyResult, count: u64) -> Option<f64> {
+    let total = result.answers.total();
+    (total > 0).then(|| as_f64(count) / as_f64(total))
+}
+
+/// Names of the metrics, for the help.
+pub(crate) fn metric_names() -> String {
+    METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>().join(", ")
+}
+
+impl Threshold {
+    /// Reads a rule.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with the rule and a mark at the place.
+    pub(crate) fn parse(rule: &str) -> Result<Threshold, String> {
+        let mut reader = Reader { rule, at: 0 };
+        let pattern = reader.word(|c| c.is_ascii_alphanumeric() || "-_*?".contains(c));
+        if pattern.is_empty() {
+            return Err(reader.wrong("a strategy is expected here, such as zk-mutex or zk-*"));
+        }
+        let users = if reader.take("@") { Some(reader.users()?) } else { None };
+        reader.space();
+        let metric = reader.metric()?;
+        reader.space();
+        let comparison = COMPARISONS.iter().find(|(sign, _)| reader.take(sign)).map(|(_, comparison)| *comparison);
+        let comparison = comparison.ok_or_else(|| reader.wrong("one of <, <=, ==, >= and > is expected here"))?;
+        reader.space();
+        let value = reader.value(metric)?;
+        // On one line, wherever it is written.
+        let rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
+    }
+
+    /// Whether the rule is about this strategy with so many users.
+    pub(crate) fn is_about(&self, strategy: &str, users: u32) -> bool {
+        self.strategies.matches(strategy) && self.users.is_none_or(|these| these == users)
+    }
+
+    /// The rule as it was given.
+    pub(crate) fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// What the rule says, for those who check it elsewhere.
+    pub(crate) fn parts(&self) -> Parts {
+        let sign =
+            COMPARISONS.iter().find(|(_, comparison)| *comparison == self.comparison).map_or("", |(sign, _)| sign);
+        let (strategies, metric) = (self.strategies.to_string(), self.metric.name);
+        Parts { strategies, users: self.users, metric, sign, value: self.value }
+    }
+
+    /// What comes of the rule for each result that it is about.
+    pub(crate) fn check(&self, results: &[StrategyResult]) -> Vec<ThresholdResult> {
+        let about = results.iter().filter(|result| self.is_about(&result.strategy, result.users));
+        let check = |result: &StrategyResult| {
+            let value = (self.metric.of)(result);
+            ThresholdResult {
+                rule: self.rule.clone(),
+                strategy: result.strategy.clone(),
+                users: result.users,
+                value,
+                held: value.is_some_and(|figure| self.comparison.holds(figure, self.value)),
+            }
+        };
+        about.map(check).collect()
+    }
+}
+
+/// Reads a rule from left to right, and knows where it is.
+struct Reader<'a> {
+    rule: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.rule[self.at..]
+    }
+
+    fn word(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
+        self.at += word.len();
+        word
+    }
+
+    fn space(&mut self) {
+        self.word(char::is_whitespace);
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let taken = self.rest().starts_with(sign);
+        self.at += if taken { sign.len() } else { 0 };
+        taken
+    }
+
+    fn users(&mut self) -> Result<u32, String> {
+        let at = self.at;
+        let digits = self.word(|c| c.is_ascii_digit());
+        digits.parse().map_err(|_| Reader { at, ..*self }.wrong("a number of users is expected here"))
+    }
+
+    fn metric(&mut self) -> Result<&'static Metric, String> {
+        let at = self.at;
+        let name = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
+        let metric = METRICS.iter().find(|metric| metric.name == name);
+        metric.ok_or_else(|| {
+            let names = metric_names();
+            Reader { at, ..*self }.wrong(&format!("a metric is expected here, one of {names}"))
+        })
+    }
+
+    /// The rest of the rule, in the unit of the metric.
+    fn value(&mut self, metric: &Metric) -> Result<f64, String> {
+        let text = self.rest().trim_end();
+        let (value, example) = match metric.unit {
+            // humantime knows no fractions, which a rule may well have.
+            Unit::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s"),
+            Unit::Share => (share_of(text), "a share is expected here, such as 0.05 or 5%"),
+            Unit::Number => (text.parse().ok(), "a number is expected here"),
+        };
+        value.filter(|value: &f64| value.is_finite()).ok_or_else(|| self.wrong(example))
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        let before = self.rule[..self.at].chars().count();
+        format!("{what}\n  {}\n  {}^", self.rule, " ".repeat(before))
+    }
+}
+
+fn time_ms(text: &str) -> Option<f64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == 'µ');
+    let factor = match &text[number.len()..] {
+        "us" | "µs" => 1e-3,
+        "ms" => 1.0,
+        "s" => 1e3,
+        "m" => 60e3,
+        _ => return None,
+    };
+    Some(number.trim_end().parse::<f64>().ok()? * factor)
+}
+
+fn share_of(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn check(rule: &str) -> Vec<ThresholdResult> {
+        Threshold::parse(rule).unwrap().check(&fixture::report().results)
+    }
+
+    #[test]
+    fn a_rule_is_checked_for_every_strategy_that_it_names() {
+        let results = check("zk-* oversold==0");
+        let names: Vec<&str> = results.iter().map(|result| result.strategy.as_str()).collect();
+        assert_eq!(names, ["zk-naive", "zk-mutex"]);
+        assert!(results.iter().all(|result| result.held && result.value == Some(0.0)), "{results:?}");
+        assert!(!check("unguarded oversold == 0")[0].held);
+        assert_eq!(check("zk-mutex@300 oversold==0").len(), 1);
+        assert_eq!(check("zk-mutex@1500 oversold==0"), []);
+    }
+
+    #[test]
+    fn times_shares_and_numbers_are_read_in_their_units() {
+        let value = |rule: &str| Threshold::parse(rule).unwrap().value;
+        assert_eq!([value("a p99<250ms"), value("a p99 < 1.5s"), value("a max<=2m")], [250.0, 1500.0, 120_000.0]);
+        assert_eq!([value("a p50<750us"), value("a refused<5%"), value("a refused<0.05")], [0.75, 0.05, 0.05]);
+        assert_eq!(value("a notifications_per_release<=1"), 1.0);
+    }
+
+    #[test]
+    fn every_comparison_means_what_it_says() {
+        let held = |comparison: &str| check(&format!("zk-mutex notifications_per_release{comparison}"))[0].held;
+        // 299 notifications of 300 releases.
+        assert!(held("<1") && held("<=1") && held(">0.99") && held(">=0.5"));
+        assert!(!held(">1") && !held("==1") && !held("<0.5"));
+    }
+
+    #[test]
+    fn what_was_not_measured_holds_no_rule() {
+        let result = &check("pg-conditional notifications_per_release<1000")[0];
+        assert_eq!((result.value, result.held), (None, false));
+        assert!(result.describe().ends_with("pg-conditional with 300 users was not measured"));
+        assert!(check("zk-mutex p50<1ms")[0].describe().starts_with("zk-mutex p50<1ms: zk-mutex with 300 users is 2"));
+    }
+
+    #[test]
+    fn a_wrong_rule_is_refused_with_a_mark_at_the_place() {
+        let wrong = |rule: &str| Threshold::parse(rule).unwrap_err();
+        assert_eq!(
+            wrong("zk-mutex p99=250ms"),
+            "one of <, <=, ==, >= and > is expected here\n  zk-mutex p99=250ms\n              ^"
+        );
+        assert!(wrong("zk-mutex p98<1s").starts_with("a metric is expected here, one of p50, p90, "));
+        assert!(wrong("zk-mutex p98<1s").ends_with("\n  zk-mutex p98<1s\n           ^"));
+        assert!(wrong("zk-mutex p99<250").ends_with("\n  zk-mutex p99<250\n               ^"));
+        assert!(wrong("zk-mutex@x p99<1s").ends_with("\n  zk-mutex@x p99<1s\n           ^"));
+        assert!(wrong(" p99<1s").starts_with("a strategy is expected here"));
+        assert!(wrong("zk-mutex oversold<many").starts_with("a number is expected here"));
+        assert!(wrong("ü p99<1s").starts_with("a strategy is expected here"));
+    }
+}

@@ -1,0 +1,184 @@
+//! What the comparison concludes, and the exit code that says it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Exit;
+use crate::judge::finding::{Finding, count_of};
+use crate::judge::result::StrategyResult;
+use crate::judge::thresholds::ThresholdResult;
+
+/// The conclusion of the whole comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Verdict {
+    /// What the program exits with.
+    pub(crate) exit_code: u8,
+    /// The whole comparison in one sentence, or a few.
+    pub(crate) sentence: String,
+    /// Why it exits so, the gravest reason first.
+    pub(crate) reasons: Vec<String>,
+}
+
+/// Why a comparison ended before every trial was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct EndedEarly {
+    /// What the program exits with because of it.
+    pub(crate) exit_code: u8,
+    /// What happened.
+    pub(crate) reason: String,
+}
+
+/// What is known of one strategy when the conclusion is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Conclusion<'a> {
+    pub(crate) strategy: &'a str,
+    /// How many users, where there are several numbers of them.
+    pub(crate) users: Option<u32>,
+    pub(crate) finding: Finding,
+    /// Buyers over all trials who were told neither "sold" nor "sold out".
+    pub(crate) undecided: u64,
+    /// Trials that had not come to rest.
+    pub(crate) unsettled_trials: u32,
+    /// Whether the generator was the bottleneck in more than half of the trials.
+    pub(crate) client_limited: bool,
+}
+
+impl Verdict {
+    /// Draws the conclusion. The gravest reason gives the exit code: an early end, then a broken promise, then
+    /// buyers without a decision, then a load that proved nothing or a threshold that was crossed, then a generator that
+    /// could not keep up (which spoils the times, but not the audit).
+    pub(crate) fn of(
+        sentence: String,
+        strategies: &[Conclusion<'_>],
+        thresholds: &[ThresholdResult],
+        ended_early: Option<&EndedEarly>,
+    ) -> Verdict {
+        let named = |finding: Finding| names(strategies.iter().filter(|s| s.finding == finding));
+        let (broken, weak) = (named(Finding::Broken), named(Finding::LoadTooWeak));
+        let limited = names(strategies.iter().filter(|strategy| strategy.client_limited));
+        let mut exits = Vec::new();
+        if let Some(ended) = ended_early {
+            exits.push((ended.exit_code, format!("ended before every trial was run: {}", ended.reason)));
+        }
+        if let Some(names) = broken {
+            exits.push((Exit::PromiseBroken.code(), format!("promise broken by {names}")));
+        }
+        if let Some(details) = inconclusive(strategies) {
+            let advice = "raise --lock-wait, or look at the service's log";
+            exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
+        }
+        if let Some(names) = weak {
+            let advice = "the load was too weak to prove anything; raise --users or --hold";
+            let reason = format!("expected to oversell, but did not: {names}; {advice}");
+            exits.push((Exit::NotHeld.code(), reason));
+        }
+        for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
+            exits.push((Exit::NotHeld.code(), format!("threshold crossed: {}", crossed.describe())));
+        }
+        if let Some(names) = limited {
+            let advice = "their times say more about the generator than about them";
+            let reason = format!("the load generator was the bottleneck for {names}: {advice}");
+            exits.push((Exit::ClientLimited.code(), reason));
+        }
+        if exits.is_empty() {
+            let kept = "every strategy kept its promise";
+            let held = if thresholds.is_empty() { "" } else { ", and every threshold held" };
+            exits.push((Exit::Held.code(), format!("{kept}{held}")));
+        }
+        let exit_code = exits[0].0;
+        Verdict { exit_code, sentence, reasons: exits.into_iter().map(|(_, reason)| reason).collect() }
+    }
+}
+
+impl Conclusion<'_> {
+    /// What one result says. `tell_users`: there are several numbers of users.
+    pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> Conclusion<'_> {
+        Conclusion {
+            strategy: &result.strategy,
+            users: tell_users.then_some(result.users),
+            finding: result.finding,
+            undecided: result.undecided,
+            unsettled_trials: result.unsettled_trials,
+            client_limited: result.client_limited_trials * 2 > result.measured_trials,
+        }
+    }
+
+    /// The strategy, and the number of users where that tells it from others.
+    fn name(&self) -> String {
+        self.users.map_or_else(|| self.strategy.to_owned(), |users| format!("{} with {users} users", self.strategy))
+    }
+}
+
+/// The strategies of which nothing is known, each with the reason.
+fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
+    let detail = |strategy: &Conclusion<'_>| {
+        let mut causes = Vec::new();
+        if strategy.undecided > 0 {
+            causes.push(format!("{} got no decision", count_of(strategy.undecided, "buyer")));
+        }
+        if strategy.unsettled_trials > 0 {
+            causes.push(format!("{} did not come to rest", count_of(u64::from(strategy.unsettled_trials), "trial")));
+        }
+        if causes.is_empty() { strategy.name() } else { format!("{} ({})", strategy.name(), causes.join(", ")) }
+    };
+    let of_nothing = strategies.iter().filter(|strategy| strategy.finding == Finding::Inconclusive);
+    let details: Vec<String> = of_nothing.map(detail).collect();
+    (!details.is_empty()).then(|| details.join(", "))
+}
+
+fn names<'a>(strategies: impl Iterator<Item = &'a Conclusion<'a>>) -> Option<String> {
+    let names: Vec<String> = strategies.map(Conclusion::name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_of_nothing_says_why_and_what_to_do() {
+        let unknown = Conclusion {
+            strategy: "zk-mutex",
+            users: None,
+            finding: Finding::Inconclusive,
+            undecided: 280,
+            unsettled_trials: 1,
+            client_limited: false,
+        };
+        let verdict = Verdict::of(String::new(), &[unknown], &[], None);
+        let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
+            raise --lock-wait, or look at the service's log";
+        assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn the_gravest_reason_gives_the_exit_code() {
+        let conclusion = |strategy, finding, client_limited| Conclusion {
+            strategy,
+            users: None,
+            finding,
+            undecided: 0,
+            unsettled_trials: 0,
+            client_limited,
+        };
+        let fine = conclusion("a", Finding::Kept, false);
+        let limited = conclusion("b", Finding::Kept, true);
+        let weak = conclusion("c", Finding::LoadTooWeak, false);
+        let unknown = conclusion("u", Finding::Inconclusive, false);
+        let broken = conclusion("d", Finding::Broken, false);
+        let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
+        let verdict = |strategies: &[Conclusion<'_>], interrupted: bool| {
+            Verdict::of(String::new(), strategies, &[], interrupted.then_some(&interruption))
+        };
+        let code = |strategies: &[Conclusion<'_>], interrupted| verdict(strategies, interrupted).exit_code;
+        assert_eq!(code(&[fine], false), 0);
+        assert_eq!(code(&[fine, limited], false), 4);
+        assert_eq!(code(&[fine, limited, weak], false), 1);
+        assert_eq!(code(&[fine, limited, weak, unknown], false), 3);
+        assert_eq!(code(&[fine, limited, weak, unknown, broken], false), 2);
+        assert_eq!(code(&[fine, limited, weak, unknown, broken], true), 130);
+        assert_eq!(verdict(&[limited, weak, broken], false).reasons.len(), 3);
+        let of_many = Conclusion { users: Some(1500), ..broken };
+        assert_eq!(verdict(&[of_many], false).reasons, ["promise broken by d with 1500 users"]);
+    }
+}

@@ -1,0 +1,12 @@
+//! What is measured on: the servers, the service, and the machine.
+
+pub(crate) mod counters;
+pub(crate) mod cpu;
+pub(crate) mod environment;
+pub(crate) mod postgres;
+pub(crate) mod postgres_load;
+pub(crate) mod service;
+pub(crate) mod stack;
+pub(crate) mod strategy;
+pub(crate) mod traffic;
+pub(crate) mod zookeeper;

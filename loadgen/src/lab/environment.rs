@@ -1,0 +1,122 @@
+//! Where a comparison runs.
+
+use std::net::IpAddr;
+use std::thread;
+
+use nix::sys::utsname::uname;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::config::settings::Source;
+use crate::error::Error;
+use crate::lab::postgres::Setting;
+use crate::lab::stack::Stack;
+use crate::lab::zookeeper::ZooKeeperServer;
+
+/// Where a comparison ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Environment {
+    /// Version of this program.
+    pub(crate) loadgen_version: String,
+    /// Operating system.
+    pub(crate) os: String,
+    /// Processor architecture.
+    pub(crate) arch: String,
+    /// Release of the kernel.
+    pub(crate) kernel: Option<String>,
+    /// Name of the processor.
+    pub(crate) cpu_model: Option<String>,
+    /// Cores that the generator may use.
+    pub(crate) cpu_count: usize,
+    /// Memory of the machine in bytes.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Version of Postgres.
+    pub(crate) postgres_version: String,
+    /// Settings of Postgres that matter for a load of small transactions, by name.
+    pub(crate) postgres_settings: Vec<Setting>,
+    /// Version of ZooKeeper.
+    pub(crate) zookeeper_version: Option<String>,
+    /// Every ZooKeeper server, with its part in the ensemble.
+    pub(crate) zookeeper_servers: Vec<ZooKeeperServer>,
+    /// Whether both servers were started for this comparison alone.
+    pub(crate) servers_throwaway: bool,
+    /// Whether an instance ran on the generator's machine; absent for a target whose address is no loopback one.
+    pub(crate) generator_shares_host: Option<bool>,
+}
+
+/// Asks the machine and the servers.
+///
+/// # Errors
+///
+/// [`Error::Postgres`] when the database does not answer.
+///
+/// # Cancel safety
+///
+/// Cancelling loses nothing.
+pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Environment, Error> {
+    let machine = System::new_with_specifics(
+        RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),
+    );
+    let machine = machine.as_ref().ok();
+    let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
+    Ok(Environment {
+        loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
+        cpu_model: cpu_model.filter(|name| !name.is_empty()),
+        cpu_count: cores(),
+        memory_bytes: machine.map(System::total_memory).filter(|bytes| *bytes > 0),
+        postgres_version: stack.database.version().await?,
+        postgres_settings: stack.database.settings().await?,
+        zookeeper_version: stack.zookeeper.version().await,
+        zookeeper_servers: stack.zookeeper.modes().await,
+        servers_throwaway: stack.is_throwaway(),
+        generator_shares_host: shares_host(source),
+    })
+}
+
+/// Whether an instance runs on this machine, as far as its address tells: any but a loopback address may be anywhere.
+fn shares_host(source: &Source) -> Option<bool> {
+    let is_loopback = |url: &String| {
+        let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        host.is_some_and(|host| {
+            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+        })
+    };
+    match source {
+        Source::Start(_) => Some(true),
+        Source::Target(target) => target.urls.iter().any(is_loopback).then_some(true),
+    }
+}
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::TargetSettings;
+
+    #[test]
+    fn only_a_loopback_address_tells_where_a_target_runs() {
+        let shares = |url: &str| {
+            shares_host(&Source::Target(TargetSettings {
+                urls: vec![url.to_owned()],
+                database_url: String::new(),
+                zookeeper: String::new(),
+                admin_token: String::new(),
+            }))
+        };
+        for url in ["http://localhost:1", "http://127.0.0.2:1", "http://[::1]:1"] {
+            assert_eq!(shares(url), Some(true), "{url}");
+        }
+        for url in ["http://app:8080", "http://127.example.com", "http://10.0.0.1:1"] {
+            assert_eq!(shares(url), None, "{url}");
+        }
+    }
+}

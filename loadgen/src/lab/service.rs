@@ -1,0 +1,369 @@
+//! The service's HTTP interface, apart from the purchases themselves: strategies, stock, metrics, readiness.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use crate::judge::history::Section;
+
+use crate::error::Error;
+use crate::lab::counters::Counters;
+use crate::lab::cpu::ProcessCpu;
+use crate::lab::strategy::Strategy;
+
+/// Administrative requests are small and wait for nothing; longer than this, something is wrong.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Records of the history that are asked for at once, as many as the service gives.
+const HISTORY_PAGE: usize = 10_000;
+/// How much of an unexpected answer goes into an error.
+const BODY_SHOWN_CHARS: usize = 200;
+
+/// Every instance of the service, and the token that opens its administrative routes.
+#[derive(Debug, Clone)]
+pub(crate) struct Service {
+    client: Client,
+    urls: Vec<String>,
+    admin_token: String,
+}
+
+/// Stock of a SKU, as `GET /goods/{goods_no}` tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Goods {
+    pub(crate) sale: i64,
+    pub(crate) stock_initial: i64,
+    pub(crate) on_hand: i64,
+    /// The family of strategies that may write the sale.
+    pub(crate) guard: Option<String>,
+    /// The strategy that sells to buyers who name none.
+    pub(crate) strategy: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct StrategyList {
+    strategies: Vec<Strategy>,
+}
+
+/// The metrics of all instances at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Metrics {
+    /// The counts of each instance.
+    pub(crate) counters: Vec<Counters>,
+    /// The processor time of each instance that tells it.
+    pub(crate) cpu: Vec<ProcessCpu>,
+}
+
+/// How far the history of each instance has come.
+#[derive(Debug, Clone)]
+pub(crate) struct HistoryMark(Vec<u64>);
+
+/// What the instances' history says since a mark.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HistorySince {
+    /// The critical sections of each strategy, in no order.
+    pub(crate) sections: HashMap<String, Vec<Section>>,
+    /// Records that the instances had dropped by then.
+    pub(crate) missing: u64,
+    /// Whether all times are of one clock.
+    pub(crate) one_clock: bool,
+}
+
+/// A page of `GET /admin/history`.
+#[derive(Deserialize)]
+struct HistoryPage {
+    /// The clock that the times were taken by; those of two instances can be compared if they name the same one.
+    #[serde(default)]
+    clock: Option<String>,
+    next: u64,
+    recorded_total: u64,
+    dropped_total: u64,
+    records: Vec<HistoryRecord>,
+}
+
+#[derive(Deserialize)]
+struct HistoryRecord {
+    strategy: String,
+    goods_no: i64,
+    token: Option<i64>,
+    token_handover: Option<i64>,
+    #[serde(default)]
+    asked_ns: Option<u64>,
+    entered_ns: u64,
+    left_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Reset<'a> {
+    stock: u32,
+    strategy: &'a str,
+}
+
+impl Service {
+    /// The service at these base URLs, of which there is at least one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Generator`] when no HTTP client can be made.
+    pub(crate) fn new(urls: Vec<String>, admin_token: String) -> Result<Service, Error> {
+        let client = Client::builder()
+            .no_proxy()
+            .timeout(ANSWER_WITHIN)
+            .build()
+            .map_err(|error| Error::Generator(format!("no HTTP client: {error}")))?;
+        Ok(Service { client, urls, admin_token })
+    }
+
+    /// Base URLs of the instances.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// The strategies that the first instance lists.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when there is no or no such answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn strategies(&self) -> Result<Vec<Strategy>, Error> {
+        let url = format!("{}/strategies", self.first());
+        let list: StrategyList = json("GET", &url, self.client.get(&url)).await?;
+        Ok(list.strategies)
+    }
+
+    /// Opens a new sale of the SKU with this many units for this strategy, and makes sure that every instance sees it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when a request fails, [`Error::Reset`] when the stock or the strategy is not as asked for.
+    ///
+    /// # Cancel safety
+    ///
+    /// The sale may be open all the same.
+    pub(crate) async fn reset(&self, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
+        let url = format!("{}/admin/goods/{goods_no}", self.first());
+        let Strategy { name, family, .. } = strategy;
+        let body = Reset { stock, strategy: name };
+        let request = self.client.put(&url).bearer_auth(&self.admin_token).json(&body);
+        let opened: Goods = json("PUT", &url, request).await?;
+        let units = i64::from(stock);
+        let asked = Goods {
+            sale: opened.sale,
+            stock_initial: units,
+            on_hand: units,
+            guard: Some(family.clone()),
+            strategy: Some(name.clone()),
+        };
+        if opened != asked {
+            return Err(Error::Reset(format!(
+                "asked for {units} units of SKU {goods_no}, sold by {name}, but the service has {opened:?}"
+            )));
+        }
+        for instance in &self.urls {
+            let url = format!("{instance}/goods/{goods_no}");
+            let seen: Goods = json("GET", &url, self.client.get(&url)).await?;
+            if seen != opened {
+                let advice = "all instances must share one database, and nobody else may sell this SKU meanwhile";
+                return Err(Error::Reset(format!(
+                    "{instance} sees {seen:?} right after a reset to {opened:?}; {advice}"
+                )));
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The metrics of all instances.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when an instance does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn metrics(&self) -> Result<Metrics, Error> {
+        let mut counters = Vec::with_capacity(self.urls.len());
+        let mut cpu = Vec::with_capacity(self.urls.len());
+        for instance in &self.urls {
+            let url = format!("{instance}/metrics");
+            let response = answer("GET", &url, self.client.get(&url)).await?;
+            let text = response.text().await.map_err(failed("GET", &url, "broke off"))?;
+            counters.push(Counters::from_prometheus(&text));
+            let cpu_s = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")?.parse().ok());
+            cpu.extend(cpu_s.map(|cpu_s| ProcessCpu { process: instance.clone(), cpu_s }));
+        }
+        Ok(Metrics { counters, cpu })
+    }
+
+    /// How far the history of each instance has come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when an instance does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
+        let mut marks = Vec::with_capacity(self.urls.len());
+        for instance in &self.urls {
+            marks.push(self.history_page(instance, 0, 0).await?.recorded_total);
+        }
+        Ok(HistoryMark(marks))
+    }
+
+    /// The mark from which the whole history is seen that the instances still have.
+    pub(crate) fn history_begin(&self) -> HistoryMark {
+        HistoryMark(vec![0; self.urls.len()])
+    }
+
+    /// The critical sections since a mark, on all instances.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when an instance does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn history_since(&self, mark: &HistoryMark) -> Result<HistorySince, Error> {
+        let mut since = HistorySince::default();
+        let mut clocks = Vec::with_capacity(self.urls.len());
+        for (instance, start) in self.urls.iter().zip(&mark.0) {
+            let mut from = *start;
+            loop {
+                let page = self.history_page(instance, from, HISTORY_PAGE).await?;
+                if page.recorded_total < from {
+                    // It began anew, and what it had is gone.
+                    since.missing += from - page.recorded_total;
+                    from = 0;
+                    continue;
+                }
+                since.missing += page.dropped_total.saturating_sub(from);
+                let is_last = page.records.is_empty();
+                for record in page.records {
+                    since.sections.entry(record.strategy).or_default().push(Section {
+                        goods_no: record.goods_no,
+                        token: record.token.map(|token| (token, record.token_handover.unwrap_or(0))),
+                        asked_ns: record.asked_ns,
+                        entered_ns: record.entered_ns,
+                        left_ns: record.left_ns,
+                    });
+                }
+                from = page.next;
+                if is_last {
+                    clocks.push(page.clock);
+                    break;
+                }
+            }
+        }
+        since.one_clock = clocks.len() == 1 || clocks.windows(2).all(|two| two[0].is_some() && two[0] == two[1]);
+        Ok(since)
+    }
+
+    async fn history_page(&self, instance: &str, from: u64, limit: usize) -> Result<HistoryPage, Error> {
+        let url = format!("{instance}/admin/history?from={from}&limit={limit}");
+        json("GET", &url, self.client.get(&url).bearer_auth(&self.admin_token)).await
+    }
+
+    /// Whether an instance says that it can serve.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn is_ready(&self, instance: &str) -> bool {
+        let request = self.client.get(format!("{instance}/readyz"));
+        request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)
+    }
+
+    fn first(&self) -> &str {
+        self.urls.first().map_or("", String::as_str)
+    }
+}
+
+async fn json<T: for<'de> Deserialize<'de>>(
+    method: &'static str,
+    url: &str,
+    request: RequestBuilder,
+) -> Result<T, Error> {
+    let response = answer(method, url, request).await?;
+    response.json().await.map_err(failed(method, url, "gave an answer that cannot be read"))
+}
+
+/// The answer, if it is a 200.
+async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Result<Response, Error> {
+    let response = request.send().await.map_err(failed(method, url, "had no answer"))?;
+    let status = response.status();
+    if status == StatusCode::OK {
+        return Ok(response);
+    }
+    let body: String = response.text().await.unwrap_or_default().chars().take(BODY_SHOWN_CHARS).collect();
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED => "; is ADMIN_TOKEN that of the service?",
+        StatusCode::NOT_FOUND if url.contains("/admin/") => {
+            "; the service has no administration at this address: give it ADMIN_TOKEN, or name the address of its \
+             --operators-listen"
+        }
+        _ => "",
+    };
+    let what = format!("answered {status} {}{remedy}", body.trim_end());
+    Err(Error::Service { method, url: url.to_owned(), what, source: None })
+}
+
+fn failed(method: &'static str, url: &str, what: &str) -> impl FnOnce(reqwest::Error) -> Error {
+    let (url, what) = (url.to_owned(), what.to_owned());
+    // The error names the URL itself already.
+    move |source| Error::Service { method, url, what, source: Some(source.without_url()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use axum::Router;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::lab::strategy::tests::strategy;
+    use crate::lab::strategy::{Mechanism, Promise, Wakes};
+
+    /// A service that gives this answer to every request, and the bodies that it receives.
+    async fn service(answer: &'static str) -> (Service, Arc<Mutex<Vec<String>>>) {
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&bodies);
+        let handler = move |body: String| {
+            noted.lock().unwrap().push(body);
+            async move { ([("content-type", "application/json")], answer) }
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
+        (Service::new(vec![url], "token".to_owned()).unwrap(), bodies)
+    }
+
+    #[tokio::test]
+    async fn a_sale_is_opened_for_the_strategy_that_sells_it() {
+        let mutex = Strategy {
+            family: "zk-queue".to_owned(),
+            ..strategy("zk-mutex", Promise::SafeWhileSessionLives, Mechanism::Zookeeper, Wakes::One)
+        };
+        let opened =
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9,"guard":"zk-queue","strategy":"zk-mutex"}"#;
+        let (right, bodies) = service(opened).await;
+        assert_eq!(right.reset(1, 9, &mutex).await.unwrap().sale, 7);
+        assert_eq!(bodies.lock().unwrap()[0], r#"{"stock":9,"strategy":"zk-mutex"}"#);
+
+        for wrong in [
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9}"#,
+            r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9,"guard":"pg-row","strategy":"pg-conditional"}"#,
+            r#"{"goods_no":1,"sale":7,"stock_initial":8,"on_hand":8,"guard":"zk-queue","strategy":"zk-mutex"}"#,
+        ] {
+            let (service, _) = service(wrong).await;
+            let error = service.reset(1, 9, &mutex).await.unwrap_err().to_string();
+            assert!(error.starts_with("asked for 9 units of SKU 1, sold by zk-mutex, but the service has"), "{error}");
+        }
+    }
+}

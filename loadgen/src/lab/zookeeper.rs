@@ -1,0 +1,126 @@
+//! ZooKeeper's servers, asked by four-letter words over plain TCP.
+
+use std::io;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::lab::counters::Counters;
+
+/// A server answers at once or not at all.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// A ZooKeeper server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ZooKeeperServer {
+    /// Its address.
+    pub(crate) server: String,
+    /// `standalone`, `leader`, `follower` or `observer`; absent when it does not say.
+    pub(crate) mode: Option<String>,
+}
+
+/// Every server of a connect string.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers(Vec<String>);
+
+impl Servers {
+    /// The servers named in a connect string.
+    pub(crate) fn of(connect_string: &str) -> Servers {
+        Servers(servers_of(connect_string))
+    }
+
+    /// The counters of each server with its address; nothing when one of them does not answer `mntr`, as with a server
+    /// whose `4lw.commands.whitelist` leaves it out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
+        let mut all = Vec::with_capacity(self.0.len());
+        for server in &self.0 {
+            let counters = Counters::from_mntr(&ask(server, "mntr").await.ok()?);
+            counters.get("zk_watch_count")?;
+            all.push((server.clone(), counters));
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Every server with its part in the ensemble, where it says so.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
+        let mut servers = Vec::with_capacity(self.0.len());
+        for server in &self.0 {
+            let answer = ask(server, "srvr").await.unwrap_or_default();
+            let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned);
+            servers.push(ZooKeeperServer { server: server.clone(), mode });
+        }
+        servers
+    }
+
+    /// The version that the first server which says so runs, such as `3.8.0`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn version(&self) -> Option<String> {
+        for server in &self.0 {
+            if let Some(version) = ask(server, "srvr").await.ok().as_deref().and_then(version_in) {
+                return Some(version);
+            }
+        }
+        None
+    }
+}
+
+/// The version in an answer to `srvr`: `Zookeeper version: 3.8.0-5a02a05, built on …`.
+fn version_in(answer: &str) -> Option<String> {
+    let line = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+    line.split(['-', ',', ' ']).next().filter(|version| !version.is_empty()).map(str::to_owned)
+}
+
+async fn ask(server: &str, word: &str) -> io::Result<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(server).await?;
+        stream.write_all(word.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    };
+    tokio::time::timeout(ANSWER_WITHIN, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// The `host:port` of every server of a ZooKeeper connect string, its chroot left off.
+fn servers_of(connect_string: &str) -> Vec<String> {
+    let hosts = connect_string.split('/').next().unwrap_or_default();
+    let with_port = |host: &str| match host.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host.to_owned(),
+        _ => format!("{host}:2181"),
+    };
+    hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(with_port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_number_alone() {
+        let answer = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nLatency: 0\n";
+        assert_eq!(version_in(answer).as_deref(), Some("3.8.0"));
+        assert_eq!(version_in("Zookeeper version: 3.9.2, built on x\n").as_deref(), Some("3.9.2"));
+        assert_eq!(version_in("srvr is not executed because it is not in the whitelist.\n"), None);
+    }
+
+    #[test]
+    fn the_servers_of_a_connect_string_have_ports_and_no_chroot() {
+        assert_eq!(servers_of("127.0.0.1:2181"), ["127.0.0.1:2181"]);
+        assert_eq!(servers_of("a:1,b:2,[::1]:3/seckill/x"), ["a:1", "b:2", "[::1]:3"]);
+        assert_eq!(servers_of("a, b/x"), ["a:2181", "b:2181"]);
+    }
+}

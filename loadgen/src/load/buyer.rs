@@ -1,0 +1,65 @@
+//! One request to buy.
+
+use std::time::Duration;
+
+use reqwest::{Client, Response, StatusCode, Version};
+use tokio::time::Instant;
+
+use crate::load::Purchase;
+use crate::load::answer::classify;
+use crate::load::sample::{Outcome, Sample};
+
+/// Who buys, and since when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Buyer {
+    /// Number of the user, from zero.
+    pub(super) user: usize,
+    /// Number of the request, which chooses the instance and the SKU.
+    pub(super) number: usize,
+    /// When the users were released.
+    pub(super) released: Instant,
+    /// When the request is meant to start, from the release on.
+    pub(super) intended: Duration,
+}
+
+/// Buys once; nothing if there is nowhere to buy.
+///
+/// # Cancel safety
+///
+/// The service may sell all the same.
+pub(super) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> Option<Sample> {
+    let Buyer { user, number, released, intended } = buyer;
+    let (goods, url) = purchase.place(number)?;
+    let started = released.elapsed();
+    let response = client.get(url.clone()).send().await;
+    let first_byte = response.is_ok().then(|| released.elapsed());
+    let answer = match response {
+        Ok(response) => read(response).await,
+        Err(error) => Err(error),
+    };
+    let ended = released.elapsed();
+    let (status, received_bytes, (outcome, problem)) = match answer {
+        Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
+        Err(error) if error.is_timeout() => (None, 0, (Outcome::Timeout, None)),
+        Err(error) => (None, 0, (Outcome::Error, Some(program::chain(&error.without_url())))),
+    };
+    Some(Sample { user, goods, outcome, intended, started, first_byte, ended, status, received_bytes, problem })
+}
+
+/// The status, the size of the whole answer, and the body.
+async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
+    let (status, head_bytes) = (response.status(), head_bytes(&response));
+    let body = response.text().await?;
+    Ok((status, head_bytes + body.len() as u64, body))
+}
+
+/// The size of an answer's head as it came over the wire, in HTTP/1: a line for the status and one for each header.
+fn head_bytes(response: &Response) -> u64 {
+    if response.version() > Version::HTTP_11 {
+        return 0;
+    }
+    let reason = response.status().canonical_reason().unwrap_or_default();
+    let status_line = "HTTP/1.1 200 ".len() + reason.len() + 2;
+    let headers = response.headers().iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2);
+    (status_line + headers.sum::<usize>() + 2) as u64
+}

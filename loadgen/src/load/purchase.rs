@@ -1,0 +1,99 @@
+//! What the buyers of one trial do, and what became of it.
+
+use std::time::{Duration, SystemTime};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use reqwest::{Client, Url};
+
+use crate::error::Error;
+use crate::load::model::LoadModel;
+use crate::load::sample::Sample;
+
+/// What the buyers do.
+#[derive(Debug, Clone)]
+pub(crate) struct Purchase {
+    /// For each SKU, one URL an instance.
+    pub(crate) urls: Vec<Vec<Url>>,
+    /// For each instance, a URL that answers at once.
+    pub(crate) probes: Vec<Url>,
+    pub(crate) users: usize,
+    pub(crate) model: LoadModel,
+    /// Draws the arrivals of an open model.
+    pub(crate) seed: u64,
+    /// How long a buyer waits for the answer.
+    pub(crate) answer_within: Duration,
+    /// How long all users together may take to be ready.
+    pub(crate) arrive_within: Duration,
+}
+
+impl Purchase {
+    /// Which SKU and which URL is for buyer `number`: the buyers take turns in the instances, and rounds of them in the
+    /// SKUs, so that every SKU is bought at every instance.
+    pub(super) fn place(&self, number: usize) -> Option<(usize, &Url)> {
+        let instances = self.urls.first()?.len().max(1);
+        let goods = number / instances % self.urls.len();
+        Some((goods, self.urls[goods].get(number % instances)?))
+    }
+}
+
+/// What a load was like.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// One sample a request.
+    pub(crate) samples: Vec<Sample>,
+    /// Arrivals that were not started, as every user was busy.
+    pub(crate) dropped: u64,
+    /// The wall clock at the release, from which the instants of the samples count.
+    pub(crate) released_at: SystemTime,
+    /// Processor time of this process from the release to the last answer.
+    pub(crate) cpu_time: Duration,
+}
+
+/// The client that all users share, with as many connections as are needed at the same time.
+pub(super) fn client(purchase: &Purchase) -> Result<Client, Error> {
+    // A proxy would be measured with the service.
+    let builder = Client::builder().no_proxy().timeout(purchase.answer_within);
+    builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
+}
+
+/// Processor time of this process, user and system; zero if the system does not tell.
+pub(crate) fn cpu_time() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    let time = |value: TimeVal| Duration::from_micros(u64::try_from(value.num_microseconds()).unwrap_or_default());
+    time(usage.user_time()) + time(usage.system_time())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_grows_with_work() {
+        let before = cpu_time();
+        // A kernel counts in ticks of up to ten milliseconds, so the work goes on until it shows.
+        let grown = (0_u64..u64::MAX).any(|number| {
+            std::hint::black_box(number);
+            number % 100_000 == 0 && cpu_time() > before
+        });
+        assert!(grown);
+    }
+
+    #[test]
+    fn buyers_take_turns_in_the_instances_and_in_the_goods() {
+        let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
+        let purchase = Purchase {
+            urls: ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec(),
+            probes: Vec::new(),
+            users: 4,
+            model: LoadModel::Burst,
+            seed: 1,
+            answer_within: Duration::ZERO,
+            arrive_within: Duration::ZERO,
+        };
+        let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
+        let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
+        let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
+        assert_eq!(places, expected);
+    }
+}

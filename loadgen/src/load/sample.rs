@@ -1,0 +1,167 @@
+//! One request to buy, and the answers by outcome.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What became of one request to buy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// 200: a unit was bought.
+    Sold { order_id: i64, quantity: i64 },
+    /// 409: nothing left.
+    SoldOut,
+    /// 503 with a problem that promises that nothing was bought, as when the lock could not be had in time.
+    Refused,
+    /// Any other answer, or none: the connection failed. Whether something was bought is unknown.
+    Error,
+    /// No answer in time. Whether something was bought is unknown.
+    Timeout,
+}
+
+/// One request to buy, timed by the generator itself. All instants count from the release.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    /// Number of the user, from zero.
+    pub(crate) user: usize,
+    /// Which of the SKUs on sale, from zero.
+    pub(crate) goods: usize,
+    pub(crate) outcome: Outcome,
+    /// When the request was meant to start.
+    pub(crate) intended: Duration,
+    /// When it did start.
+    pub(crate) started: Duration,
+    /// When the answer's headers were there; absent when none came.
+    pub(crate) first_byte: Option<Duration>,
+    /// When the last byte of the answer was there, or the request failed.
+    pub(crate) ended: Duration,
+    /// The status of the answer, if there was one.
+    pub(crate) status: Option<u16>,
+    /// Size of the answer, headers included.
+    pub(crate) received_bytes: u64,
+    /// What went wrong, for a refusal or an error.
+    pub(crate) problem: Option<String>,
+}
+
+impl Sample {
+    /// From the intended start: what the buyer waited.
+    pub(crate) fn response(&self) -> Duration {
+        self.ended.saturating_sub(self.intended)
+    }
+
+    /// From the start of the request: what the service took.
+    pub(crate) fn service(&self) -> Duration {
+        self.ended.saturating_sub(self.started)
+    }
+
+    /// How much later than intended the request was started.
+    pub(crate) fn start_lag(&self) -> Duration {
+        self.started.saturating_sub(self.intended)
+    }
+}
+
+/// One value for each outcome: `sold` (200), `sold_out` (409), `refused` (a 503 that promises that nothing was written),
+/// `error` (any other answer or failure) and `timeout` (no answer in time).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ByOutcome<T> {
+    /// Told that a unit was bought.
+    pub(crate) sold: T,
+    /// Told that nothing was left.
+    pub(crate) sold_out: T,
+    /// Refused, with the promise that nothing was written.
+    pub(crate) refused: T,
+    /// Any other answer, or a failed connection: the unit may have been sold.
+    pub(crate) error: T,
+    /// No answer in time: the unit may have been sold.
+    pub(crate) timeout: T,
+}
+
+impl ByOutcome<u64> {
+    /// Buyers who were told neither "sold" nor "sold out".
+    pub(crate) fn undecided(&self) -> u64 {
+        self.refused + self.error + self.timeout
+    }
+
+    /// How many samples there are of each outcome.
+    pub(crate) fn count(samples: &[Sample]) -> Self {
+        let mut answers = ByOutcome::default();
+        for sample in samples {
+            *answers.get_mut(sample.outcome) += 1;
+        }
+        answers
+    }
+
+    /// All of them.
+    pub(crate) fn total(&self) -> u64 {
+        self.sold + self.sold_out + self.undecided()
+    }
+}
+
+impl<T> ByOutcome<T> {
+    /// The value of one outcome.
+    pub(crate) fn get_mut(&mut self, outcome: Outcome) -> &mut T {
+        match outcome {
+            Outcome::Sold { .. } => &mut self.sold,
+            Outcome::SoldOut => &mut self.sold_out,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Error => &mut self.error,
+            Outcome::Timeout => &mut self.timeout,
+        }
+    }
+
+    /// A value for each outcome, made of those of several.
+    pub(crate) fn fold<'a, S: 'a>(
+        all: &[&'a ByOutcome<S>],
+        combine: impl Fn(&mut dyn Iterator<Item = &'a S>) -> T,
+    ) -> ByOutcome<T> {
+        let of = |field: fn(&ByOutcome<S>) -> &S| combine(&mut all.iter().map(|one| field(one)));
+        ByOutcome {
+            sold: of(|one| &one.sold),
+            sold_out: of(|one| &one.sold_out),
+            refused: of(|one| &one.refused),
+            error: of(|one| &one.error),
+            timeout: of(|one| &one.timeout),
+        }
+    }
+}
+
+/// How many different problems are kept for the report.
+pub(crate) const PROBLEMS_MAX: usize = 5;
+
+/// The first few different problems.
+pub(crate) fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for problem in all {
+        if seen.len() < PROBLEMS_MAX && !seen.contains(problem) {
+            seen.push(problem.clone());
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
+        Sample {
+            user: 0,
+            goods: 0,
+            outcome,
+            intended: Duration::ZERO,
+            started: Duration::from_millis(started_ms),
+            first_byte: Some(Duration::from_millis(ended_ms)),
+            ended: Duration::from_millis(ended_ms),
+            status: Some(200),
+            received_bytes: 100,
+            problem: None,
+        }
+    }
+
+    #[test]
+    fn problems_are_named_once_and_only_a_few() {
+        let all: Vec<String> = (0..20).map(|i| format!("problem {}", i / 2)).collect();
+        assert_eq!(problems(&all), ["problem 0", "problem 1", "problem 2", "problem 3", "problem 4"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! What the ledger of a database and the history of the instances say, as a table and as JSON.
+
+use serde::Serialize;
+
+use crate::judge::history::HistoryAudit;
+use crate::judge::ledger::SaleAudit;
+use crate::report::terminal::framed;
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Findings {
+    /// Every sale, by SKU and number.
+    pub(crate) sales: Vec<SaleAudit>,
+    /// The critical sections of every strategy that the instances' history has.
+    pub(crate) histories: Vec<StrategyHistory>,
+}
+
+/// What the history says of one strategy.
+#[derive(Debug, Serialize)]
+pub(crate) struct StrategyHistory {
+    /// Its name.
+    pub(crate) strategy: String,
+    #[serde(flatten)]
+    pub(crate) audit: HistoryAudit,
+}
+
+impl Findings {
+    /// Whether anything is wrong for certain.
+    pub(crate) fn is_wrong(&self) -> bool {
+        self.sales.iter().any(SaleAudit::is_wrong) || self.histories.iter().any(|history| history.audit.is_violated())
+    }
+}
+
+/// What a database says of its sales.
+pub(crate) fn table(findings: &Findings) -> String {
+    let header = [
+        "SKU",
+        "sale",
+        "started",
+        "strategies",
+        "stock",
+        "left",
+        "orders",
+        "sold",
+        "oversold",
+        "lost\nupdates",
+        "sold\ntwice",
+        "tokens out\nof order",
+    ];
+    let known = |figure: Option<i64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
+    let row = |sale: &SaleAudit| {
+        vec![
+            sale.goods_no.to_string(),
+            sale.sale.to_string(),
+            sale.started_at.clone().unwrap_or_else(|| "–".to_owned()),
+            sale.strategies.join(", "),
+            known(sale.stock_initial),
+            known(sale.stock_final),
+            sale.orders.to_string(),
+            sale.sold.to_string(),
+            known(sale.oversold),
+            known(sale.lost_updates),
+            sale.double_sales.to_string(),
+            sale.tokens_out_of_order.to_string(),
+        ]
+    };
+    let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
+    let mut text = format!("{table}\n");
+    for StrategyHistory { strategy, audit } in &findings.histories {
+        let count = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
+        text += &format!(
+            "history of {strategy}: {} sections, overlaps {}, at most {} inside, token regressions {}, dropped {}\n",
+            audit.sections,
+            count(audit.overlaps),
+            audit.inside_max,
+            count(audit.token_regressions),
+            audit.missing
+        );
+    }
+    let wrong: Vec<String> = findings
+        .sales
+        .iter()
+        .filter(|sale| sale.is_wrong())
+        .map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no))
+        .chain(
+            findings
+                .histories
+                .iter()
+                .filter(|history| history.audit.is_violated())
+                .map(|history| format!("the history of {}", history.strategy)),
+        )
+        .collect();
+    let verdict = match (wrong.is_empty(), findings.sales.len()) {
+        (true, 0) => "there is no sale to audit".to_owned(),
+        (true, sales) => format!("nothing wrong in {sales} sales"),
+        (false, _) => format!("wrong: {}", wrong.join(", ")),
+    };
+    text + &format!("verdict: {verdict}\n")
+}

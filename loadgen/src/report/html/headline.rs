@@ -1,0 +1,59 @@
+//! The top of the page: what came out, whether anything is wrong with it, and what was tried.
+
+use crate::error::Exit;
+use crate::judge::finding::Finding;
+use crate::report::Report;
+use crate::report::html::figures::count;
+use crate::report::html::names::model_label;
+use crate::report::html::page::{Banner, Term};
+
+/// The title of the page, which says what was compared.
+pub(super) fn title(report: &Report) -> String {
+    let mut names: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
+    names.dedup();
+    match names.as_slice() {
+        [] => "Flash sale".to_owned(),
+        [one] => format!("Flash sale under {one}"),
+        [one, other] => format!("Flash sale: {one} against {other}"),
+        many => format!("Flash sale: {} strategies compared", many.len()),
+    }
+}
+
+/// What is to be known before any figure is read; nothing when all went as it should.
+pub(super) fn banner(report: &Report) -> Option<Banner> {
+    let code = report.verdict.exit_code;
+    let trials = report.trials.len();
+    let (title, grave) = if let Some(ended) = &report.ended_early {
+        let title = format!("Ended early: {} ({trials} of {} trials)", ended.reason, report.plan.len());
+        let is_broken = report.results.iter().any(|result| result.finding == Finding::Broken);
+        (title, is_broken || code != Exit::Interrupted.code())
+    } else if code == Exit::Held.code() {
+        return None;
+    } else if code == Exit::PromiseBroken.code() {
+        ("A promise was broken".to_owned(), true)
+    } else if code == Exit::NotHeld.code() {
+        ("A rule did not hold, or the load proved nothing".to_owned(), true)
+    } else if code == Exit::ClientLimited.code() {
+        ("The load generator was the bottleneck".to_owned(), false)
+    } else {
+        ("Something cannot be told".to_owned(), false)
+    };
+    Some(Banner { title, exit_code: code, grave })
+}
+
+/// What was tried.
+pub(super) fn conditions(report: &Report) -> Vec<Term> {
+    let plan = &report.plan;
+    let mut terms = vec![Term::new("Load", model_label(report))];
+    let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
+    terms.push(Term::new("Stock", format!("{} units{each}", count(u64::from(plan.stock)))));
+    let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
+    let instances = if plan.instances == 1 { "1 instance".to_owned() } else { format!("{} instances", plan.instances) };
+    terms.push(Term::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
+    if let Some(hold) = &plan.hold {
+        terms.push(Term::new("Business time", format!("{hold} inside the critical section")));
+    }
+    let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
+    terms.push(Term::new("Trials", format!("{} of each{warm_up}, in random order (seed {})", plan.trials, plan.seed)));
+    terms
+}

@@ -1,0 +1,36 @@
+//! What results and loads are called on the page.
+
+use std::collections::BTreeSet;
+
+use crate::judge::result::StrategyResult;
+use crate::report::Report;
+use crate::report::html::figures;
+
+/// The numbers of users with which a trial was run, in order: of any other there is nothing to see.
+pub(super) fn levels(report: &Report) -> Vec<u32> {
+    let run = report.results.iter().filter(|result| result.trials > 0);
+    run.map(|result| result.users).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The load model of all numbers of users, to stand beside every latency.
+pub(super) fn model_label(report: &Report) -> String {
+    let plan = &report.plan;
+    match plan.users.as_slice() {
+        [] | [_] => plan.model_described.clone(),
+        several => {
+            let others: Vec<String> =
+                several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
+            format!("{}; and the same with {} users", plan.model_described, others.join(", "))
+        }
+    }
+}
+
+/// The name of a result, with the number of users where there are several.
+pub(super) fn name(report: &Report, result: &StrategyResult) -> String {
+    if report.plan.users.len() > 1 { format!("{} @{}", result.strategy, result.users) } else { result.strategy.clone() }
+}
+
+/// Whether its trials were run and show that it may not be ranked.
+pub(super) fn is_unranked(result: &StrategyResult) -> bool {
+    result.trials > 0 && !result.is_comparable()
+}

@@ -1,0 +1,334 @@
+//! Every single request as JMeter 5 writes it, for `jmeter -g` and whatever else reads its logs, and the lines of its
+//! summariser.
+//!
+//! All times are those that JMeter would have taken: from the actual start of a request. A request counts as a success
+//! when the buyer had a decision, sold or sold out. What is not known is zero: `sentBytes`, `IdleTime`, `Connect`, and the
+//! `Latency` of a request that had no answer. A row is a line, whatever an instance says: many who read such logs split
+//! them at the ends of lines.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use csv::{Terminator, Writer, WriterBuilder};
+use stats::{as_f64, as_ms};
+
+use crate::error::Error;
+use crate::load::sample::{Outcome, Sample};
+use crate::trial::run::Ran;
+
+/// The columns that JMeter 5 writes by default, in its order.
+const COLUMNS: [&str; 17] = [
+    "timeStamp",
+    "elapsed",
+    "label",
+    "responseCode",
+    "responseMessage",
+    "threadName",
+    "dataType",
+    "success",
+    "failureMessage",
+    "bytes",
+    "sentBytes",
+    "grpThreads",
+    "allThreads",
+    "URL",
+    "Latency",
+    "IdleTime",
+    "Connect",
+];
+
+/// A log of requests that is being written, trial by trial.
+pub(crate) struct Jtl {
+    path: PathBuf,
+    writer: Writer<File>,
+    totals: Vec<Total>,
+}
+
+/// What the summariser says of one strategy.
+struct Total {
+    name: String,
+    requests: u64,
+    failures: u64,
+    /// From the first start to the last end of each trial, added up.
+    busy: Duration,
+    elapsed_ms: u128,
+    elapsed_min_ms: u128,
+    elapsed_max_ms: u128,
+}
+
+impl Jtl {
+    /// Begins a log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the file cannot be made.
+    pub(crate) fn create(path: &Path) -> Result<Jtl, Error> {
+        let file = File::create(path).map_err(Error::system(format!("write {}", path.display())))?;
+        let writer = WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file);
+        let mut jtl = Jtl { path: path.to_owned(), writer, totals: Vec::new() };
+        let written = jtl.writer.write_record(COLUMNS);
+        jtl.done(written)?;
+        Ok(jtl)
+    }
+
+    /// Adds the requests of a trial, and sees to it that they are in the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when they cannot be written.
+    pub(crate) fn add(&mut self, ran: &Ran) -> Result<(), Error> {
+        let trial = &ran.trial;
+        let strategy = &trial.strategy;
+        for sample in &ran.samples {
+            let written = self.writer.write_record(row(sample, strategy, trial.users, trial.block, ran.released_at));
+            self.done(written)?;
+        }
+        let flushed = self.writer.flush().map_err(csv::Error::from);
+        self.done(flushed)?;
+        self.count(strategy, &ran.samples);
+        Ok(())
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when what is left cannot be written.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        let flushed = self.writer.flush().map_err(csv::Error::from);
+        self.done(flushed)
+    }
+
+    fn done(&self, result: csv::Result<()>) -> Result<(), Error> {
+        result.map_err(|error| Error::system(format!("write {}", self.path.display()))(error.into()))
+    }
+
+    fn count(&mut self, strategy: &str, samples: &[Sample]) {
+        if !self.totals.iter().any(|total| total.name == strategy) {
+            self.totals.push(Total {
+                name: strategy.to_owned(),
+                requests: 0,
+                failures: 0,
+                busy: Duration::ZERO,
+                elapsed_ms: 0,
+                elapsed_min_ms: u128::MAX,
+                elapsed_max_ms: 0,
+            });
+        }
+        let Some(total) = self.totals.iter_mut().find(|total| total.name == strategy) else { return };
+        let start = samples.iter().map(|sample| sample.started).min().unwrap_or_default();
+        let end = samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
+        total.busy += end.saturating_sub(start);
+        for sample in samples {
+            let elapsed_ms = sample.service().as_millis();
+            total.requests += 1;
+            total.failures += u64::from(!is_success(sample));
+            total.elapsed_ms += elapsed_ms;
+            total.elapsed_min_ms = total.elapsed_min_ms.min(elapsed_ms);
+            total.elapsed_max_ms = total.elapsed_max_ms.max(elapsed_ms);
+        }
+    }
+
+    /// What JMeter's summariser would have printed at the end, a line a strategy, the warm-up included.
+    pub(crate) fn summary(&self) -> String {
+        let mut text = String::new();
+        for total in self.totals.iter().filter(|total| total.requests > 0) {
+            let busy_s = as_ms(total.busy) / 1e3;
+            let rate =
+                if busy_s > 0.0 { format!("{:>6.1}", as_f64(total.requests) / busy_s) } else { "******".to_owned() };
+            let seconds = total.busy.as_secs();
+            let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+            let share = 100.0 * as_f64(total.failures) / as_f64(total.requests);
+            // Writing into a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{} = {:>6} in {hours:02}:{minutes:02}:{seconds:02} = {rate}/s Avg: {:>5} Min: {:>5} Max: {:>5} \
+                 Err: {:>5} ({share:.2}%)",
+                total.name,
+                total.requests,
+                total.elapsed_ms / u128::from(total.requests),
+                total.elapsed_min_ms,
+                total.elapsed_max_ms,
+                total.failures,
+            );
+        }
+        text
+    }
+}
+
+fn is_success(sample: &Sample) -> bool {
+    matches!(sample.outcome, Outcome::Sold { .. } | Outcome::SoldOut)
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split(['\r', '\n']).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn row(sample: &Sample, strategy: &str, users: u32, block: usize, released_at: SystemTime) -> [String; 17] {
+    let since_epoch = (released_at + sample.started).duration_since(UNIX_EPOCH).unwrap_or_default();
+    let latency = sample.first_byte.unwrap_or(sample.started).saturating_sub(sample.started);
+    let status = sample.status.and_then(|status| reqwest::StatusCode::from_u16(status).ok());
+    let code = match (status, sample.outcome) {
+        (Some(status), _) => status.as_u16().to_string(),
+        (None, Outcome::Timeout) => "Non HTTP response code: java.net.SocketTimeoutException".to_owned(),
+        (None, _) => "Non HTTP response code: java.net.SocketException".to_owned(),
+    };
+    let problem = sample.problem.as_deref().map(in_one_line);
+    let message = match status {
+        Some(status) => status.canonical_reason().unwrap_or_default().to_owned(),
+        None => format!("Non HTTP response message: {}", problem.as_deref().unwrap_or("no answer in time")),
+    };
+    let failure = problem.filter(|_| !is_success(sample)).unwrap_or_default();
+    [
+        since_epoch.as_millis().to_string(),
+        sample.service().as_millis().to_string(),
+        strategy.to_owned(),
+        code,
+        message,
+        format!("{strategy} {block}-{}", sample.user + 1),
+        if sample.status.is_some() { "text" } else { "" }.to_owned(),
+        is_success(sample).to_string(),
+        failure,
+        sample.received_bytes.to_string(),
+        "0".to_owned(),
+        users.to_string(),
+        users.to_string(),
+        String::new(),
+        latency.as_millis().to_string(),
+        "0".to_owned(),
+        "0".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use regex::Regex;
+
+    use super::*;
+    use crate::load::sample::tests::sample;
+    use crate::report::fixture;
+
+    /// When the load of every trial here began, by the wall clock.
+    const RELEASED_MS: u64 = 1_795_224_922_000;
+
+    fn ran(strategy: &str, samples: Vec<Sample>) -> Ran {
+        let released_at = UNIX_EPOCH + Duration::from_millis(RELEASED_MS);
+        Ran { trial: fixture::trial(strategy, 2, 10, 10), samples, released_at }
+    }
+
+    /// The log of these trials, and what the summariser says.
+    fn written(all: &[Ran]) -> (String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jtl");
+        let mut jtl = Jtl::create(&path).unwrap();
+        all.iter().for_each(|ran| jtl.add(ran).unwrap());
+        let summary = jtl.summary();
+        jtl.finish().unwrap();
+        (fs::read_to_string(path).unwrap(), summary)
+    }
+
+    const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
+
+    fn failed(outcome: Outcome, status: Option<u16>, problem: Option<&str>) -> Sample {
+        let problem = problem.map(str::to_owned);
+        let first_byte = status.map(|_| Duration::from_millis(20));
+        Sample { user: 6, status, problem, first_byte, received_bytes: 0, ..sample(outcome, 5, 30) }
+    }
+
+    #[test]
+    fn a_request_is_a_line_with_the_columns_of_jmeter_5() {
+        let late = Sample { first_byte: Some(Duration::from_millis(140)), ..sample(SOLD, 100, 150) };
+        let sold_out = Sample { user: 393, status: Some(409), received_bytes: 135, ..sample(Outcome::SoldOut, 1, 62) };
+        let (log, _) = written(&[ran("zk-mutex", vec![late, sold_out])]);
+        let expected = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,\
+                        bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect\n\
+                        1795224922100,50,zk-mutex,200,OK,zk-mutex 2-1,text,true,,100,0,300,300,,40,0,0\n\
+                        1795224922001,61,zk-mutex,409,Conflict,zk-mutex 2-394,text,true,,135,0,300,300,,61,0,0\n";
+        assert_eq!(log, expected);
+    }
+
+    #[test]
+    fn who_had_no_decision_failed_and_its_line_says_why() {
+        let samples = vec![
+            failed(Outcome::Refused, Some(503), Some("refused: lock-timeout")),
+            failed(Outcome::Error, Some(500), Some("answered 500 Internal Server Error")),
+            failed(Outcome::Error, None, Some("connection refused")),
+            failed(Outcome::Timeout, None, None),
+        ];
+        let (log, _) = written(&[ran("a", samples)]);
+        let lines: Vec<&str> = log.lines().skip(1).collect();
+        let begin = "1795224922005,25,a";
+        let java = "Non HTTP response code: java.net";
+        let expected = [
+            format!("{begin},503,Service Unavailable,a 2-7,text,false,refused: lock-timeout,0,0,300,300,,15,0,0"),
+            format!(
+                "{begin},500,Internal Server Error,a 2-7,text,false,answered 500 Internal Server Error,0,0,300,300,,15,0,0"
+            ),
+            format!(
+                "{begin},{java}.SocketException,Non HTTP response message: connection refused,a 2-7,,false,\
+                 connection refused,0,0,300,300,,0,0,0"
+            ),
+            format!(
+                "{begin},{java}.SocketTimeoutException,Non HTTP response message: no answer in time,a 2-7,,false,,0,0,\
+                 300,300,,0,0,0"
+            ),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_an_instance_says_is_quoted_and_stays_in_its_line() {
+        let problem = "it said \"no\", twice:\r\n\r\nno\n";
+        let (log, _) = written(&[ran("a", vec![failed(Outcome::Error, Some(418), Some(problem))])]);
+        assert_eq!(log.lines().count(), 2, "{log}");
+        assert!(log.contains(",418,I'm a teapot,a 2-7,text,false,\"it said \"\"no\"\", twice: no\",0,"), "{log}");
+        let mut reader = csv::Reader::from_reader(log.as_bytes());
+        let row = reader.records().next().unwrap().unwrap();
+        assert_eq!((row.len(), &row[8]), (17, "it said \"no\", twice: no"));
+    }
+
+    /// What tools that read the summariser look for, of JMeter 2.13 and 5 alike.
+    fn summariser() -> Regex {
+        let duration = r"(?:(\d\d:\d\d:\d\d)|([\d.]+)s)";
+        let rest = r"=\s+([\d.]+|\*+)/s Avg:\s+(\d+) Min:\s+(\d+) Max:\s+(\d+) Err:\s+(\d+) \(([\d.]+)%\)";
+        let active = r"(?: Active: (\d+) Started: (\d+) Finished: (\d+))?";
+        Regex::new(&format!(r"^(\S+) ([+=])\s+(\d+) in\s+{duration} {rest}{active}$")).unwrap()
+    }
+
+    #[test]
+    fn the_summary_is_that_of_jmeters_summariser_for_all_trials_of_a_strategy() {
+        let first = ran("zk-mutex", vec![sample(SOLD, 0, 100), sample(Outcome::SoldOut, 50, 2000)]);
+        let second = ran("zk-mutex", vec![failed(Outcome::Timeout, None, None), sample(SOLD, 0, 1000)]);
+        let (_, summary) = written(&[first, ran("pg-conditional", vec![sample(SOLD, 7, 7)]), second]);
+        let lines: Vec<&str> = summary.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "zk-mutex =      4 in 00:00:03 =    1.3/s Avg:   768 Min:    25 Max:  1950 Err:     1 (25.00%)",
+                "pg-conditional =      1 in 00:00:00 = ******/s Avg:     0 Min:     0 Max:     0 Err:     0 (0.00%)",
+            ]
+        );
+        let read: Vec<_> = lines.iter().map(|line| summariser().captures(line).unwrap()).collect();
+        let fields = |number: usize| [1, 3, 4, 6, 7, 10].map(|group| read[number].get(group).unwrap().as_str());
+        assert_eq!(fields(0), ["zk-mutex", "4", "00:00:03", "1.3", "768", "1"]);
+        assert_eq!(fields(1), ["pg-conditional", "1", "00:00:00", "******", "0", "0"]);
+    }
+
+    #[test]
+    fn hours_and_long_names_do_not_break_the_summary() {
+        let long = ran("zk-cohort-fenced", vec![sample(SOLD, 0, 7_384_000)]);
+        let (_, summary) = written(&[long]);
+        assert!(summary.contains(" in 02:03:04 ="), "{summary}");
+        assert!(summariser().is_match(summary.trim_end()), "{summary}");
+    }
+
+    #[test]
+    fn a_strategy_without_a_single_request_has_no_line() {
+        let (log, summary) = written(&[ran("zk-mutex", Vec::new())]);
+        assert_eq!((log.lines().count(), summary.as_str()), (1, ""));
+    }
+}

@@ -1,0 +1,158 @@
+//! What is run, in which order: every block runs each subject once, in an order drawn from the seed.
+//!
+//! A slow moment of the machine then falls on all subjects alike, and the same seed repeats the order. The first block
+//! warms up what the others measure: its figures count for nothing, but what it sold is audited like the rest.
+
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::load::model::LoadModel;
+
+/// Everything that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Plan {
+    /// The seed that the order and the arrivals were drawn from; `--seed` repeats them.
+    pub(crate) seed: u32,
+    /// How the load came.
+    pub(crate) model: LoadModel,
+    /// The model in words, for the largest number of users.
+    pub(crate) model_described: String,
+    /// Numbers of users, each of which every strategy was tried with.
+    pub(crate) users: Vec<u32>,
+    /// Units on sale of each SKU.
+    pub(crate) stock: u32,
+    /// The first SKU on sale.
+    pub(crate) goods_no: i64,
+    /// How many SKUs, numbered from the first one on; the users take turns.
+    pub(crate) goods: u32,
+    /// Trials planned for each strategy and number of users, the warm-up apart.
+    pub(crate) trials: u32,
+    /// Instances of the service.
+    pub(crate) instances: usize,
+    /// ZooKeeper sessions over all instances.
+    pub(crate) zk_sessions_total: Option<u64>,
+    /// Business time inside the critical section; unknown of a service that ran already.
+    pub(crate) hold: Option<String>,
+    /// How long a buyer waits for the lock before the service refuses, in milliseconds; unknown of a service that ran
+    /// already.
+    pub(crate) lock_wait_ms: Option<u64>,
+    /// Further arguments that the instances were started with.
+    pub(crate) service_args: Vec<String>,
+    /// What was to be run, in order.
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// One round of all subjects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Block {
+    /// Whether its figures count for nothing.
+    pub(crate) warm_up: bool,
+    /// Its trials, in order.
+    pub(crate) trials: Vec<Subject>,
+}
+
+/// What a trial tries.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Subject {
+    /// Name of the strategy.
+    pub(crate) strategy: String,
+    /// How many users.
+    pub(crate) users: u32,
+}
+
+/// One trial of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlannedTrial<'a> {
+    /// Number of the block, from zero.
+    pub(crate) block: usize,
+    /// Whether its figures count for nothing.
+    pub(crate) warm_up: bool,
+    /// What is to be tried.
+    pub(crate) subject: &'a Subject,
+}
+
+impl Plan {
+    /// The trials in the order in which they are to be run.
+    pub(crate) fn trials(&self) -> impl Iterator<Item = PlannedTrial<'_>> {
+        self.blocks.iter().enumerate().flat_map(|(block, Block { warm_up, trials })| {
+            trials.iter().map(move |subject| PlannedTrial { block, warm_up: *warm_up, subject })
+        })
+    }
+
+    /// How many trials the plan has.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.trials.len()).sum()
+    }
+}
+
+/// Draws random orders of the subjects from the seed: a block that warms up, if there is to be one, and `trials` more.
+pub(crate) fn blocks(subjects: &[Subject], warm_up: bool, trials: u32, seed: u32) -> Vec<Block> {
+    let mut random = ChaCha8Rng::seed_from_u64(u64::from(seed));
+    let mut block = |warm_up| {
+        let mut trials = subjects.to_vec();
+        trials.shuffle(&mut random);
+        Block { warm_up, trials }
+    };
+    let measured: Vec<Block> = (0..trials).map(|_| block(false)).collect();
+    warm_up.then(|| block(true)).into_iter().chain(measured).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn subjects(count: u32) -> Vec<Subject> {
+        (0..count).map(|i| Subject { strategy: format!("strategy-{i}"), users: 10 }).collect()
+    }
+
+    fn names(block: &Block) -> Vec<&str> {
+        block.trials.iter().map(|subject| subject.strategy.as_str()).collect()
+    }
+
+    #[test]
+    fn the_same_seed_repeats_the_order() {
+        let drawn = |seed| blocks(&subjects(5), true, 4, seed);
+        assert_eq!(drawn(42), drawn(42));
+        assert_ne!(drawn(42), drawn(43));
+    }
+
+    #[test]
+    fn the_order_of_a_seed_never_changes() {
+        // A recorded seed must repeat a run with later versions of the program as well, with and without a warm-up.
+        let drawn = blocks(&subjects(3), true, 2, 7);
+        assert_eq!(names(&drawn[1]), ["strategy-0", "strategy-2", "strategy-1"]);
+        assert_eq!(names(&drawn[2]), ["strategy-1", "strategy-2", "strategy-0"]);
+        assert_eq!(blocks(&subjects(3), false, 2, 7), drawn[1..]);
+    }
+
+    #[test]
+    fn only_the_first_block_warms_up() {
+        let warm_ups: Vec<bool> = blocks(&subjects(2), true, 3, 1).iter().map(|block| block.warm_up).collect();
+        assert_eq!(warm_ups, [true, false, false, false]);
+    }
+
+    #[test]
+    fn blocks_differ_from_one_another() {
+        let drawn = blocks(&subjects(6), true, 20, 1);
+        assert!(drawn.iter().any(|block| block.trials != drawn[0].trials));
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_has_every_subject_once(count in 1_u32..8, trials in 0_u32..6, seed: u32) {
+            let subjects = subjects(count);
+            let drawn = blocks(&subjects, true, trials, seed);
+            prop_assert_eq!(drawn.len(), trials as usize + 1);
+            for block in &drawn {
+                let mut sorted = block.trials.clone();
+                sorted.sort();
+                prop_assert_eq!(&sorted, &subjects);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What one trial measured.
+
+use std::time::Duration;
+
+use crate::judge::audit::Audit;
+use crate::judge::history::HistoryAudit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::times::Times;
+use stats::{as_f64, as_ms};
+
+use crate::lab::cpu::ProcessCpu;
+use crate::lab::postgres_load::PostgresLoad;
+use crate::lab::traffic::Traffic;
+use crate::load::health::Generator;
+use crate::load::sample::{ByOutcome, Outcome, Sample};
+
+/// Latencies of one trial, or of several merged. In milliseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Latency {
+    /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator, the
+    /// network or the lock is part of them: they are corrected for coordinated omission.
+    pub(crate) response: ByOutcome<Times>,
+    /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that know no other.
+    pub(crate) service: ByOutcome<Times>,
+    /// From the intended start to the headers of the answers that sold.
+    pub(crate) first_byte_sold: Times,
+}
+
+impl Latency {
+    /// The latencies of the samples.
+    pub(crate) fn of(samples: &[Sample]) -> Self {
+        let mut latency = Latency::default();
+        for sample in samples {
+            latency.response.get_mut(sample.outcome).record(sample.response());
+            latency.service.get_mut(sample.outcome).record(sample.service());
+            if let (Outcome::Sold { .. }, Some(first_byte)) = (sample.outcome, sample.first_byte) {
+                latency.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
+            }
+        }
+        latency
+    }
+
+    /// The latencies of several trials together.
+    pub(crate) fn merged(all: &[&Latency]) -> Self {
+        let merge = |of: fn(&Latency) -> &ByOutcome<Times>| {
+            ByOutcome::fold(&all.iter().map(|latency| of(latency)).collect::<Vec<_>>(), |times| Times::merged(times))
+        };
+        Latency {
+            response: merge(|latency| &latency.response),
+            service: merge(|latency| &latency.service),
+            first_byte_sold: Times::merged(all.iter().map(|latency| &latency.first_byte_sold)),
+        }
+    }
+}
+
+/// How a count grew: `count[i]` at `at_ms[i]`, at most a hundred steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Curve {
+    /// Instants in milliseconds, in order.
+    pub(crate) at_ms: Vec<f64>,
+    /// The count at each of them.
+    pub(crate) count: Vec<u64>,
+}
+
+/// Steps of a [`Curve`].
+const CURVE_STEPS: usize = 100;
+
+impl Curve {
+    /// How the events accumulate.
+    pub(crate) fn of(mut events: Vec<Duration>) -> Curve {
+        events.sort_unstable();
+        let steps = events.len().min(CURVE_STEPS);
+        // Of each hundredth of the events the last one, so that the curve ends with the last of all.
+        let chosen = (1..=steps).map(|step| step * events.len() / steps);
+        let (at_ms, count) = chosen.map(|count| (as_ms(events[count - 1]), count as u64)).unzip();
+        Curve { at_ms, count }
+    }
+}
+
+/// One trial.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Trial {
+    /// Number of its block, from zero.
+    pub(crate) block: usize,
+    /// Whether it only warmed up: audited like the others, its figures count for nothing.
+    pub(crate) warm_up: bool,
+    /// Its strategy.
+    pub(crate) strategy: String,
+    /// How many users it had.
+    pub(crate) users: u32,
+    /// The sale that the service opened for each SKU; their orders stay in the database.
+    pub(crate) sales: Vec<i64>,
+    /// Requests to buy by outcome.
+    pub(crate) answers: ByOutcome<u64>,
+    /// What was really sold.
+    pub(crate) audit: Audit,
+    /// Whether the orders are exactly those that buyers were told of, indeterminate ones apart.
+    pub(crate) ledger_balanced: bool,
+    /// What the instances' history says about the lock; absent when their times cannot be compared.
+    pub(crate) history: Option<HistoryAudit>,
+    /// From each release of the lock to the next entry of one who waited, in milliseconds, where the history tells.
+    pub(crate) handovers: Times,
+    /// Units sold a second, from the first start to the last sale, those beyond the stock not counted; absent when nothing
+    /// was sold.
+    pub(crate) goodput_per_s: Option<f64>,
+    /// From the release until the last unit of the stock was sold, in milliseconds; absent when units were left.
+    pub(crate) sold_out_after_ms: Option<f64>,
+    /// From the release to the last answer, in milliseconds.
+    pub(crate) duration_ms: f64,
+    /// Latencies.
+    pub(crate) latency: Latency,
+    /// Traffic on ZooKeeper, from before the release until all was quiet again.
+    pub(crate) zookeeper: Traffic,
+    /// What it cost Postgres.
+    pub(crate) postgres: PostgresLoad,
+    /// Processor time of each process, as far as it can be known.
+    pub(crate) cpu: Vec<ProcessCpu>,
+    /// Whether everything had come to rest, within ten seconds, before the counters were read and the books were balanced.
+    pub(crate) settled: bool,
+    /// How the load generator did.
+    pub(crate) generator: Generator,
+    /// Up to five different problems behind refusals and errors.
+    pub(crate) problems: Vec<String>,
+    /// Units sold over time, as the buyers learnt of it, from the release on.
+    pub(crate) sold_over_time: Curve,
+    /// Critical sections entered over time, from the first that was asked for on, where the history tells.
+    pub(crate) entered_over_time: Curve,
+}
+
+impl Trial {
+    /// Whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, as a
+    /// deduction that is still under way may set them right; a unit too many or an unfounded answer stays one.
+    pub(crate) fn is_bad(&self) -> bool {
+        let audit = &self.audit;
+        let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
+        audit.oversold > 0 || audit.double_sales > 0 || !audit.ledger_balanced() || at_rest
+    }
+
+    /// Whether the history shows that the lock did not exclude.
+    pub(crate) fn is_excluding_violated(&self) -> bool {
+        self.history.as_ref().is_some_and(HistoryAudit::is_violated)
+    }
+
+    /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not
+    /// come to rest do not balance.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
+    }
+
+    /// Units sold, as a divisor: nothing when there are none.
+    pub(crate) fn units_sold(&self) -> Option<f64> {
+        u64::try_from(self.audit.sold).ok().filter(|sold| *sold > 0).map(as_f64)
+    }
+}
+
+/// When each unit was sold, as the buyers learnt of it.
+pub(crate) fn sold_at(samples: &[Sample]) -> Vec<Duration> {
+    let sales = samples.iter().filter_map(|sample| match sample.outcome {
+        Outcome::Sold { quantity, .. } => Some(vec![sample.ended; usize::try_from(quantity).unwrap_or(0)]),
+        _ => None,
+    });
+    let mut sold: Vec<Duration> = sales.flatten().collect();
+    sold.sort_unstable();
+    sold
+}
+
+/// Units of the stock sold a second between the first start and the last of these sales.
+pub(crate) fn goodput_per_s(samples: &[Sample], sold_at: &[Duration], stock: usize) -> Option<f64> {
+    let units = sold_at.len().min(stock);
+    let last = units.checked_sub(1).and_then(|last| sold_at.get(last))?;
+    let start = samples.iter().map(|sample| sample.started).min()?;
+    let seconds = last.checked_sub(start)?.as_secs_f64();
+    (seconds > 0.0).then(|| stats::as_f64(units) / seconds)
+}
+
+/// When the last unit of the stock was sold.
+pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f64> {
+    stock.checked_sub(1).and_then(|last| sold_at.get(last)).map(|at| as_ms(*at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::sample::tests::sample;
+
+    const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
+
+    #[test]
+    fn goodput_runs_from_the_first_start_to_the_last_sale() {
+        let samples = [sample(SOLD, 100, 300), sample(SOLD, 150, 600), sample(Outcome::SoldOut, 120, 5000)];
+        let sold = sold_at(&samples);
+        assert_eq!(goodput_per_s(&samples, &sold, 10), Some(4.0));
+        assert_eq!(goodput_per_s(&samples, &sold, 1), Some(5.0), "a unit too many is no good");
+        assert_eq!(goodput_per_s(&samples[2..], &sold_at(&samples[2..]), 10), None);
+        assert_eq!(goodput_per_s(&[], &[], 10), None);
+        assert_eq!((sold_out_after_ms(&sold, 2), sold_out_after_ms(&sold, 3)), (Some(600.0), None));
+    }
+
+    #[test]
+    fn times_are_kept_apart_by_outcome_and_by_where_they_begin() {
+        let late = Sample { intended: Duration::from_millis(5), ..sample(SOLD, 10, 30) };
+        let latency = Latency::of(&[late, sample(Outcome::SoldOut, 0, 1)]);
+        assert_eq!((latency.response.sold.count(), latency.response.sold_out.count()), (1, 1));
+        assert_eq!(latency.first_byte_sold.count(), 1);
+        let ms = |times: &Times| times.max_ms().unwrap().round();
+        assert_eq!((ms(&latency.response.sold), ms(&latency.service.sold)), (25.0, 20.0));
+        assert_eq!(Latency::merged(&[&latency, &latency]).response.sold.count(), 2);
+    }
+
+    #[test]
+    fn a_curve_of_many_events_has_a_hundred_steps_and_ends_with_the_last() {
+        let curve = Curve::of((0..1500).map(Duration::from_millis).collect());
+        assert_eq!((curve.at_ms.len(), curve.count[0], curve.at_ms[0]), (100, 15, 14.0));
+        assert_eq!((curve.count.last(), curve.at_ms.last()), (Some(&1500), Some(&1499.0)));
+        let few = Curve::of([3, 1, 2].map(Duration::from_millis).to_vec());
+        assert_eq!(few, Curve { at_ms: vec![1.0, 2.0, 3.0], count: vec![1, 2, 3] });
+        assert_eq!(Curve::of(Vec::new()), Curve::default());
+    }
+}

@@ -1,0 +1,322 @@
+//! One trial: open a sale and verify it, count, let everyone buy, wait until all is quiet, count again, audit.
+
+use std::time::{Duration, SystemTime};
+
+use crate::judge::audit::{Audit, Evidence, OrderRow, foreign_order};
+use crate::judge::history::{HistoryAudit, handovers_ns};
+use reqwest::Url;
+use stats::as_ms;
+use stats::times::Times;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::error::Error;
+use crate::judge::herd::releases;
+use crate::lab::counters::Snapshot;
+use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
+use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
+use crate::lab::service::{Goods, HistorySince};
+use crate::lab::stack::{HTTP_GRACE, Stack};
+use crate::lab::strategy::Strategy;
+use crate::lab::traffic::Traffic;
+use crate::load;
+use crate::load::health::{Effort, Generator};
+use crate::load::model::LoadModel;
+use crate::load::purchase::{Load, Purchase};
+use crate::load::sample::{ByOutcome, Outcome, Sample, problems};
+use crate::trial::plan::PlannedTrial;
+use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
+use crate::trial::settle::{settle, snapshot_of};
+
+/// How long all users together may take to be ready.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
+/// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
+/// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
+pub(crate) const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
+/// How often is looked who waits for a lock of the database.
+const LOCK_POLL: Duration = Duration::from_millis(20);
+
+/// What all trials have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Conditions {
+    pub(crate) model: LoadModel,
+    /// Draws the arrivals of an open model, together with the number of the block.
+    pub(crate) seed: u32,
+    pub(crate) stock: u32,
+    /// The SKUs on sale.
+    pub(crate) goods_nos: Vec<i64>,
+    pub(crate) lock_wait: Duration,
+    /// Cores of the machine.
+    pub(crate) cores: usize,
+}
+
+/// A trial, and the single requests behind it.
+pub(crate) struct Ran {
+    pub(crate) trial: Trial,
+    pub(crate) samples: Vec<Sample>,
+    /// The wall clock at the instant from which the samples count.
+    pub(crate) released_at: SystemTime,
+}
+
+/// Everything that is counted, at one moment.
+struct Counted {
+    snapshot: Snapshot,
+    postgres: PostgresCounters,
+    cpu: CpuTimes,
+}
+
+/// Runs one trial.
+///
+/// # Errors
+///
+/// [`Error::Service`], [`Error::Postgres`] or [`Error::Reset`] when a server or an instance fails,
+/// [`Error::ForeignOrder`] when the sale has an order nobody asked for, and those of [`load::run`].
+///
+/// # Cancel safety
+///
+/// The buyers give up; the sale stays open in the database, and the next trial opens another.
+pub(crate) async fn trial(
+    stack: &Stack,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    planned: PlannedTrial<'_>,
+) -> Result<Ran, Error> {
+    let mut opened = Vec::with_capacity(conditions.goods_nos.len());
+    for goods_no in &conditions.goods_nos {
+        opened.push(open_sale(stack, *goods_no, conditions.stock, strategy).await?);
+    }
+    let mark = stack.service.history_mark().await?;
+    let before = count(stack).await?;
+    let purchase = purchase(stack, conditions, strategy, planned)?;
+    let (load, lock_waits) = with_lock_waits(stack, load::run(&purchase)).await?;
+    let settled = settle(stack, &conditions.goods_nos, &opened, &before.snapshot).await?;
+    let after = count(stack).await?;
+    let history = stack.service.history_since(&mark).await?;
+    let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
+
+    let audit = audit(stack, conditions, strategy, &opened, &load.samples).await?;
+    let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
+    let postgres = PostgresLoad {
+        commits: transactions.map(|(commits, _)| commits),
+        rollbacks: transactions.map(|(_, rollbacks)| rollbacks),
+        wal_bytes: u64::try_from(after.postgres.wal_bytes - before.postgres.wal_bytes).ok(),
+        lock_wait_ms: (lock_waits.looks > 0).then_some(lock_waits.waited_ms),
+        lock_waiting_max: (lock_waits.looks > 0).then_some(lock_waits.waiting_max),
+        lock_looks: lock_waits.looks,
+    };
+    let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
+    cpu.extend(after.cpu.since(&before.cpu));
+    let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(Counts {
+        sales: opened.iter().map(|goods| goods.sale).collect(),
+        audit,
+        traffic: |answers: &ByOutcome<u64>| {
+            Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, answers))
+        },
+        postgres,
+        cpu,
+        settled,
+    });
+    Ok(Ran { trial, samples: load.samples, released_at: load.released_at })
+}
+
+/// What the requests and the history tell.
+struct Measured<'a> {
+    conditions: &'a Conditions,
+    strategy: &'a Strategy,
+    planned: PlannedTrial<'a>,
+    load: &'a Load,
+    length: Duration,
+    history: HistorySince,
+}
+
+/// What was counted and audited.
+struct Counts<F> {
+    sales: Vec<i64>,
+    audit: Audit,
+    traffic: F,
+    postgres: PostgresLoad,
+    cpu: Vec<ProcessCpu>,
+    settled: bool,
+}
+
+impl Measured<'_> {
+    fn into_trial(self, counts: Counts<impl Fn(&ByOutcome<u64>) -> Traffic>) -> Trial {
+        let Measured { conditions, strategy, planned, load, length, history } = self;
+        let samples = &load.samples;
+        let answers = ByOutcome::count(samples);
+        let sold_at = sold_at(samples);
+        let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
+        let HistorySince { mut sections, missing, one_clock } = history;
+        let mut sections = sections.remove(&strategy.name).unwrap_or_default();
+        sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
+        let mut handovers = Times::new();
+        if one_clock && strategy.permits == Some(1) {
+            handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
+        }
+        let asked_first = sections.iter().filter_map(|section| section.asked_ns).min().filter(|_| one_clock);
+        let entered = asked_first.map_or_else(Vec::new, |first| {
+            sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
+        });
+        Trial {
+            block: planned.block,
+            warm_up: planned.warm_up,
+            strategy: strategy.name.clone(),
+            users: planned.subject.users,
+            sales: counts.sales,
+            answers,
+            audit: counts.audit,
+            ledger_balanced: counts.audit.ledger_balanced(),
+            history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
+            handovers,
+            goodput_per_s: goodput_per_s(samples, &sold_at, stock),
+            sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
+            duration_ms: as_ms(length),
+            latency: Latency::of(samples),
+            zookeeper: (counts.traffic)(&answers),
+            postgres: counts.postgres,
+            cpu: counts.cpu,
+            settled: counts.settled,
+            generator: Generator::judge(&effort(conditions, load, length)),
+            problems: problems(samples.iter().filter_map(|sample| sample.problem.as_ref())),
+            sold_over_time: Curve::of(sold_at),
+            entered_over_time: Curve::of(entered),
+        }
+    }
+}
+
+fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
+    let samples = &load.samples;
+    let mut first_starts = std::collections::BTreeMap::new();
+    for sample in samples {
+        let first = first_starts.entry(sample.user).or_insert(sample.started);
+        *first = sample.started.min(*first);
+    }
+    let mut responses: Vec<Duration> = samples.iter().map(Sample::response).collect();
+    responses.sort_unstable();
+    Effort {
+        start_lags: samples.iter().map(Sample::start_lag).collect(),
+        first_starts: first_starts.into_values().collect(),
+        dropped: load.dropped,
+        is_open: matches!(conditions.model, LoadModel::Open { .. }),
+        response_p50: responses.get(responses.len() / 2).copied(),
+        length,
+        cpu_time: load.cpu_time,
+        cores: conditions.cores,
+    }
+}
+
+/// Opens a new sale that this strategy sells, and makes sure that the database has it as the service says. Strategies of
+/// another family cannot write that sale.
+async fn open_sale(stack: &Stack, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
+    let opened = stack.service.reset(goods_no, stock, strategy).await?;
+    let recorded = stack.database.goods(goods_no).await?;
+    if recorded == opened {
+        Ok(opened)
+    } else {
+        let advice = "is this the database of the service?";
+        Err(Error::Reset(format!("the service opened {opened:?}, but the database holds {recorded:?}; {advice}")))
+    }
+}
+
+fn purchase(
+    stack: &Stack,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    planned: PlannedTrial<'_>,
+) -> Result<Purchase, Error> {
+    let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
+        let instances = stack.service.urls().iter().map(|instance| format!("{instance}{path}"));
+        instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
+    };
+    let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
+    Ok(Purchase {
+        urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
+        probes: at_instances("/healthz")?,
+        users: usize::try_from(planned.subject.users).unwrap_or(usize::MAX),
+        model: conditions.model,
+        // Every strategy of a block has the same arrivals, and every block others.
+        seed: u64::from(conditions.seed) << 32 | planned.block as u64,
+        answer_within: conditions.lock_wait + ANSWER_GRACE,
+        arrive_within: ARRIVE_WITHIN,
+    })
+}
+
+async fn count(stack: &Stack) -> Result<Counted, Error> {
+    let (snapshot, instances) = snapshot_of(stack).await?;
+    let cpu = CpuTimes::now(instances, &stack.server_processes());
+    Ok(Counted { snapshot, postgres: stack.database.counters().await?, cpu })
+}
+
+/// Looks who waits for locks of the database while the load runs.
+async fn with_lock_waits(
+    stack: &Stack,
+    load: impl Future<Output = Result<Load, Error>>,
+) -> Result<(Load, LockWaits), Error> {
+    let mut waits = LockWaits::default();
+    let mut poll = tokio::time::interval(LOCK_POLL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(load);
+    let mut looked = Instant::now();
+    loop {
+        let look = async {
+            poll.tick().await;
+            stack.database.waiting().await
+        };
+        tokio::select! {
+            biased;
+            ended = &mut load => return Ok((ended?, waits)),
+            waiting = look => {
+                // Looks come the more rarely the busier the database is, so each stands for the time since the one before.
+                waits.add(waiting?, looked.elapsed());
+                looked = Instant::now();
+            }
+        }
+    }
+}
+
+/// Audits every SKU by itself, and adds the findings up.
+async fn audit(
+    stack: &Stack,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    opened: &[Goods],
+    samples: &[Sample],
+) -> Result<Audit, Error> {
+    let mut audits = Vec::with_capacity(opened.len());
+    for (index, (goods_no, opened)) in conditions.goods_nos.iter().zip(opened).enumerate() {
+        let (closed, orders) = stack.database.books(*goods_no, opened.sale).await?;
+        if closed.sale != opened.sale {
+            let advice = "nobody else may sell this SKU meanwhile";
+            return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
+        }
+        ensure_own(&orders, strategy)?;
+        let of_goods: Vec<Sample> = samples.iter().filter(|sample| sample.goods == index).cloned().collect();
+        let answers = ByOutcome::count(&of_goods);
+        let confirmed = of_goods.iter().filter_map(|sample| match sample.outcome {
+            Outcome::Sold { order_id, .. } => Some(order_id),
+            _ => None,
+        });
+        audits.push(Audit::of(&Evidence {
+            stock_initial: opened.stock_initial,
+            stock_final: closed.on_hand,
+            orders: &orders,
+            confirmed: &confirmed.collect::<Vec<_>>(),
+            sold_out: answers.sold_out,
+            refused: answers.refused,
+            unanswered: answers.error + answers.timeout,
+        }));
+    }
+    Ok(Audit::sum(audits))
+}
+
+/// Makes sure that every order is one that the buyers of this trial asked for.
+fn ensure_own(orders: &[OrderRow], strategy: &Strategy) -> Result<(), Error> {
+    match foreign_order(orders, &strategy.name) {
+        None => Ok(()),
+        Some(order) => Err(Error::ForeignOrder {
+            asked: strategy.name.clone(),
+            order_id: order.order_id,
+            quantity: order.quantity,
+            found: order.strategy.clone(),
+        }),
+    }
+}

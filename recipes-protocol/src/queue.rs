@@ -78,8 +78,8 @@ impl<'a> Queue<'a> {
     pub fn predecessor_of(&self, own: &str) -> Option<Predecessor> {
         let own = self.contenders.iter().find(|contender| contender.name == own)?;
         let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
-        let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))?;
-        Some(Predecessor { sequence: nearest.sequence, name: nearest.name.to_owned() })
+        let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence));
+        nearest.map(|nearest| Predecessor { sequence: nearest.sequence, name: nearest.name.to_owned() })
     }
 
     /// Returns the contenders in the order of the queue, each with whether it holds.

@@ -24,7 +24,7 @@ const fn change(file: &'static str, right: &'static str, wrong: &'static str) ->
     Change { file, right, wrong }
 }
 
-const NEAREST: &str = "let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))?;";
+const NEAREST: &str = "ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))";
 
 const SEARCH: &str = "match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
@@ -153,10 +153,6 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a listing counts although it is older than the node",
         changes: &[change("session_queue/joining.rs", "listed.changed >= czxid", "true")],
-    },
-    Mistake {
-        name: "a note counts although it is older than the node",
-        changes: &[change("session_queue/joining.rs", "state.is_since(czxid)", "true")],
     },
     Mistake {
         name: "a search takes an overwritten node before it has read all",

@@ -165,15 +165,6 @@ fn a_listing_that_is_older_than_the_node_is_found() {
     expect_to_find("a listing counts although it is older than the node", &two, CAUSED);
 }
 
-/// The look of the second contender overtakes its `create`. In between, somebody deletes the lock's node, which is then created
-/// again. The second contender takes its number for one of the earlier lock's node, where the session was granted a later number.
-#[test]
-fn a_note_that_is_older_than_the_node_is_found() {
-    let faults = Faults { cuts: 1, ..Faults::DELETED };
-    let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Handoff, 0)], faults) };
-    expect_to_find("a note counts although it is older than the node", &again, EXCLUSION);
-}
-
 #[test]
 fn a_search_that_takes_an_overwritten_node_before_it_has_read_all_is_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);

@@ -19,7 +19,7 @@ use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
-use zk_recipes_protocol::queue::{Contender, Queue};
+use zk_recipes_protocol::queue::{Contender, Predecessor, Queue};
 
 /// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
 /// would notice runs.
@@ -105,8 +105,8 @@ fn parse_name((name, names): (&'static str, Names)) -> Option<(Mode, Sequence)> 
 #[bench::read_write_100(args = (100), setup = last_reader)]
 #[bench::read_write_1000(args = (1_000), setup = last_reader)]
 #[bench::read_write_10000(args = (10_000), setup = last_reader)]
-fn ahead_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Predecessor>, Queue<'static>) {
-    (black_box(&queue).ahead_of(black_box(own)), queue)
+fn predecessor_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Predecessor>, Queue<'static>) {
+    (black_box(&queue).predecessor_of(black_box(own)), queue)
 }
 
 #[library_benchmark]
@@ -118,7 +118,10 @@ fn into_order(queue: Queue<'static>) -> Vec<(Contender<'static>, bool)> {
     black_box(queue).into_order()
 }
 
-library_benchmark_group!(name = queues, benchmarks = [parse_mutex, parse_read_write, parse_name, ahead_of, into_order]);
+library_benchmark_group!(
+    name = queues,
+    benchmarks = [parse_mutex, parse_read_write, parse_name, predecessor_of, into_order]
+);
 
 #[library_benchmark]
 #[bench::of_10(args = (10), setup = leases)]

@@ -243,7 +243,7 @@ impl Step<'_> {
         match (creating, seen) {
             (Creating { expected: Some(expected), .. }, _) => self.hold_by_number(id, expected),
             (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
-                predecessor @ Some(_) => self.wait_for(id, predecessor),
+                Some(predecessor) => self.watch(id, predecessor),
                 None => self.look(id),
             },
             // A look counts only if it was made after the node was created. When the connection comes back, the look may overtake

@@ -24,7 +24,7 @@ impl Step<'_> {
         match self.local(id).proves(expected, sequence) {
             Some(parent) => {
                 self.note_parent(id, parent);
-                self.wait_for(id, None);
+                self.prove(id);
             }
             None => self.look(id),
         }
@@ -104,7 +104,7 @@ impl Step<'_> {
                 let (own, czxid) = (node.sequence, node.made.czxid);
                 // The contender's own node was read behind the note, and exists.
                 if state.proves_nobody_ahead(gone, own, czxid) {
-                    return self.wait_for(id, None);
+                    return self.prove(id);
                 }
                 self.list(id);
             }
@@ -143,21 +143,27 @@ impl Step<'_> {
         Predecessor { sequence, name: format!("{marker}{sequence}") }
     }
 
-    /// Watches the nearest contender ahead. If no contender is ahead, waits for a proof that the session lives.
-    pub(super) fn wait_for(&mut self, id: ContenderId, predecessor: Option<Predecessor>) {
-        self.contender(id).predecessor.clone_from(&predecessor);
-        match predecessor {
-            None => {
-                // A grant needs a proof: a follower that is cut off shows an old queue, and a process that was paused remembers
-                // one.
-                self.enter_phase(id, Phase::Proving);
-                self.ask(Ask::Prove(id));
-            }
-            Some(Predecessor { name, .. }) => {
-                self.enter_phase(id, Phase::SettingWatch);
-                self.ask(Ask::Watch(id, name));
-            }
+    /// Waits for the contender that a look found ahead. If the look found none, waits for a proof that the session lives.
+    pub(super) fn wait_for(&mut self, id: ContenderId, found: Option<Predecessor>) {
+        match found {
+            Some(predecessor) => self.watch(id, predecessor),
+            None => self.prove(id),
         }
+    }
+
+    pub(super) fn watch(&mut self, id: ContenderId, predecessor: Predecessor) {
+        let name = predecessor.name.clone();
+        self.contender(id).predecessor = Some(predecessor);
+        self.enter_phase(id, Phase::SettingWatch);
+        self.ask(Ask::Watch(id, name));
+    }
+
+    /// Waits for a proof that the session lives, once it is known that no contender is ahead. A grant needs that proof: a follower
+    /// that is cut off shows an old queue, and a process that was paused remembers one.
+    fn prove(&mut self, id: ContenderId) {
+        self.contender(id).predecessor = None;
+        self.enter_phase(id, Phase::Proving);
+        self.ask(Ask::Prove(id));
     }
 
     pub(super) fn on_watch_set(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
@@ -202,8 +208,11 @@ impl Step<'_> {
             Phase::Doubting { fired } => *fired = Some(is_gone),
             Phase::Watching { .. } if is_gone => self.predecessor_gone(id),
             Phase::Watching { .. } => {
-                let predecessor = self.contender(id).predecessor.clone();
-                self.wait_for(id, predecessor);
+                // That no predecessor is known does not show that none is ahead.
+                match self.contender(id).predecessor.clone() {
+                    Some(predecessor) => self.watch(id, predecessor),
+                    None => self.list(id),
+                }
             }
             _ => {}
         }

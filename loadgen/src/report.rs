@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use simulation::Simulation;
 
 use crate::judge::result::{StrategyResult, medians_by_block};
 use crate::judge::thresholds::{Threshold, ThresholdResult};
@@ -24,7 +25,6 @@ use crate::lab::environment::Environment;
 use crate::lab::strategy::{Promise, Strategy};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
-use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "seckill-report/3";

@@ -3,12 +3,12 @@
 use std::env;
 use std::process::ExitCode;
 
-use crate::judge::history::HistoryAudit;
 use clap::Args;
 
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::interrupt::Interrupt;
+use crate::judge::history::HistoryAudit;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::output::Output;

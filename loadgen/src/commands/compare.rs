@@ -10,20 +10,19 @@ use crate::config::load::LoadArgs;
 use crate::config::settings::{CompareSettings, Source};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::judge::verdict::EndedEarly;
 use crate::lab::counters::Counters;
 use crate::lab::environment::{cores, environment};
+use crate::lab::stack::Stack;
+use crate::lab::strategy::{Strategy, select};
 use crate::output::Output;
 use crate::progress::{Progress, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
 use crate::trial::plan::{Plan, Subject, blocks};
-use crate::trial::run::{self, Conditions};
-
-use crate::judge::verdict::EndedEarly;
-use crate::lab::stack::Stack;
-use crate::lab::strategy::{Strategy, select};
 use crate::trial::record::Trial;
+use crate::trial::run::{self, Conditions};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {

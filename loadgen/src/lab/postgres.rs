@@ -3,14 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use crate::judge::audit::OrderRow;
-use crate::judge::ledger::{LedgerOrder, SaleAudit, SaleRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgExecutor, PgPool};
 
 use crate::error::Error;
+use crate::judge::audit::OrderRow;
+use crate::judge::ledger::{LedgerOrder, SaleAudit, SaleRow};
 use crate::lab::postgres_load::PostgresCounters;
 use crate::lab::service::Goods;
 

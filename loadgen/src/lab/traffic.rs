@@ -89,7 +89,7 @@ impl ServerTraffic {
 }
 
 impl Traffic {
-    /// What happened between two snapshots, in which the lock was released so many times.
+    /// The traffic between two snapshots. `releases`: how often the lock was released between them, if that is known.
     pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
         // Each by itself first: a sum would hide that one of them began anew meanwhile.
         let client = |name: &str| {

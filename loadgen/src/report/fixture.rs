@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::judge::audit::{Audit, Evidence, OrderRow};
-use crate::judge::history::{HistoryAudit, Section, handovers_ns};
 use stats::times::Times;
 
+use crate::judge::audit::{Audit, Evidence, OrderRow};
+use crate::judge::history::{HistoryAudit, Section, handovers_ns};
 use crate::judge::verdict::EndedEarly;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::environment::Environment;

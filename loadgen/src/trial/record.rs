@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::judge::audit::Audit;
-use crate::judge::history::HistoryAudit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 
+use crate::judge::audit::Audit;
+use crate::judge::history::HistoryAudit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;

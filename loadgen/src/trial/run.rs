@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::judge::audit::{Audit, Evidence, OrderRow, foreign_order};
-use crate::judge::history::{HistoryAudit, handovers_ns};
 use reqwest::Url;
 use stats::as_ms;
 use stats::times::Times;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::Error;
+use crate::judge::audit::{Audit, Evidence, OrderRow, foreign_order};
 use crate::judge::herd::releases;
+use crate::judge::history::{HistoryAudit, handovers_ns};
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};

@@ -12,6 +12,7 @@ use crate::lab::stack::Stack;
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// Two looks this far apart must be alike.
 const SETTLE_POLL: Duration = Duration::from_millis(50);
+
 /// What tells whether anything of a trial is still going on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Activity {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use simulation::{Point, Recipe};
 use stats::{as_f64, median};
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinSet;
 use zk_recipes::{AnyLock, CohortMutex, HandoffMutex, LockGuard, Mutex, NaiveLock, Session, SessionConfig, Traffic};
 
 use crate::error::Error;
-use simulation::{Point, Recipe};
 
 /// Long enough for a machine that is busy with thousands of sessions.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);

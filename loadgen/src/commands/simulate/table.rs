@@ -1,10 +1,10 @@
 //! A simulation for a terminal.
 
 use comfy_table::Table;
+use simulation::{Accuracy, Deviation, LatencyModel, Point, RecipeSimulation, Simulation};
 use stats::as_f64;
 
 use crate::report::terminal;
-use simulation::{Accuracy, Deviation, LatencyModel, Point, RecipeSimulation, Simulation};
 
 /// What stands for a figure that there is none of.
 const ABSENT: &str = "–";

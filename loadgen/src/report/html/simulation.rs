@@ -1,11 +1,11 @@
 //! What a simulation predicts for more waiters than one machine can have, beside what was measured.
 
 use serde::Serialize;
+use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
 
 use crate::report::Report;
 use crate::report::html::figures;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
-use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
 
 const COMMAND: &str =
     "loadgen simulate --json simulation.json && loadgen report report.json --simulation simulation.json";

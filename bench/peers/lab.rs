@@ -1,17 +1,17 @@
 //! The server, the workers, and how one implementation is measured with them.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use program::chain;
-use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use stats::as_f64;
+use testbed::{Counters, Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::implementation::{Host, Implementation, sessions_of};
 use crate::protocol::{Answer, Contest, Progress, Request};
-use crate::window::{Exchange, Window, as_f64};
+use crate::window::{Exchange, Window};
 
 /// The parent of all locks.
 const ROOT: &str = "/peers";
@@ -77,8 +77,7 @@ pub(crate) struct Lab {
 struct Snapshot {
     /// Cycles that had finished then.
     cycles: f64,
-    packets: Option<u64>,
-    notifications: Option<u64>,
+    server: Option<Counters>,
     bytes: Option<u64>,
 }
 
@@ -278,30 +277,27 @@ impl Lab {
     /// Reads the counters. As cycles finish meanwhile, those of just before and just after stand for the moment between.
     async fn snapshot(&mut self, host: Host, way: Way) -> Result<Snapshot, Trouble> {
         let before = self.progress(host).await?.finished;
-        let (mut packets, mut notifications, mut bytes) = (None, None, None);
-        match way {
-            Way::Direct => {
-                let metrics = self.server.metrics().await.map_err(Error::from)?;
-                packets = metrics.get("zk_packets_received").copied();
-                notifications = watches_fired(&metrics);
-            }
+        let (server, bytes) = match way {
+            Way::Direct => (Some(self.server.metrics().await.map_err(Error::from)?), None),
             Way::Proxied => {
                 let traffic = self.proxy.traffic();
-                bytes = Some(traffic.bytes_to_server + traffic.bytes_from_server);
+                (None, Some(traffic.bytes_to_server + traffic.bytes_from_server))
             }
-        }
+        };
         let after = self.progress(host).await?.finished;
-        Ok(Snapshot { cycles: f64::midpoint(as_f64(before), as_f64(after)), packets, notifications, bytes })
+        Ok(Snapshot { cycles: f64::midpoint(as_f64(before), as_f64(after)), server, bytes })
     }
 }
 
 impl Snapshot {
     fn since(&self, before: &Self) -> Exchange {
         let grown = |now: Option<u64>, was: Option<u64>| now?.checked_sub(was?);
+        let fired = |snapshot: &Self| snapshot.server.as_ref()?.watches_fired_total();
+        let servers = self.server.as_ref().zip(before.server.as_ref());
         Exchange {
             cycles: self.cycles - before.cycles,
-            requests: grown(self.packets, before.packets),
-            notifications: grown(self.notifications, before.notifications),
+            requests: servers.and_then(|(now, was)| now.grown(was, "zk_packets_received")),
+            notifications: grown(fired(self), fired(before)),
             bytes: grown(self.bytes, before.bytes),
         }
     }
@@ -310,12 +306,6 @@ impl Snapshot {
 /// How many nodes of a complete queue may be missing at a moment, as their contenders have released and not queued again.
 fn between_cycles(nodes: u32) -> u32 {
     (nodes / 100).max(3)
-}
-
-/// Watch events of every kind that the server has sent.
-fn watches_fired(metrics: &BTreeMap<String, u64>) -> Option<u64> {
-    let kinds = ["created", "deleted", "changed", "children"];
-    kinds.iter().map(|kind| metrics.get(&format!("zk_sum_node_{kind}_watch_count")).copied()).sum()
 }
 
 pub(crate) fn unexpected(answer: &Answer) -> Trouble {
@@ -328,19 +318,15 @@ mod tests {
 
     #[test]
     fn what_was_exchanged_is_the_growth_of_the_counters() {
-        let snapshot = |cycles, packets, notifications| Snapshot { cycles, packets, notifications, bytes: None };
-        let exchange = snapshot(110.0, Some(700), Some(60)).since(&snapshot(10.0, Some(400), Some(10)));
-        assert_eq!(exchange, Exchange { cycles: 100.0, requests: Some(300), notifications: Some(50), bytes: None });
-        assert_eq!(snapshot(1.0, Some(3), None).since(&snapshot(0.0, Some(4), None)).requests, None, "it was reset");
-    }
-
-    #[test]
-    fn watch_events_of_every_kind_count() {
-        let metrics = |kinds: &[&str]| {
-            kinds.iter().map(|kind| (format!("zk_sum_node_{kind}_watch_count"), 5)).collect::<BTreeMap<_, _>>()
+        let snapshot = |cycles: f64, packets: u64, deleted: u64| {
+            let kinds = [("created", 0), ("deleted", deleted), ("changed", 0), ("children", 0)];
+            let fired = kinds.map(|(kind, fired)| format!("zk_sum_node_{kind}_watch_count\t{fired}\n")).concat();
+            let server = Counters::from_mntr(&format!("zk_packets_received\t{packets}\n{fired}"));
+            Snapshot { cycles, server: Some(server), bytes: None }
         };
-        assert_eq!(watches_fired(&metrics(&["created", "deleted", "changed", "children"])), Some(20));
-        assert_eq!(watches_fired(&metrics(&["deleted"])), None, "a server that does not count them");
+        let exchange = snapshot(110.0, 700, 60).since(&snapshot(10.0, 400, 10));
+        assert_eq!(exchange, Exchange { cycles: 100.0, requests: Some(300), notifications: Some(50), bytes: None });
+        assert_eq!(snapshot(1.0, 3, 0).since(&snapshot(0.0, 4, 0)).requests, None, "it was reset");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | any other program as a child | [`Process::spawn`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
+//! | what a ZooKeeper server counts | [`four_letter_word`], [`Counters`] |
 //! | both servers around a command | the binary: `testbed -- COMMAND` |
 //!
 //! # Nothing stays behind
@@ -44,6 +45,7 @@
 mod account;
 mod authority;
 mod chroot;
+mod counters;
 mod database;
 mod ensemble;
 mod error;
@@ -64,10 +66,12 @@ mod zookeeper;
 
 pub use authority::{Authority, Identity};
 pub use chroot::TestChroot;
+pub use counters::Counters;
 pub use database::TestDatabase;
 pub use ensemble::{Ensemble, EnsembleConfig, LinkFault};
 pub use error::Error;
 pub use find::{java, postgres_bin};
+pub use four_letter::four_letter_word;
 pub use jmeter::jmeter;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};

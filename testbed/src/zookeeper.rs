@@ -4,7 +4,6 @@ mod child_number;
 pub(crate) mod configuration;
 pub(crate) mod server;
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use self::configuration::{Installation, Settings, Stores};
 use self::server::{Ports, Server};
 use crate::port::{Port, on_free_ports};
-use crate::{Error, Identity};
+use crate::{Counters, Error, Identity};
 
 /// Enough for whatever a run holds in it.
 const HEAP_MAX_MIB: u32 = 1024;
@@ -229,7 +228,7 @@ impl ZooKeeper {
         self.server.metric(name).await
     }
 
-    /// Every counter that `mntr` gives as a whole number, all of one moment, by name.
+    /// Every counter that `mntr` lists, all of one moment.
     ///
     /// # Errors
     ///
@@ -238,7 +237,7 @@ impl ZooKeeper {
     /// # Cancel safety
     ///
     /// Nothing is lost.
-    pub async fn metrics(&self) -> Result<BTreeMap<String, u64>, Error> {
+    pub async fn metrics(&self) -> Result<Counters, Error> {
         self.server.metrics().await
     }
 }

@@ -5,13 +5,12 @@ use std::time::SystemTime;
 
 use clap::Args;
 use program::chain;
+use testbed::Counters;
 
 use crate::config::load::LoadArgs;
 use crate::config::settings::{CompareSettings, Source};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::judge::verdict::EndedEarly;
-use crate::lab::counters::Counters;
 use crate::lab::environment::{cores, environment};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Strategy, select};

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
+use testbed::Counters;
 
 use crate::error::Error;
-use crate::judge::history::Section;
-use crate::lab::counters::Counters;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::strategy::Strategy;
 

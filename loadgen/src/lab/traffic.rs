@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::as_f64;
+use testbed::Counters;
 
-use crate::lab::counters::{Counters, Snapshot};
+use crate::lab::counters::Snapshot;
 
 /// Traffic on one ZooKeeper server between two snapshots. An absent figure could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

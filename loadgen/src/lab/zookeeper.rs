@@ -1,17 +1,8 @@
 //! ZooKeeper's servers, asked by four-letter words over plain TCP.
 
-use std::io;
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use crate::lab::counters::Counters;
-
-/// A server answers at once or not at all.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+use testbed::{Counters, four_letter_word};
 
 /// A ZooKeeper server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +32,7 @@ impl Servers {
     pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
-            let counters = Counters::from_mntr(&ask(server, "mntr").await.ok()?);
+            let counters = Counters::from_mntr(&four_letter_word(server, "mntr").await.ok()?);
             counters.get("zk_watch_count")?;
             all.push((server.clone(), counters));
         }
@@ -56,7 +47,7 @@ impl Servers {
     pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
         let mut servers = Vec::with_capacity(self.0.len());
         for server in &self.0 {
-            let answer = ask(server, "srvr").await.unwrap_or_default();
+            let answer = four_letter_word(server, "srvr").await.unwrap_or_default();
             let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned);
             servers.push(ZooKeeperServer { server: server.clone(), mode });
         }
@@ -70,7 +61,8 @@ impl Servers {
     /// Cancelling loses nothing.
     pub(crate) async fn version(&self) -> Option<String> {
         for server in &self.0 {
-            if let Some(version) = ask(server, "srvr").await.ok().as_deref().and_then(version_in) {
+            let answer = four_letter_word(server, "srvr").await.unwrap_or_default();
+            if let Some(version) = version_in(&answer) {
                 return Some(version);
             }
         }
@@ -82,17 +74,6 @@ impl Servers {
 fn version_in(answer: &str) -> Option<String> {
     let line = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     line.split(['-', ',', ' ']).next().filter(|version| !version.is_empty()).map(str::to_owned)
-}
-
-async fn ask(server: &str, word: &str) -> io::Result<String> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(server).await?;
-        stream.write_all(word.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok(answer)
-    };
-    tokio::time::timeout(ANSWER_WITHIN, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// The `host:port` of every server of a ZooKeeper connect string, its chroot left off.

@@ -1,6 +1,5 @@
 //! One ZooKeeper process and its data, alone or in an ensemble.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -19,10 +18,7 @@ use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
 use crate::port::Port;
 use crate::ready::until_ready;
-use crate::{Error, StopSignal, four_letter};
-
-/// How long a running server may take to answer a four-letter word.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+use crate::{Counters, Error, StopSignal, four_letter_word};
 
 /// How long a process may take to stand still.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -145,7 +141,7 @@ impl Server {
     pub(crate) async fn until_answering(&mut self) -> Result<(), Error> {
         let address = self.address();
         let guard = self.running.as_mut().expect("BUG: a server is launched before it is waited for");
-        until_ready(&self.name, guard, async || four_letter::ask(&address, "conf").await.is_ok()).await
+        until_ready(&self.name, guard, async || four_letter_word(&address, "conf").await.is_ok()).await
     }
 
     /// The process id, while it runs.
@@ -199,22 +195,18 @@ impl Server {
 
     /// The answer to a four-letter word.
     pub(crate) async fn ask(&self, word: &str) -> Result<String, Error> {
-        let answer = tokio::time::timeout(ANSWER_WITHIN, four_letter::ask(&self.address(), word)).await;
-        answer
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(Error::system(format!("ask {} for {word}", self.name)))
+        let answer = four_letter_word(&self.address(), word).await;
+        answer.map_err(Error::system(format!("ask {} for {word}", self.name)))
     }
 
     /// One counter of `mntr`, zero when it is not listed.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64, Error> {
-        Ok(self.metrics().await?.get(name).copied().unwrap_or(0))
+        Ok(self.metrics().await?.get(name).unwrap_or(0))
     }
 
-    /// Every counter of `mntr` that is a whole number.
-    pub(crate) async fn metrics(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let answer = self.ask("mntr").await?;
-        let lines = answer.lines().filter_map(|line| line.split_once('\t'));
-        Ok(lines.filter_map(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?))).collect())
+    /// Every counter of `mntr`.
+    pub(crate) async fn metrics(&self) -> Result<Counters, Error> {
+        Ok(Counters::from_mntr(&self.ask("mntr").await?))
     }
 }
 
@@ -249,7 +241,7 @@ fn is_stopped(process: Pid) -> io::Result<bool> {
 /// `conf` is refused by a server that does not serve yet, while `ruok` is not.
 async fn serves_from(dir: &Path, address: &str) -> bool {
     let data_dir = configuration::data_dir_line(dir);
-    match four_letter::ask(address, "conf").await {
+    match four_letter_word(address, "conf").await {
         Ok(answer) => answer.lines().any(|line| line.starts_with(&data_dir)),
         Err(_) => false,
     }

@@ -27,8 +27,6 @@ const POLL: Duration = Duration::from_millis(1);
 const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// The server is asked whether all watch again once no waiter has stirred for so long: to be asked costs it time.
 const QUIET_AFTER: Duration = Duration::from_millis(2);
-/// The kinds of watch event that the server counts.
-const WATCH_KINDS: [&str; 4] = ["created", "deleted", "changed", "children"];
 
 /// A throwaway server, on which one drain comes after the other.
 pub(crate) struct Lab {
@@ -186,9 +184,8 @@ impl Lab {
     }
 
     async fn notifications(&self) -> Result<u64, Failure> {
-        let metrics = self.server.metrics().await?;
-        let sum = |kind: &str| metrics.get(&format!("zk_sum_node_{kind}_watch_count")).copied().unwrap_or(0);
-        Ok(WATCH_KINDS.into_iter().map(sum).sum())
+        let fired = self.server.metrics().await?.watches_fired_total();
+        fired.ok_or_else(|| "the server does not count watch events".into())
     }
 }
 

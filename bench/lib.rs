@@ -1,10 +1,8 @@
 //! What the benches share: every recipe behind one face, over sessions of a throwaway server, and the closed loop in
-//! which it is contended for. And what the programs of this package share: how they begin, are told to stop, and end.
+//! which it is contended for. Also what the reports of this package share: tables, and figures with goals.
 
 mod closed_loop;
-mod interrupt;
 pub mod markdown;
-mod program;
 mod ratio;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
@@ -13,9 +11,7 @@ use zk_recipes::{
     SessionConfig,
 };
 
-pub use self::program::{Exit, ProgramError, run_program, tell};
 pub use closed_loop::{ClosedLoop, Failure};
-pub use interrupt::{Again, Interrupt, Interrupted};
 pub use ratio::{Goal, Ratio, Spread};
 
 /// How many may hold the semaphore.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bench::{Exit, Interrupted, ProgramError};
+use program::{Exit, Interrupted, ProgramError};
 
 /// Why there is no comparison.
 #[derive(Debug, thiserror::Error)]

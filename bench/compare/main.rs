@@ -7,16 +7,15 @@ mod cli;
 mod error;
 mod gate;
 mod measure;
-mod program;
+mod process;
 mod recorded;
 mod report;
 mod repository;
 mod workspace;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use bench::{Again, Exit, Interrupt, run_program};
+use program::{Again, Exit, Interrupt, print, run_program};
 
 use crate::cli::{Cli, Task};
 use crate::error::Error;
@@ -53,7 +52,6 @@ fn run(task: Task) -> Result<Exit, Error> {
     if let Some(reason) = unchecked {
         text += &format!("instructions were not checked: {reason}\n");
     }
-    // A reader that has gone, as `head` does, is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(if report.is_regressed() { Exit::Failed } else { Exit::Passed })
+    print(&text);
+    Ok(if report.is_regressed() { Exit::NotHeld } else { Exit::Held })
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use bench::{Interrupt, tell};
+use program::{Interrupt, tell};
 use tokio::process::Command;
 
 use crate::cli::{Kind, Measured};
 use crate::error::Error;
-use crate::program::{logged, output};
+use crate::process::{logged, output};
 use crate::recorded::{Results, Side};
 use crate::repository::{Commit, Repository};
 use crate::workspace::{INSTRUCTIONS, Workspace};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
 use crate::error::Error;
-use crate::program::output;
+use crate::process::output;
 
 /// The work tree that the program was started in.
 #[derive(Debug)]

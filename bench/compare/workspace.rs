@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use crate::error::Error;
-use crate::program::{output, output_in_sight};
+use crate::process::{output, output_in_sight};
 
 /// The package that the benches are in.
 const PACKAGE: &str = "bench";

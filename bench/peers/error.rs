@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::{Exit, Interrupted, ProgramError};
+use program::{Exit, Interrupted, ProgramError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]

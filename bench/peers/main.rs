@@ -23,14 +23,14 @@ mod worker;
 
 use std::process::ExitCode;
 
-use bench::{Again, Exit, Interrupt, run_program};
+use program::{Again, Exit, Interrupt, run_program};
 
 use crate::cli::{Cli, Command};
 use crate::error::Error;
 
 fn main() -> ExitCode {
     run_program(|cli: Cli| match cli.command {
-        Some(Command::Worker) => worker::run().map(|()| Exit::Passed).map_err(Error::system("serve as a worker")),
+        Some(Command::Worker) => worker::run().map(|()| Exit::Held).map_err(Error::system("serve as a worker")),
         None => orchestrate(&cli),
     })
 }

@@ -1,17 +1,16 @@
 //! A whole run: set up, measure as planned, write the report.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::thread;
 
-use bench::{Exit, Interrupt, tell};
+use program::{Exit, Interrupt, Progress, print, tell};
 
 use crate::cli::Settings;
 use crate::error::Error;
 use crate::lab::{Lab, Outcome, Way};
 use crate::plan::{Repetition, Step, plan};
-use crate::progress::Progress;
+use crate::progress;
 use crate::ratios::ratios;
 use crate::report::{Report, chart, json, markdown};
 use crate::results::{Missing, Results};
@@ -36,13 +35,13 @@ pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Ex
     // Found out before anything is measured.
     prepare(&settings.out)?;
     let steps = plan(&settings.implementations(), &settings.contenders(), settings.reps(), settings.seed);
-    let mut progress = Progress::new(steps.len());
+    let mut progress = Progress::new(false);
+    progress.planned("step", steps.len());
     let outcome = interrupt.or(measure(settings, &steps, &mut progress)).await;
     progress.finish();
     let (report, exit) = outcome?;
     let text = markdown::render(&report);
-    // A reader that has gone, as `head` does, is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text);
     write(&settings.out, MARKDOWN, &text)?;
     write(&settings.out, JSON, &json::render(&report.rows)?)?;
     write(&settings.out, CHART, &chart::render(&report.rows)?)?;
@@ -60,10 +59,10 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     let mut lab = Lab::set_up(hosts).await?;
     let mut results = Results::new(&settings.implementations(), &settings.contenders(), settings.reps());
     for &step in steps {
-        progress.step_begins(step);
+        progress.step_begins(progress::describe(step));
         let outcome =
             if results.is_given_up(step) { None } else { Some(measure_step(settings, &mut lab, step).await?) };
-        progress.step_ended(step, outcome.as_ref());
+        progress.step_ended(&progress::ended(step, outcome.as_ref()));
         match outcome {
             None => {}
             Some(Outcome::Measured(window)) => results.measured(step, window),
@@ -85,7 +84,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
         ratios: ratios(&results, waiters.as_ref()),
         waiters,
     };
-    Ok((report, if has_failed { Exit::Failed } else { Exit::Passed }))
+    Ok((report, if has_failed { Exit::NotHeld } else { Exit::Held }))
 }
 
 async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<Outcome, Error> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use bench::{Exit, Interrupted, ProgramError};
+use program::{Exit, Interrupted, ProgramError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! A whole run: set up, measure in pairs, write the report.
 
-use std::io::Write as _;
 use std::thread;
 
-use bench::{Exit, tell};
+use program::{Exit, print, tell};
 
 use crate::cli::Settings;
 use crate::error::Error;
@@ -77,9 +76,8 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
             results.spreads_ms.push(spread_ms);
         }
     }
-    // A reader that has gone, as `head` does, is no error.
-    let _ = std::io::stdout().write_all(results.render().as_bytes());
-    Ok(if results.is_right() { Exit::Passed } else { Exit::Failed })
+    print(&results.render());
+    Ok(if results.is_right() { Exit::Held } else { Exit::NotHeld })
 }
 
 fn keep(name: &str, what: &str, row: &mut Row, pair: Pair, repetition: u16) {

@@ -19,9 +19,6 @@ use crate::strategy::entry::Entry;
 use crate::strategy::registry::{self, STRATEGIES};
 use crate::telemetry::LogFormat;
 
-/// Exit status of a wrong command line (`EX_USAGE` of sysexits.h).
-pub const EXIT_USAGE: u8 = 64;
-
 /// The bounds of every time option without bounds of its own. Deadlines are computed from these times and must not
 /// overflow.
 const DURATION_MIN: Duration = Duration::from_millis(1);

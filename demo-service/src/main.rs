@@ -2,32 +2,26 @@
 
 use std::process::ExitCode;
 
-use demo_service::config::{Config, EXIT_USAGE};
+use demo_service::config::Config;
 use demo_service::setup_error::SetupError;
 use demo_service::telemetry::start_logging;
+use program::Exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::warn;
-
-/// Exit status when the service cannot start.
-const EXIT_SETUP: u8 = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let config = match Config::parse_from_env(std::env::args_os()) {
         Ok(config) => config,
-        Err(stop) => {
-            // If the usage text cannot be written, nothing else can be done.
-            stop.print().ok();
-            return if stop.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
-        }
+        Err(stop) => return program::print_usage(&stop),
     };
     match run(config).await {
         // A purchase whose commit was not answered may still run. The end of the runtime would drop it and release
         // its lock. `exit` skips that: the lock lives until ZooKeeper expires the session.
         Ok(()) => std::process::exit(0),
         Err(error) => {
-            eprintln!("demo-service: {}", error.to_string().replace('\n', " "));
-            EXIT_SETUP.into()
+            program::tell(format_args!("demo-service: {}", error.to_string().replace('\n', " ")));
+            Exit::Setup.into()
         }
     }
 }

@@ -11,13 +11,12 @@ pub(crate) mod simulate;
 mod strategies;
 mod up;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use program::{Again, Interrupt};
 
-use crate::error::{Error, Exit};
-use crate::interrupt::Interrupt;
+use crate::error::Error;
 use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
 
@@ -82,29 +81,14 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// Reads the command line, runs the command, and says on standard error why it failed.
-pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // A closed terminal leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
-        }
-    };
-    match run(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", program::chain(&error));
-            error.exit().into()
-        }
-    }
-}
-
-fn run(cli: Cli) -> Result<ExitCode, Error> {
+/// Runs the command that the command line names.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     raise_file_limit();
     let mut output = Output::take()?;
-    let interrupt = Interrupt::install()?;
+    // Goose handles `SIGINT` by the same library whenever it runs, and calls `exit(1)` the second time. The first handler
+    // stays, so this one has to be installed before goose runs.
+    let interrupt = Interrupt::install_with(Again::Exits, || goose::trigger_killswitch("interrupted"))
+        .map_err(Error::system("install the handler for Ctrl-C"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::system("start the runtime"))?;
     runtime.block_on(async {
         match cli.command {

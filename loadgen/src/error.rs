@@ -1,41 +1,10 @@
-//! The one error type of the program, and its exit codes.
+//! The one error type of the program.
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-/// How the program ends. The numbers are part of its interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Every strategy kept its promise.
-    Held = 0,
-    /// A threshold was crossed, a regression was found, or a strategy that must oversell did not: the load was too weak to
-    /// prove anything.
-    NotHeld = 1,
-    /// A strategy broke its promise.
-    PromiseBroken = 2,
-    /// The servers, the service or the machine did not do their part, or not for enough buyers to judge a strategy.
-    Setup = 3,
-    /// The load generator was the bottleneck: the times say more about it than about the strategies.
-    ClientLimited = 4,
-    /// The command line makes no sense.
-    Usage = 64,
-    /// Ctrl-C, `SIGTERM` or `SIGHUP`.
-    Interrupted = 130,
-}
-
-impl Exit {
-    /// The number that the shell sees.
-    pub(crate) fn code(self) -> u8 {
-        self as u8
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(exit.code())
-    }
-}
+pub(crate) use program::Exit;
+use program::{Interrupted, ProgramError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +13,8 @@ pub(crate) enum Error {
     #[error("{0}")]
     Usage(String),
     /// The user stopped the program before there was anything to report.
-    #[error("interrupted")]
-    Interrupted,
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
     /// The program of the service is not where it was looked for.
     #[error("demo-service not found at {0}; build it with `cargo build --release`, or name it with --demo-service")]
     ServiceMissing(PathBuf),
@@ -130,12 +99,13 @@ impl Error {
     pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Error::Postgres { action, source }
     }
+}
 
-    /// What the program exits with because of this error.
-    pub(crate) fn exit(&self) -> Exit {
+impl ProgramError for Error {
+    fn exit(&self) -> Exit {
         match self {
             Error::Usage(_) | Error::NoReport { .. } => Exit::Usage,
-            Error::Interrupted => Exit::Interrupted,
+            Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Setup,
         }
     }
@@ -151,12 +121,5 @@ mod tests {
         let error = Error::system("write report/report.json")(cause);
         assert_eq!(program::chain(&error), "could not write report/report.json: disk full");
         assert_eq!(error.exit(), Exit::Setup);
-    }
-
-    #[test]
-    fn exit_codes_are_those_documented() {
-        let exits = [Exit::Held, Exit::NotHeld, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited, Exit::Usage];
-        assert_eq!(exits.map(Exit::code), [0, 1, 2, 3, 4, 64]);
-        assert_eq!(Error::Interrupted.exit().code(), 130);
     }
 }

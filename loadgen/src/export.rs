@@ -40,6 +40,7 @@ mod tests {
     use std::fs;
 
     use clap::Parser;
+    use program::ProgramError as _;
 
     use super::*;
     use crate::commands::{Cli, Command};

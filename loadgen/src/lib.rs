@@ -20,7 +20,6 @@ mod commands;
 mod config;
 mod error;
 mod export;
-mod interrupt;
 pub mod judge;
 mod lab;
 mod load;
@@ -34,5 +33,5 @@ use std::process::ExitCode;
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    commands::main()
+    program::run_program(commands::run)
 }

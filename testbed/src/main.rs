@@ -11,13 +11,12 @@ use std::time::Duration;
 use clap::Parser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use program::Exit;
 use sqlx::{ConnectOptions, Connection};
 use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 
-const EXIT_SETUP: u8 = 3;
-const EXIT_USAGE: u8 = 64;
 /// The database that is made for the command.
 const DATABASE: &str = "seckill";
 
@@ -50,13 +49,9 @@ struct Signals {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match program::command_line() {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version are for standard output and no error. A closed output leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
-        }
+        Err(exit) => return exit,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -178,6 +173,6 @@ fn signalled(signal: Signal) -> ExitCode {
 }
 
 fn fail(message: &str) -> ExitCode {
-    eprintln!("testbed: {message}");
-    ExitCode::from(EXIT_SETUP)
+    program::tell(format_args!("testbed: {message}"));
+    Exit::Setup.into()
 }

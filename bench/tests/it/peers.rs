@@ -119,7 +119,7 @@ fn an_interrupted_run_stops_everything_and_reports_nothing() {
     let lab = Lab::new();
     let args = "--only raw,curator,kazoo --contenders 2 --window 100ms --reps 1000 --waiters 0";
     // Every worker has had its turn in the warm-up.
-    let child = until(&mut lab.bench_peers(args), "4/");
+    let child = until(&mut lab.bench_peers(args), "step 4/");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]));
@@ -132,7 +132,7 @@ fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
     let lab = Lab::new();
     // After the warm-up with one contender, of two measurements.
     let args = "--only raw,kazoo --contenders 1,2 --window 100ms --reps 1 --waiters 0";
-    let child = until(&mut lab.bench_peers(args), "2/");
+    let child = until(&mut lab.bench_peers(args), "step 2/");
     let worker = lab.process("kazoo_peer.py");
     kill(worker, Signal::SIGKILL).unwrap();
     let output = child.wait_with_output().unwrap();

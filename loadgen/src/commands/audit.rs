@@ -4,11 +4,10 @@ use std::env;
 use std::process::ExitCode;
 
 use clap::Args;
+use program::Interrupt;
 
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
-use crate::interrupt::Interrupt;
-use crate::judge::history::HistoryAudit;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::output::Output;

@@ -4,18 +4,17 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use program::chain;
+use program::{Interrupt, ProgramError as _, Progress, chain};
 use testbed::Counters;
 
 use crate::config::load::LoadArgs;
 use crate::config::settings::{CompareSettings, Source};
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::lab::environment::{cores, environment};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Strategy, select};
 use crate::output::Output;
-use crate::progress::{Progress, starting};
+use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
@@ -94,7 +93,7 @@ pub(crate) async fn compare(
 /// Sees to it that the report of an earlier comparison does not pass for the result of one that failed. One that was never
 /// in order, or was given up at once, has not begun.
 fn without_old_report(files: &Files, error: Error) -> Error {
-    if !matches!(error, Error::Usage(_) | Error::Interrupted) {
+    if !matches!(error, Error::Usage(_) | Error::Interrupted(_)) {
         // What went wrong first is what the user needs to know.
         let _ = files.remove_old();
     }
@@ -134,7 +133,7 @@ async fn measure(
     // Only now that everything is known to be in order, as it cannot be measured again in a moment.
     files.remove_old()?;
     let mut jtl = Jtl::create(&files.path(files::JTL))?;
-    progress.planned(plan.len());
+    progress.planned("trial", plan.len());
     let (trials, ended_early) =
         run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, &mut jtl)).await?;
     let report = Report::of(Findings {
@@ -163,19 +162,19 @@ async fn run_all(
     for planned in plan.trials() {
         let is_planned = |strategy: &&Strategy| strategy.name == planned.subject.strategy;
         let Some(strategy) = strategies.iter().find(is_planned) else { continue };
-        progress.trial_begins(planned);
+        progress.step_begins(progress::planned(planned));
         let ran = interrupt.or(run::trial(stack, conditions, strategy, planned)).await;
         // What could not be written of the single requests must not be found out only at the end.
         let error = match ran.and_then(|ran| jtl.add(&ran).map(|()| ran.trial)) {
             Ok(trial) => {
-                progress.trial_ended(&trial);
+                progress.step_ended(&progress::ended(&trial));
                 trials.push(trial);
                 continue;
             }
             Err(error) => error,
         };
         let error = stack.explain(error).await;
-        if trials.is_empty() && !matches!(error, Error::Interrupted) {
+        if trials.is_empty() && !matches!(error, Error::Interrupted(_)) {
             return Err(error);
         }
         progress.stage(&format!("error: {}", chain(&error)));

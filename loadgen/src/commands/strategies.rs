@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use program::Interrupt;
 
 use crate::config::service::ServiceArgs;
 use crate::config::settings::ServiceSettings;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
-use crate::interrupt::Interrupt;
 use crate::lab::service::Service;
 use crate::lab::stack::Stack;
 use crate::output::Output;

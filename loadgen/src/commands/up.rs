@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use program::{Interrupt, Progress};
 
 use crate::config::service::ServiceArgs;
 use crate::config::settings::{Source, UpSettings};
 use crate::config::values;
 use crate::error::{Error, Exit};
-use crate::interrupt::Interrupt;
 use crate::lab::service::Service;
 use crate::lab::stack::Stack;
 use crate::output::Output;
-use crate::progress::{Progress, starting};
+use crate::progress::starting;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {

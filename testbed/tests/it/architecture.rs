@@ -137,14 +137,7 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "bench/peers/results.rs",
         "bench/peers/ratios.rs",
     ];
-    let folders = [
-        "recipes-protocol/src",
-        "program/src",
-        "stats/src",
-        "simulation/src",
-        "loadgen/src/judge",
-        "loadgen/src/export",
-    ];
+    let folders = ["recipes-protocol/src", "stats/src", "simulation/src", "loadgen/src/judge", "loadgen/src/export"];
     let deciding = deciding.into_iter().map(|file| (root().join(file), fs::read_to_string(root().join(file)).unwrap()));
     for (file, text) in folders.into_iter().flat_map(sources).chain(deciding) {
         let code = code(&text);

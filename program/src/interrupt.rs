@@ -1,4 +1,4 @@
-//! Being asked to stop: by Ctrl-C, `SIGTERM` or `SIGHUP`.
+//! Requests to stop: Ctrl-C, `SIGTERM` or `SIGHUP`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,16 +7,16 @@ use tokio::sync::watch;
 
 use crate::Exit;
 
-/// Tells a program that it was asked to stop.
+/// Tells every part of a program that it was asked to stop.
 #[derive(Clone, Debug)]
 pub struct Interrupt(watch::Receiver<bool>);
 
-/// What being asked to stop once more does.
+/// The effect of the second request to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// It ends the process at once, for programs whose children have guards: these see it go, and stop the children.
+    /// The process ends at once. For programs whose children have guards, which stop the children then.
     Exits,
-    /// Nothing, for programs that have to clean up by themselves, and do so without delay.
+    /// Nothing. For programs that clean up by themselves, and do so without delay.
     Waits,
 }
 
@@ -29,33 +29,58 @@ impl Interrupt {
     /// Handles `SIGINT`, `SIGTERM` and `SIGHUP` from here on: none of them ends the process by itself any more.
     ///
     /// # Errors
-    /// When the handler cannot be installed, as when there is one already.
+    ///
+    /// The handler cannot be installed, for example because there is one already.
     pub fn install(again: Again) -> io::Result<Self> {
+        Self::install_with(again, || {})
+    }
+
+    /// Handles the signals, and calls `on_first` at the first of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`install`](Self::install).
+    pub fn install_with(again: Again, on_first: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = watch::channel(false);
         let is_stopping = AtomicBool::new(false);
         let handler = move || {
-            if is_stopping.swap(true, Ordering::SeqCst) && again == Again::Exits {
+            if !is_stopping.swap(true, Ordering::SeqCst) {
+                on_first();
+                sender.send_replace(true);
+            } else if again == Again::Exits {
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             }
-            sender.send_replace(true);
         };
         ctrlc::set_handler(handler).map_err(io::Error::other)?;
         Ok(Self(receiver))
     }
 
-    /// Runs the future, but drops it when the program is asked to stop, and does not begin it when it was before.
-    ///
-    /// # Errors
-    /// The future's own, or what becomes of [`Interrupted`].
+    /// Waits until the program is asked to stop.
     ///
     /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn raised(&self) {
+        let mut receiver = self.0.clone();
+        if receiver.wait_for(|raised| *raised).await.is_err() {
+            // The sender lives in the handler, as long as the process. Without a handler nobody can ask.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Runs a future, and drops it if the program is asked to stop. If it was asked before, the future does not begin.
+    ///
+    /// # Errors
+    ///
+    /// The future's own, or [`Interrupted`].
+    ///
+    /// # Cancel safety
+    ///
     /// That of the future.
     pub async fn or<T, E: From<Interrupted>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let mut receiver = self.0.clone();
         tokio::select! {
             biased;
-            // The sender lives in the handler, as long as the process.
-            _ = receiver.wait_for(|raised| *raised) => Err(Interrupted.into()),
+            () = self.raised() => Err(Interrupted.into()),
             result = future => result,
         }
     }

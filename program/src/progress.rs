@@ -1,0 +1,96 @@
+//! Progress on standard error: a bar on a terminal, a line per step everywhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::tell;
+
+/// How often the bar is drawn anew.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Shows how far a program has come with its steps.
+#[derive(Debug)]
+pub struct Progress {
+    kind: Kind,
+    /// The name of a step.
+    step: &'static str,
+    steps: usize,
+    done: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Quiet,
+    Plain,
+    Bar(ProgressBar),
+}
+
+impl Progress {
+    /// Shows nothing if `quiet`, a bar on a terminal, plain lines otherwise.
+    ///
+    /// # Panics
+    ///
+    /// Never: the template of the bar is valid.
+    #[must_use]
+    pub fn new(quiet: bool) -> Self {
+        let kind = if quiet {
+            Kind::Quiet
+        } else if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} {elapsed} {msg}");
+            bar.set_style(style.expect("BUG: the template is a constant and valid"));
+            bar.enable_steady_tick(TICK);
+            Kind::Bar(bar)
+        } else {
+            Kind::Plain
+        };
+        Self { kind, step: "step", steps: 0, done: 0 }
+    }
+
+    /// Sets the name of a step, and their number.
+    pub fn planned(&mut self, step: &'static str, steps: usize) {
+        (self.step, self.steps) = (step, steps);
+        if let Kind::Bar(bar) = &self.kind {
+            bar.set_length(u64::try_from(steps).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Tells what begins, if it is no step.
+    pub fn stage(&self, what: &str) {
+        match &self.kind {
+            Kind::Quiet => {}
+            Kind::Plain => tell(what),
+            Kind::Bar(bar) => bar.set_message(what.to_owned()),
+        }
+    }
+
+    /// Tells which step begins. Only a bar shows it.
+    pub fn step_begins(&self, what: impl Into<String>) {
+        if let Kind::Bar(bar) = &self.kind {
+            bar.set_message(what.into());
+        }
+    }
+
+    /// Counts a step that has ended, and tells what came of it.
+    pub fn step_ended(&mut self, what: &str) {
+        self.done += 1;
+        let text = format!("{} {}/{} {what}", self.step, self.done, self.steps);
+        match &self.kind {
+            Kind::Quiet => {}
+            Kind::Plain => tell(text),
+            Kind::Bar(bar) => {
+                bar.println(text);
+                bar.inc(1);
+            }
+        }
+    }
+
+    /// Takes the bar off the terminal.
+    pub fn finish(&self) {
+        if let Kind::Bar(bar) = &self.kind {
+            bar.finish_and_clear();
+        }
+    }
+}

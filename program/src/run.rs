@@ -1,0 +1,54 @@
+//! The way of a program from its command line to its exit code. A closed terminal or a reader that is gone, such as
+//! `head`, is no error.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{Exit, chain};
+
+/// The error of a program.
+pub trait ProgramError: Error + 'static {
+    /// Returns how the program ends because of this error.
+    fn exit(&self) -> Exit;
+}
+
+/// Reads the command line and runs the program. Writes its error, with the causes, to standard error.
+pub fn run_program<C: Parser, X: Into<ExitCode>, E: ProgramError>(program: impl FnOnce(C) -> Result<X, E>) -> ExitCode {
+    match command_line().map(program) {
+        Ok(Ok(exit)) => exit.into(),
+        Ok(Err(error)) => {
+            tell(format_args!("error: {}", chain(&error)));
+            error.exit().into()
+        }
+        Err(exit) => exit,
+    }
+}
+
+/// Reads the command line.
+///
+/// # Errors
+///
+/// The exit code, if the command line is wrong or asks for help. The answer has been printed then.
+pub fn command_line<C: Parser>() -> Result<C, ExitCode> {
+    C::try_parse().map_err(|stop| print_usage(&stop))
+}
+
+/// Prints why a command line is wrong, or the help that it asks for. Returns the exit code.
+pub fn print_usage(stop: &clap::Error) -> ExitCode {
+    let _ = stop.print();
+    if stop.use_stderr() { Exit::Usage.into() } else { Exit::Held.into() }
+}
+
+/// Writes a line to standard error.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes a text to standard output.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

@@ -1,5 +1,6 @@
 //! Figures that are judged: ratios of what was measured within the same repetition.
 
+use stats::figures::rounded;
 use stats::median;
 
 /// A figure and what it should be.
@@ -36,10 +37,10 @@ pub struct Spread {
 }
 
 impl Goal {
-    /// Whether a figure is what it should be, to the two decimals that are printed.
+    /// Whether a figure is what it should be, to the digits that are printed.
     #[must_use]
     pub fn is_met(self, figure: f64) -> bool {
-        let figure = (figure * 100.0).round() / 100.0;
+        let figure = rounded(figure);
         match self {
             Self::AtMost(limit) => figure <= limit,
             Self::AtLeast(limit) => figure >= limit,

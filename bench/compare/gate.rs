@@ -6,6 +6,8 @@
 
 use std::cmp::Ordering;
 
+use stats::as_f64;
+
 /// Head may always be slower by this factor before its times count as a regression.
 const TIME_RATIO_MIN: f64 = 1.3;
 
@@ -112,9 +114,8 @@ pub(crate) struct Instructions {
 
 impl Instructions {
     /// Head ÷ base.
-    #[allow(clippy::cast_precision_loss, reason = "for display; the verdict counts in integers")]
     pub(crate) fn ratio(self) -> f64 {
-        self.head as f64 / self.base as f64
+        as_f64(self.head) / as_f64(self.base)
     }
 
     /// The verdict.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use bench::markdown::table;
+use stats::figures::{ABSENT, count, figure, interval, ms, percent};
+
 use crate::gate::{Instructions, Time, Times, Verdict};
 use crate::recorded::{Side, Sides};
-
-/// What is shown where there is nothing to show.
-const NOTHING: &str = "–";
 
 const COLUMNS: [&str; 8] = ["bench", "base", "head", "head ÷ base", "interval", "base noise", "head noise", "verdict"];
 
@@ -60,36 +60,23 @@ impl Report {
 
     /// A Markdown table with a line of totals below.
     pub(crate) fn to_markdown(&self) -> String {
-        let rows: Vec<[String; COLUMNS.len()]> = self.rows.iter().map(Row::cells).collect();
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].as_str()).chain([COLUMNS[column]]);
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
-        let mut text = line(&COLUMNS, &widths);
-        let rules: [String; COLUMNS.len()] = std::array::from_fn(|column| match column {
-            NAME | VERDICT => "-".repeat(widths[column]),
-            _ => format!("{}:", "-".repeat(widths[column] - 1)),
-        });
-        text += &line(&rules.each_ref().map(String::as_str), &widths);
-        for row in &rows {
-            text += &line(&row.each_ref().map(String::as_str), &widths);
-        }
+        let mut text = String::new();
+        table(&mut text, COLUMNS, &[NAME, VERDICT], self.rows.iter().map(Row::cells));
         text.push('\n');
         text += &self.totals();
         text
     }
 
     fn totals(&self) -> String {
-        let count = |verdict| self.rows.iter().filter(|row| row.finding.verdict() == verdict).count();
+        let with = |verdict| self.rows.iter().filter(|row| row.finding.verdict() == verdict).count();
         let mut text = format!(
             "{} benches: {} faster, {} the same, {} slower, {} regressed; {} in one revision only\n",
             self.rows.len(),
-            count(Some(Verdict::Faster)),
-            count(Some(Verdict::Same)),
-            count(Some(Verdict::Slower)),
-            count(Some(Verdict::Regressed)),
-            count(None),
+            with(Some(Verdict::Faster)),
+            with(Some(Verdict::Same)),
+            with(Some(Verdict::Slower)),
+            with(Some(Verdict::Regressed)),
+            with(None),
         );
         for row in &self.rows {
             if row.finding.verdict() == Some(Verdict::Regressed) {
@@ -126,12 +113,11 @@ fn sort_key(name: &str) -> String {
 }
 
 fn times_of(sides: Sides<[Time; 2]>) -> Option<Finding> {
-    let mean = |times| format_ns(mean_ns(times));
     sides.into_finding(|base, head| Finding::Times(Times { base, head }), mean)
 }
 
 fn instructions_of(sides: Sides<u64>) -> Option<Finding> {
-    sides.into_finding(|base, head| Finding::Instructions(Instructions { base, head }), format_count)
+    sides.into_finding(|base, head| Finding::Instructions(Instructions { base, head }), instructions)
 }
 
 impl<T> Sides<T> {
@@ -145,9 +131,13 @@ impl<T> Sides<T> {
     }
 }
 
-/// One figure for a revision, of which the ratio is that of two figures.
-fn mean_ns([first, second]: [Time; 2]) -> f64 {
-    (first.point_ns * second.point_ns).sqrt()
+/// The time of one revision: the geometric mean of both halves, as the ratio is one of both halves.
+fn mean([first, second]: [Time; 2]) -> String {
+    ms((first.point_ns * second.point_ns).sqrt() / 1e6)
+}
+
+fn instructions(instructions: u64) -> String {
+    format!("{} instr", count(instructions))
 }
 
 impl Finding {
@@ -164,11 +154,11 @@ impl Finding {
     fn reason(&self) -> String {
         match self {
             Self::Times(times) => format!(
-                "takes {:.3} times as long, slower in both halves, and the noise of base excuses {:.3}",
-                times.ratio(),
-                times.limit(),
+                "takes {} times as long, slower in both halves; the noise of base excuses {}",
+                figure(times.ratio()),
+                figure(times.limit()),
             ),
-            Self::Instructions(instructions) => format!("{:.3} times the instructions", instructions.ratio()),
+            Self::Instructions(instructions) => format!("{} times the instructions", figure(instructions.ratio())),
             Self::Only(..) => String::new(),
         }
     }
@@ -176,23 +166,23 @@ impl Finding {
 
 impl Row {
     fn cells(&self) -> [String; COLUMNS.len()] {
-        let nothing = || NOTHING.to_owned();
+        let nothing = || ABSENT.to_owned();
         let figures = match &self.finding {
             Finding::Times(times) => {
                 let (lower, upper) = times.interval();
                 [
-                    format_ns(mean_ns(times.base)),
-                    format_ns(mean_ns(times.head)),
-                    format!("{:.3}", times.ratio()),
-                    format!("{lower:.3} … {upper:.3}"),
-                    format!("± {:.1} %", times.base_noise() * 100.0),
-                    format!("± {:.1} %", times.head_noise() * 100.0),
+                    mean(times.base),
+                    mean(times.head),
+                    figure(times.ratio()),
+                    interval(Some(lower), Some(upper)).unwrap_or_else(nothing),
+                    format!("± {}", percent(times.base_noise())),
+                    format!("± {}", percent(times.head_noise())),
                 ]
             }
             Finding::Instructions(counts) => [
-                format_count(counts.base),
-                format_count(counts.head),
-                format!("{:.3}", counts.ratio()),
+                instructions(counts.base),
+                instructions(counts.head),
+                figure(counts.ratio()),
                 "exact".to_owned(),
                 nothing(),
                 nothing(),
@@ -219,40 +209,6 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Regressed => "**regressed**",
     }
-}
-
-/// One line of the table.
-fn line(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> String {
-    let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, &width))| match column {
-        NAME | VERDICT => format!("{cell:<width$}"),
-        _ => format!("{cell:>width$}"),
-    });
-    format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
-}
-
-/// A time with four significant digits, more or less.
-fn format_ns(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let decimals = if value < 10.0 { 3 } else { 1 };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// A count of instructions, its digits in groups of three.
-fn format_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    format!("{grouped} instr")
 }
 
 #[cfg(test)]
@@ -314,17 +270,5 @@ mod tests {
         let mut names = ["b/1500", "b/2", "a_10000", "b/30", "a_10", "a_9x"];
         names.sort_by_cached_key(|name| sort_key(name));
         assert_eq!(names, ["a_9x", "a_10", "a_10000", "b/2", "b/30", "b/1500"]);
-    }
-
-    #[test]
-    fn figures_have_a_unit_that_suits_them() {
-        let times =
-            [(1.5, "1.500 ns"), (999.0, "999.0 ns"), (12_345.0, "12.3 µs"), (2.5e6, "2.500 ms"), (3e10, "30.0 s")];
-        for (ns, text) in times {
-            assert_eq!(format_ns(ns), text);
-        }
-        for (count, text) in [(7, "7 instr"), (1_000, "1 000 instr"), (1_234_567, "1 234 567 instr")] {
-            assert_eq!(format_count(count), text);
-        }
     }
 }

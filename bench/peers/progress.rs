@@ -1,5 +1,7 @@
 //! What is told of the progress of a run.
 
+use stats::figures::figure;
+
 use crate::lab::Outcome;
 use crate::plan::{Repetition, Step};
 
@@ -7,7 +9,7 @@ use crate::plan::{Repetition, Step};
 pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {
     let what = match outcome {
         None => "left out, as before".to_owned(),
-        Some(Outcome::Measured(window)) => format!("{:.0}/s", window.ops_per_s()),
+        Some(Outcome::Measured(window)) => format!("{}/s", figure(window.ops_per_s())),
         Some(Outcome::OutOfBounds(reason)) => reason.clone(),
         Some(Outcome::Failed(reason)) => format!("failed: {reason}"),
     };

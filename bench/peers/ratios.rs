@@ -1,9 +1,10 @@
 //! The figures that the recipes are held to: ratios of figures that were measured within the same repetition.
 
 use bench::{Goal, Ratio, Spread};
+use stats::figures::count;
 use stats::median;
 
-use crate::results::{Figure, Results, notifications_per_release, ops_per_s, p50_us};
+use crate::results::{Figure, Results, notifications_per_release, ops_per_s, p50_ms};
 use crate::waiters::Waiters;
 
 /// With nobody else there.
@@ -35,15 +36,11 @@ pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio>
     });
     ratios.push(notifications(results));
     if let Some(waiters) = waiters {
-        let served = waiters.outcome.as_ref().ok().map(|(_, drained)| f64::from(drained.served.min(drained.tokens)));
+        let recipe = crate::waiters::RECIPE.name();
         ratios.push(Ratio {
-            name: format!(
-                "{} served exactly once, of {} waiters at once",
-                crate::waiters::RECIPE.name(),
-                waiters.waiters
-            ),
-            goal: Goal::AtLeast(f64::from(waiters.waiters)),
-            spread: served.and_then(|served| Spread::of(&[served])),
+            name: format!("waiters of {recipe} not served exactly once, of {} at once", count(waiters.waiters.into())),
+            goal: Goal::AtMost(0.0),
+            spread: waiters.missed().and_then(|missed| Spread::of(&[f64::from(missed)])),
         });
     }
     ratios
@@ -56,7 +53,7 @@ pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio>
 fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
     let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
     let medians = ours.filter_map(|implementation| {
-        let p50s = results.by_repetition(implementation.name(), UNCONTENDED, p50_us);
+        let p50s = results.by_repetition(implementation.name(), UNCONTENDED, p50_ms);
         Some((implementation.name(), median(&p50s.into_iter().flatten().collect::<Vec<_>>())?))
     });
     let best = medians.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _)| name);
@@ -64,7 +61,7 @@ fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
     Ratio {
         name: format!("best of ours{which} ÷ {reference}, p50 uncontended"),
         goal: Goal::AtMost(limit),
-        spread: best.and_then(|best| paired(results, (best, UNCONTENDED), (reference, UNCONTENDED), p50_us)),
+        spread: best.and_then(|best| paired(results, (best, UNCONTENDED), (reference, UNCONTENDED), p50_ms)),
     }
 }
 
@@ -162,7 +159,7 @@ mod tests {
         let waiters = Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::ZERO, drained)) };
         let ratios = ratios(&results(&[]), Some(&waiters));
         let ratio = ratios.last().unwrap();
-        assert_eq!(ratio.spread, Spread::of(&[49.0]));
-        assert!(!ratio.goal.is_met(49.0));
+        assert_eq!(ratio.spread, Spread::of(&[1.0]));
+        assert!(!ratio.goal.is_met(1.0));
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use stats::median;
+use stats::times::Times;
 
 use crate::implementation::{Implementation, sessions_of};
 use crate::plan::{Repetition, Step};
-use crate::window::{Exchange, Times, Window};
+use crate::window::{Exchange, Window};
 
 /// The measurements of a run.
 #[derive(Debug)]
@@ -43,9 +44,9 @@ pub(crate) struct Row {
     /// Median over the repetitions.
     pub(crate) ops_per_s: Option<f64>,
     /// Of the cycles of all repetitions together.
-    pub(crate) p50_us: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
     /// Of the cycles of all repetitions together.
-    pub(crate) p99_us: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
     /// Median over the repetitions.
     pub(crate) requests_per_handoff: Option<f64>,
     /// Of the one repetition through the proxy.
@@ -113,8 +114,7 @@ impl Results {
     fn row(&self, implementation: &'static str, contenders: u32) -> Row {
         let nothing = Series::default();
         let series = self.series.get(&(implementation, contenders)).unwrap_or(&nothing);
-        let mut times = Times::new();
-        series.windows.values().filter_map(|window| window.times.as_ref()).for_each(|own| times.merge(own));
+        let times = Times::merged(series.windows.values().filter_map(|window| window.times.as_ref()));
         let ops_per_s = median(&series.windows.values().map(Window::ops_per_s).collect::<Vec<_>>());
         let is_idle = ops_per_s == Some(0.0);
         let idle = || Missing { reason: "no cycle finished in most windows".to_owned(), is_failure: false };
@@ -124,8 +124,8 @@ impl Results {
             sessions: sessions_of(contenders),
             contenders,
             ops_per_s: ops_per_s.filter(|_| !is_idle),
-            p50_us: times.quantile_us(50),
-            p99_us: times.quantile_us(99),
+            p50_ms: times.quantile_ms(500),
+            p99_ms: times.quantile_ms(990),
             requests_per_handoff: median_of(|window| window.exchange.requests_per_handoff()),
             bytes_per_handoff: self.bytes_per_handoff(implementation, contenders),
             notifications_per_release: median_of(notifications_per_release),
@@ -158,8 +158,8 @@ pub(crate) fn ops_per_s(window: &Window) -> Option<f64> {
 }
 
 /// The middle time of a cycle.
-pub(crate) fn p50_us(window: &Window) -> Option<f64> {
-    window.times.as_ref()?.quantile_us(50)
+pub(crate) fn p50_ms(window: &Window) -> Option<f64> {
+    window.times.as_ref()?.quantile_ms(500)
 }
 
 /// Watch events a release.
@@ -213,7 +213,7 @@ pub(crate) mod tests {
         let rows = results.rows();
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((row.implementation, row.sessions, row.contenders), ("mutex", 3, 30));
-        assert_eq!((row.ops_per_s, row.p50_us, row.p99_us), (Some(2000.0), Some(200.0), Some(300.0)));
+        assert_eq!((row.ops_per_s, row.p50_ms, row.p99_ms), (Some(2000.0), Some(0.2), Some(0.3)));
         assert_eq!((row.bytes_per_handoff, row.requests_per_handoff), (Some(800.0), None));
         assert_eq!(row.missing, None);
     }
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     fn windows_in_which_nothing_finished_are_told_and_tried_again() {
         let results = results(&[("naive", 1500, &[(0, 1), (3, 1), (0, 1)])]);
         let row = &results.rows()[0];
-        assert_eq!((row.ops_per_s, row.p50_us), (None, None));
+        assert_eq!((row.ops_per_s, row.p50_ms), (None, None));
         assert_eq!(row.missing.as_ref().unwrap().reason, "no cycle finished in most windows");
         assert!(!results.is_given_up(step(Repetition::Bytes, "naive", 1500)));
     }

@@ -31,7 +31,13 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Whether every waiter was served once, and each grant had a token of its own.
     pub(crate) fn is_served(&self) -> bool {
-        self.outcome.as_ref().is_ok_and(|(_, drained)| (drained.served, drained.tokens) == (self.waiters, self.waiters))
+        self.missed() == Some(0)
+    }
+
+    /// How many waiters were not served, or not with a token of their own. `None` if the queue was not drained.
+    pub(crate) fn missed(&self) -> Option<u32> {
+        let (_, drained) = self.outcome.as_ref().ok()?;
+        Some(self.waiters.saturating_sub(drained.served.min(drained.tokens)))
     }
 }
 

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use stats::as_f64;
+use stats::times::Times;
 
 use crate::protocol::Measured;
-
-/// Longest time a histogram holds; longer ones are recorded as this.
-const TIME_MAX_US: u64 = 3_600_000_000;
-
-/// A quantile is given only when at least this many values are expected above it.
-const VALUES_ABOVE_MIN: u64 = 10;
 
 /// A window of a closed loop.
 #[derive(Clone, Debug)]
@@ -45,7 +40,7 @@ impl Window {
         Self {
             cycles: measured.cycles(),
             elapsed: Duration::from_micros(measured.elapsed_us),
-            times: is_steady.then(|| Times::of(measured)),
+            times: is_steady.then(|| times_of(measured)),
             exchange,
         }
     }
@@ -77,41 +72,12 @@ impl Exchange {
     }
 }
 
-/// Times with three significant digits.
-#[derive(Clone, Debug)]
-pub(crate) struct Times(Histogram<u64>);
-
-impl Times {
-    /// No times yet.
-    pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, TIME_MAX_US, 3);
-        Self(histogram.expect("BUG: the bounds of the histogram are constants and in order"))
+fn times_of(measured: &Measured) -> Times {
+    let mut times = Times::new();
+    for (us, count) in &measured.times_us {
+        times.record_n(Duration::from_micros(*us), *count);
     }
-
-    fn of(measured: &Measured) -> Self {
-        let mut times = Self::new();
-        for (us, count) in &measured.times_us {
-            times.0.saturating_record_n(*us, *count);
-        }
-        times
-    }
-
-    /// Adds all times of another histogram.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("BUG: histograms of equal bounds can always be added");
-    }
-
-    /// The quantile in microseconds, or nothing when the sample is too small for it.
-    pub(crate) fn quantile_us(&self, percent: u8) -> Option<f64> {
-        let above = self.0.len() * u64::from(100_u8.saturating_sub(percent)) / 100;
-        (above >= VALUES_ABOVE_MIN).then(|| as_f64(self.0.value_at_quantile(f64::from(percent) / 100.0)))
-    }
-}
-
-/// Converts a count for arithmetic; counts here stay far below 2^53, where an `f64` is still exact.
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn as_f64(count: u64) -> f64 {
-    count as f64
+    times
 }
 
 #[cfg(test)]
@@ -130,21 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_needs_ten_values_above_it() {
-        let times = |count| Times::of(&measured(&[(150, count)]));
-        assert_eq!(times(19).quantile_us(50), None);
-        assert_eq!(times(20).quantile_us(50), Some(150.0));
-        assert_eq!(times(999).quantile_us(99), None);
-        assert_eq!(times(1000).quantile_us(99), Some(150.0));
-    }
-
-    #[test]
-    fn merged_times_have_the_quantiles_of_the_whole() {
-        let mut merged = Times::new();
-        merged.merge(&Times::of(&measured(&[(100, 100)])));
-        merged.merge(&Times::of(&measured(&[(900, 20)])));
-        assert_eq!(merged.quantile_us(50), Some(100.0));
-        assert_eq!(merged.quantile_us(90), Some(900.0));
+    fn the_times_are_those_of_the_cycles() {
+        let times = Window::new(&measured(&[(100, 100), (900, 20)]), true, Exchange::default()).times.unwrap();
+        assert_eq!((times.count(), times.quantile_ms(500), times.quantile_ms(900)), (120, Some(0.1), Some(0.9)));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use bench::markdown::{figure, ratios, spread, table};
+use bench::markdown::{ratios, spread, table};
 use bench::{Goal, Ratio, Spread};
+use stats::figures::{count, maybe, signed};
 use stats::median;
 
 use crate::generators::Counted;
@@ -63,18 +64,18 @@ impl Row {
     fn timing_cells(&self) -> [String; 7] {
         let [p50, p99] = [0, 1].map(|which| {
             let [ratio, _] = spread(self.quantile_spread(which));
-            [figure(self.quantile(which, |pair| pair.floor)), figure(self.quantile(which, |pair| pair.service)), ratio]
+            [maybe(self.quantile(which, |pair| pair.floor)), maybe(self.quantile(which, |pair| pair.service)), ratio]
         });
         let [[a, b, c], [d, e, f]] = [p50, p99];
-        [self.connections.to_string(), a, b, c, d, e, f]
+        [count(self.connections.into()), a, b, c, d, e, f]
     }
 
     fn rate_cells(&self) -> [String; 7] {
         let [connections, floor, ours, middle, range] = self.cells();
-        let cpu_us = |of: fn(&Pair) -> Counted| {
-            figure(median(&self.pairs.iter().filter_map(|pair| of(pair).cpu_us).collect::<Vec<_>>()))
+        let cpu_ms = |of: fn(&Pair) -> Counted| {
+            maybe(median(&self.pairs.iter().filter_map(|pair| Some(of(pair).cpu_us? / 1e3)).collect::<Vec<_>>()))
         };
-        [connections, floor, ours, middle, range, cpu_us(|pair| pair.floor), cpu_us(|pair| pair.service)]
+        [connections, floor, ours, middle, range, cpu_ms(|pair| pair.floor), cpu_ms(|pair| pair.service)]
     }
 
     /// What our load generator times beside wrk.
@@ -94,8 +95,8 @@ impl Row {
 
     fn cells(&self) -> [String; 5] {
         let [middle, range] = spread(self.spread());
-        let floor = figure(self.median(|pair| pair.floor.per_s));
-        [self.connections.to_string(), floor, figure(self.median(|pair| pair.service.per_s)), middle, range]
+        let floor = maybe(self.median(|pair| pair.floor.per_s));
+        [count(self.connections.into()), floor, maybe(self.median(|pair| pair.service.per_s)), middle, range]
     }
 }
 
@@ -130,16 +131,16 @@ impl Results {
         }
         text.push_str("\n## Purchases, a second\n\n");
         let header = ["connections", "pgbench", "service, `pg-conditional`", "ratio", "min..max"];
-        table(&mut text, &header, 0, self.purchases.iter().map(Row::cells));
+        table(&mut text, header, &[], self.purchases.iter().map(Row::cells));
         text.push_str("\n## Looks at the stock, a second\n\n");
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
-        table(&mut text, &header, 0, self.looks.iter().map(Row::cells));
+        table(&mut text, header, &[], self.looks.iter().map(Row::cells));
         text.push_str("\n## The times of the load generator\n\n");
         let header = ["connections each", "wrk, p50 ms", "loadgen", "ratio", "wrk, p99 ms", "loadgen", "ratio"];
-        table(&mut text, &header, 0, self.timings.iter().map(Row::timing_cells));
+        table(&mut text, header, &[], self.timings.iter().map(Row::timing_cells));
         text.push_str("\n## Answers that nothing is left, a second\n\n");
-        let header = ["connections", "wrk", "loadgen", "ratio", "min..max", "wrk, µs of processor each", "loadgen"];
-        table(&mut text, &header, 0, self.rates.iter().map(Row::rate_cells));
+        let header = ["connections", "wrk", "loadgen", "ratio", "min..max", "wrk, processor ms each", "loadgen"];
+        table(&mut text, header, &[], self.rates.iter().map(Row::rate_cells));
         text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
         let best = [
             best("purchases ÷ pgbench", Goal::AtLeast(0.7), &self.purchases),
@@ -160,12 +161,11 @@ impl Results {
 
     fn audit(&self) -> String {
         let (ledgers, wrong) = (self.ledgers.len(), self.ledgers.iter().filter(|ledger| !ledger.is_right()));
-        let wrong: Vec<_> = wrong.map(|Ledger { counted, ordered, .. }| format!("{counted} and {ordered}")).collect();
-        let (counted, ordered) = self
-            .ledgers
-            .iter()
-            .fold((0, 0), |(counted, ordered), ledger| (counted + ledger.counted, ordered + ledger.ordered));
+        let both = |ledger: &Ledger| format!("{} and {}", signed(ledger.counted), signed(ledger.ordered));
+        let wrong: Vec<_> = wrong.map(both).collect();
         if wrong.is_empty() {
+            let total = |of: fn(&Ledger) -> i64| signed(self.ledgers.iter().map(of).sum());
+            let (counted, ordered) = (total(|ledger| ledger.counted), total(|ledger| ledger.ordered));
             format!(
                 "In each of {ledgers} measurements of purchases what was counted was ordered: {counted} counted, {ordered} \
                  ordered, the difference being those whose buyers wrk took away before the answer."
@@ -198,7 +198,7 @@ mod tests {
             per_s,
             total: 1,
             quantiles_ms: Some([1000.0 / per_s, 3000.0 / per_s]),
-            cpu_us: Some(per_s),
+            cpu_us: Some(per_s * 1e3),
         };
         let pairs = pairs.iter().map(|&(service, floor)| Pair { service: counted(service), floor: counted(floor) });
         Row { connections, pairs: pairs.collect() }
@@ -219,22 +219,27 @@ mod tests {
         }
     }
 
+    /// A line without the spaces that align it.
+    fn squeezed(line: &str) -> String {
+        line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn ratios_are_those_where_the_service_does_most() {
         let text = results(&[(10, 11, 1), (5, 5, 0)]).render();
         for line in [
             "- 2 cores",
-            "| 1 | 1 000 | 900 | 0.90 | 0.90..0.90 |",
-            "| 2 | 2 000 | 1 500 | 0.80 | 0.75..1.40 |",
-            "| purchases ÷ pgbench, at 2 connections, where the service does most | ≥ 0.7 | 0.80 | 0.75..1.40 | yes |",
-            "| looks ÷ bare handler, at 64 connections, where the service does most | ≥ 0.5 | 0.40 | 0.40..0.40 | no |",
+            "| 1 | 1000 | 900 | 0.900 | 0.900..0.900 |",
+            "| 2 | 2000 | 1500 | 0.800 | 0.750..1.40 |",
+            "| purchases ÷ pgbench, at 2 connections, where the service does most | ≥ 0.7 | 0.800 | 0.750..1.40 | yes |",
+            "| looks ÷ bare handler, at 64 connections, where the service does most | ≥ 0.5 | 0.400 | 0.400..0.400 | no |",
             "| 16 | 10.0 | 20.0 | 2.00 | 30.0 | 60.0 | 2.00 |",
-            "| 4 | 100 | 60.0 | 0.60 | 0.60..0.60 | 100 | 60.0 |",
-            "| loadgen ÷ wrk, requests a second, at 4 connections | ≥ 0.3 | 0.60 | 0.60..0.60 | yes |",
+            "| 4 | 100 | 60.0 | 0.600 | 0.600..0.600 | 100 | 60.0 |",
+            "| loadgen ÷ wrk, requests a second, at 4 connections | ≥ 0.3 | 0.600 | 0.600..0.600 | yes |",
             "| loadgen ÷ wrk, p99, at 16 connections each | 0.9..1.1 | 2.00 | 2.00..2.00 | no |",
-            "| starts of 1500 users, ms from the first to the last | ≤ 100 | 90 | 90..90 | yes |",
+            "| starts of 1500 users, ms from the first to the last | ≤ 100 | 90.0 | 90.0..90.0 | yes |",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+            assert!(text.lines().any(|found| squeezed(found) == line), "{line} is not in\n{text}");
         }
         assert!(text.contains("In each of 2 measurements of purchases"), "{text}");
     }

@@ -3,6 +3,7 @@
 use std::thread;
 
 use program::{Exit, print, tell};
+use stats::figures::{count, figure, ms};
 
 use crate::cli::Settings;
 use crate::error::Error;
@@ -71,7 +72,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
             keep(&name, "refusals to loadgen and wrk", row, pair, repetition);
         }
         let spread_ms = spread_of_burst(&stage, &service.url).await?;
-        tell(format_args!("{name}, {BURST_USERS} users started within {spread_ms:.0} ms"));
+        tell(format_args!("{name}, {} users started within {}", count(BURST_USERS.into()), ms(spread_ms)));
         if repetition > 0 {
             results.spreads_ms.push(spread_ms);
         }
@@ -82,7 +83,8 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
 
 fn keep(name: &str, what: &str, row: &mut Row, pair: Pair, repetition: u16) {
     let Pair { service, floor } = pair;
-    tell(format_args!("{name}, {what} at {}: {:.0}/s beside {:.0}/s", row.connections, service.per_s, floor.per_s));
+    let [service_per_s, floor_per_s] = [service, floor].map(|counted| figure(counted.per_s));
+    tell(format_args!("{name}, {what} at {}: {service_per_s}/s beside {floor_per_s}/s", row.connections));
     if repetition > 0 {
         row.pairs.push(pair);
     }

@@ -1,5 +1,7 @@
 //! What is told of the progress of a comparison.
 
+use stats::figures;
+
 use crate::config::settings::ServiceSettings;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::Trial;
@@ -21,16 +23,21 @@ pub(crate) fn ended(trial: &Trial) -> String {
     let audit = &trial.audit;
     let warm_up = if trial.warm_up { " (warm-up)" } else { "" };
     let mut text = format!(
-        "{} with {} users{warm_up}: sold {}, oversold {}, undersold {}, in {:.0} ms",
-        trial.strategy, trial.users, audit.sold, audit.oversold, audit.undersold, trial.duration_ms
+        "{} with {} users{warm_up}: sold {}, oversold {}, undersold {}, in {}",
+        trial.strategy,
+        trial.users,
+        figures::signed(audit.sold),
+        figures::signed(audit.oversold),
+        figures::signed(audit.undersold),
+        figures::ms(trial.duration_ms)
     );
     if let Some(per_release) = trial.zookeeper.notifications_per_release() {
-        text += &format!(", {per_release:.1} notifications a release");
+        text += &format!(", {} notifications per release", figures::figure(per_release));
     }
     let answers = &trial.answers;
     for (count, what) in [(answers.refused, "refused"), (answers.error, "errors"), (answers.timeout, "timeouts")] {
         if count > 0 {
-            text += &format!(", {count} {what}");
+            text += &format!(", {} {what}", figures::count(count));
         }
     }
     text
@@ -44,8 +51,8 @@ mod tests {
     #[test]
     fn a_line_says_what_a_trial_brought() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
-        let expected = "zk-mutex with 300 users (warm-up): sold 100, oversold 0, undersold 0, in 600 ms, \
-            1.0 notifications a release";
+        let expected = "zk-mutex with 300 users (warm-up): sold 100, oversold 0, undersold 0, in 600\u{202f}ms, \
+            0.997 notifications per release";
         assert_eq!(ended(&trial), expected);
         trial.answers.refused = 3;
         trial.answers.timeout = 1;

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures;
 
 use crate::costs::Costs;
 use crate::deviation::{Accuracy, Deviation, Figure};
@@ -151,10 +152,12 @@ fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     for RecipeSimulation { recipe, deviations, .. } in recipes {
         for Deviation { figure, ratio, factor_worst } in deviations.iter().filter(|of| of.factor_worst > FACTOR_NAMED) {
             caveats.push(format!(
-                "the model mispredicts the {} of {}: predicted ÷ measured is {ratio:.2} on average, and the largest \
-                 deviation is a factor of {factor_worst:.2}",
+                "the model mispredicts the {} of {}: predicted ÷ measured is {} on average, and the largest deviation is a \
+                 factor of {}",
                 figure.name(),
                 recipe.name(),
+                figures::figure(*ratio),
+                figures::figure(*factor_worst),
             ));
         }
     }

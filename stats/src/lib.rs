@@ -3,8 +3,10 @@
 //! The unit of replication is the trial and never the request, because the lock correlates the requests of a burst. So
 //! intervals are drawn over blocks ([`resample`]). Ratios are paired within blocks ([`paired`]) or, between two runs,
 //! taken between two sets of blocks ([`unpaired`]). The number of trials bounds the rate at which a strategy may still
-//! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]).
+//! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]). All reports write their numbers in
+//! the same formats ([`figures`]).
 
+pub mod figures;
 pub mod paired;
 mod ranks;
 pub mod rate;

@@ -63,8 +63,12 @@ impl Times {
 
     /// Adds one time in whole microseconds, at least one.
     pub fn record(&mut self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US);
-        self.0.saturating_record(us.clamp(1, TIME_MAX_US));
+        self.record_n(time, 1);
+    }
+
+    /// Adds the same time `n` times.
+    pub fn record_n(&mut self, time: Duration, n: u64) {
+        self.0.saturating_record_n(whole_us(time), n);
     }
 
     /// Adds all times of another histogram.
@@ -84,6 +88,12 @@ impl Times {
             merged.merge(times);
         }
         merged
+    }
+
+    /// Returns the times as wrk corrects them for coordinated omission. For each time above `interval`, it adds the times of
+    /// the requests that a user would have made meanwhile, one in every interval.
+    pub fn corrected(&self, interval: Duration) -> Times {
+        Times(self.0.clone_correct(whole_us(interval)))
     }
 
     /// Returns the number of times.
@@ -132,6 +142,10 @@ impl Times {
         let _ = writeln!(text, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", self.0.buckets(), 2048);
         text
     }
+}
+
+fn whole_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US).clamp(1, TIME_MAX_US)
 }
 
 /// Returns a quantile of the merged times of several blocks, with its interval over the blocks.
@@ -267,6 +281,18 @@ mod tests {
         times.record(Duration::ZERO);
         times.record(Duration::from_secs(u64::MAX));
         assert_eq!(times.count(), 2);
+    }
+
+    #[test]
+    fn a_correction_adds_the_requests_that_were_not_made_meanwhile() {
+        // A request every 14 ms: beside the answer after 56 ms, the next three would have taken 42, 28 and 14 ms.
+        let mut measured = times([56]);
+        measured.record_n(Duration::from_millis(1), 1000);
+        let corrected = measured.corrected(Duration::from_millis(14));
+        assert_eq!((measured.count(), corrected.count()), (1001, 1004));
+        assert_eq!((corrected.quantile_ms(500), corrected.max_ms()), (Some(1.0), measured.max_ms()));
+        let slow: Vec<u64> = corrected.0.iter_recorded().map(|step| step.value_iterated_to() / 1000).skip(1).collect();
+        assert_eq!(slow, [14, 28, 42, 56]);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::squeezed;
+
 /// The program of the service, which the tests of the whole workspace build beside this package's, as they do loadgen.
 fn demo_service() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bench-service")).with_file_name("demo-service")
@@ -29,10 +31,10 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4", "--users", "3"]);
     let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let report = String::from_utf8(output.stdout).unwrap();
+    let report = squeezed(&String::from_utf8(output.stdout).unwrap());
     let figures = |beginning: &str| {
         let row = report.lines().find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{report}"));
-        let cells = row.split('|').skip(2).map(|cell| cell.replace(' ', ""));
+        let cells = row.split('|').skip(2).map(|cell| cell.replace(char::is_whitespace, ""));
         cells.take(3).map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()
     };
     for beginning in ["| 1 |", "| 2 |", "| 4 |", "| 3 |"] {

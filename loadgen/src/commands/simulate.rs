@@ -14,6 +14,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use program::{Interrupt, Progress};
 use stats::as_ms;
+use stats::figures::ms;
 
 use crate::error::{Error, Exit};
 use crate::output::Output;
@@ -134,7 +135,7 @@ async fn predict(
         predicted.push((recipe, points));
     }
     let simulation = busy(move || simulation::compare(predicted, &measured, model, seed)).await?;
-    progress.stage(&format!("fitted and simulated in {:.1} s", as_ms(began.elapsed()) / 1000.0));
+    progress.stage(&format!("fitted and simulated in {}", ms(as_ms(began.elapsed()))));
     Ok(simulation)
 }
 

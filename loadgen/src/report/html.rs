@@ -5,7 +5,6 @@
 
 mod cost;
 mod data;
-mod figures;
 mod headline;
 mod herd;
 mod latency;
@@ -19,6 +18,7 @@ mod sold;
 mod tests;
 
 use askama::Template;
+use stats::figures;
 
 use self::names::levels;
 use self::page::{Page, Section};

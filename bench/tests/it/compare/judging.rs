@@ -108,7 +108,7 @@ fn revisions_that_hardly_differ_pass() {
 fn a_planted_slowdown_of_the_clock_closes_the_gate() {
     let recorded = alike();
     recorded.times("handoff/mutex/2", [200_000.0, 205_000.0], [300_000.0, 290_000.0]);
-    recorded.judge(&[]).assert(1, &["regressed: handoff/mutex/2: takes 1.457 times as long", "1 regressed"]);
+    recorded.judge(&[]).assert(1, &["regressed: handoff/mutex/2: takes 1.46 times as long", "1 regressed"]);
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn a_slowdown_in_one_half_only_does_not_close_the_gate() {
 fn a_slowdown_that_the_noise_of_base_explains_does_not_close_the_gate() {
     let recorded = alike();
     recorded.times("handoff/mutex/2", [300_000.0, 200_000.0], [450_000.0, 300_000.0]);
-    recorded.judge(&[]).assert(0, &["± 50.0 %", "0 regressed"]);
+    recorded.judge(&[]).assert(0, &["± 50\u{202f}%", "0 regressed"]);
 }
 
 #[test]
 fn a_planted_slowdown_of_pure_code_closes_the_gate() {
     let recorded = alike();
     recorded.counts("verdict", "mutex_1000", 100_000, 105_001);
-    recorded.judge(&[]).assert(1, &["regressed: queues/verdict/mutex_1000: 1.050 times the instructions"]);
+    recorded.judge(&[]).assert(1, &["regressed: queues/verdict/mutex_1000: 1.05 times the instructions"]);
     recorded.counts("verdict", "mutex_1000", 100_000, 105_000);
     recorded.judge(&[]).assert(0, &["0 regressed"]);
 }

@@ -122,7 +122,7 @@ fn both_revisions_are_built_from_their_own_sources_and_run_in_turns() {
     // What is on disk counts, committed or not.
     repository.write_bench(&bench_that_takes(150));
     let ended = repository.compare_with("HEAD", &["--only", "wall-clock", "hand"]);
-    ended.assert(1, &["regressed: handoff: takes 1.500 times as long"]);
+    ended.assert(1, &["regressed: handoff: takes 1.50 times as long"]);
     assert!(ended.stderr.contains("and changes on disk that are not committed"), "{ended:?}");
     let runs = fs::read_to_string(repository.results().join("criterion/runs")).unwrap();
     assert_eq!(runs, "base-1 hand 100\nhead-1 hand 150\nhead-2 hand 150\nbase-2 hand 100\n");

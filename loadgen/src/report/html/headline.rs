@@ -1,9 +1,10 @@
 //! The top of the page: what came out, whether anything is wrong with it, and what was tried.
 
+use stats::figures::count;
+
 use crate::error::Exit;
 use crate::judge::finding::Finding;
 use crate::report::Report;
-use crate::report::html::figures::count;
 use crate::report::html::names::model_label;
 use crate::report::html::page::{Banner, Term};
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use stats::figures;
+
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::report::html::figures;
 
 /// The numbers of users with which a trial was run, in order: of any other there is nothing to see.
 pub(super) fn levels(report: &Report) -> Vec<u32> {

@@ -1,9 +1,7 @@
 //! What the page is made of: sections of tables, charts and sentences, which the template writes down.
 
 use askama::Template;
-use stats::Estimate;
-
-use crate::report::html::figures;
+use stats::{Estimate, figures};
 
 /// The whole page.
 #[derive(Template)]

@@ -1,8 +1,10 @@
 //! Rules, conditions, and how to read it all.
 
+use stats::as_f64;
+use stats::figures::{bytes, count};
+
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::Report;
-use crate::report::html::figures::{bytes, count};
 use crate::report::html::names::model_label;
 use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table, Term};
 use crate::trial::plan::Block as PlanBlock;
@@ -118,7 +120,7 @@ fn machine(report: &Report) -> Vec<Term> {
     let mut terms = vec![
         Term::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
         Term::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
-        Term::new("Memory", environment.memory_bytes.map_or_else(unknown, bytes)),
+        Term::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
         Term::new("Postgres", environment.postgres_version.clone()),
     ];
     let settings: Vec<String> =

@@ -1,10 +1,9 @@
 //! What a simulation predicts for more waiters than one machine can have, beside what was measured.
 
 use serde::Serialize;
-use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
+use stats::figures;
 
 use crate::report::Report;
-use crate::report::html::figures;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 
 const COMMAND: &str =

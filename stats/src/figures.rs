@@ -1,15 +1,25 @@
-//! How figures are written on the page: three significant digits, which is all that a histogram has, and thousands apart.
+//! How the reports write numbers. Each kind of number has one format.
+//!
+//! | kind | format | example |
+//! |---|---|---|
+//! | a measured figure | three significant digits, which is all that a histogram has | 40.3 |
+//! | a count | exact | 20 000 |
+//! | a share | whole percents; one decimal below 1 % | 28 % |
+//! | a size | a figure with a binary unit | 1.21 KiB |
+//! | a time | a figure in milliseconds | 0.964 ms |
+//!
+//! A narrow no-break space (U+202F) separates the thousands of numbers with five digits or more, and a number from its
+//! unit.
 
-use stats::{Difference, Estimate, Ratio, as_f64};
+use crate::{Difference, Estimate, Ratio};
 
-/// What stands for a figure that there is none of, or that the sample cannot carry.
-pub(super) const ABSENT: &str = "–";
+/// Stands for a figure that is absent, or that the sample cannot carry.
+pub const ABSENT: &str = "–";
 
-/// Narrow and without a line break.
 const THIN_SPACE: char = '\u{202f}';
 
-/// A figure to three significant digits.
-pub(super) fn figure(value: f64) -> String {
+/// Writes a figure with three significant digits.
+pub fn figure(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -21,63 +31,73 @@ pub(super) fn figure(value: f64) -> String {
     grouped(&format!("{rounded:.decimals$}"))
 }
 
-/// A figure that may be absent.
-pub(super) fn maybe(value: Option<f64>) -> String {
+/// Rounds a figure to the three significant digits that [`figure`] writes.
+pub fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// Writes a figure that may be absent.
+pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| ABSENT.to_owned(), figure)
 }
 
-/// A count, exactly.
-pub(super) fn count(count: u64) -> String {
+/// Writes a count.
+pub fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
-/// A count that may be absent.
-pub(super) fn maybe_count(value: Option<u64>) -> String {
+/// Writes a count that may be absent.
+pub fn maybe_count(value: Option<u64>) -> String {
     value.map_or_else(|| ABSENT.to_owned(), count)
 }
 
-/// A count that may be negative, exactly.
-pub(super) fn signed(count: i64) -> String {
+/// Writes a count that may be negative.
+pub fn signed(count: i64) -> String {
     grouped(&count.to_string())
 }
 
-/// A share of one as whole percents, or to a tenth below one percent.
-pub(super) fn percent(share: f64) -> String {
+/// Writes a share of one.
+pub fn percent(share: f64) -> String {
     let percents = share * 100.0;
     if percents > 0.0 && percents < 0.95 {
-        format!("{percents:.1}{THIN_SPACE}%")
+        with_unit(&format!("{percents:.1}"), "%")
     } else {
-        format!("{percents:.0}{THIN_SPACE}%")
+        with_unit(&format!("{percents:.0}"), "%")
     }
 }
 
-/// A size in the binary unit that suits it.
-pub(super) fn bytes(size: u64) -> String {
-    let (mut size, mut unit) = (as_f64(size), "B");
+/// Writes a number of bytes in the largest unit of which there is at least one.
+pub fn bytes(bytes: f64) -> String {
+    let (mut size, mut unit) = (bytes, "B");
     for larger in ["KiB", "MiB", "GiB", "TiB"] {
         if size < 1024.0 {
             break;
         }
         (size, unit) = (size / 1024.0, larger);
     }
-    format!("{}{THIN_SPACE}{unit}", figure(size))
+    with_unit(&figure(size), unit)
 }
 
-/// The interval in brackets; nothing when there is none.
-pub(super) fn interval(low: Option<f64>, high: Option<f64>) -> Option<String> {
+/// Writes a time that is given in milliseconds.
+pub fn ms(ms: f64) -> String {
+    with_unit(&figure(ms), "ms")
+}
+
+/// Writes an interval in brackets. `None` if an end is absent.
+pub fn interval(low: Option<f64>, high: Option<f64>) -> Option<String> {
     Some(format!("[{}, {}]", figure(low?), figure(high?)))
 }
 
-/// A figure with its interval in one text.
-pub(super) fn estimate(estimate: &Estimate) -> String {
+/// Writes a figure with its interval.
+pub fn estimate(estimate: &Estimate) -> String {
     match interval(estimate.low, estimate.high) {
         Some(interval) => format!("{} {interval}", figure(estimate.value)),
         None => figure(estimate.value),
     }
 }
 
-/// What says that a ratio is not to be told from one, or that nobody can tell.
-pub(super) fn sign(ratio: &Ratio) -> &'static str {
+/// Returns the sign of a ratio that differs from one by nothing significant (`~`), or that has too few blocks (`?`).
+pub fn sign(ratio: &Ratio) -> &'static str {
     match ratio.difference {
         Difference::Smaller | Difference::Larger => "",
         Difference::Indistinguishable => "~",
@@ -85,7 +105,11 @@ pub(super) fn sign(ratio: &Ratio) -> &'static str {
     }
 }
 
-/// Thousands apart, and a minus that is as wide as a plus.
+fn with_unit(number: &str, unit: &str) -> String {
+    format!("{number}{THIN_SPACE}{unit}")
+}
+
+/// Separates the thousands of a decimal number, and writes a minus that is as wide as a plus.
 fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("−", digits));
     let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, fraction)| (whole, Some(fraction)));
@@ -140,7 +164,14 @@ mod tests {
             [0.0, 0.004, 0.283, 1.0].map(percent),
             ["0\u{202f}%", "0.4\u{202f}%", "28\u{202f}%", "100\u{202f}%"]
         );
-        assert_eq!([900, 8 << 30].map(bytes), ["900\u{202f}B", "8.00\u{202f}GiB"]);
+        assert_eq!([900.0, 8_589_934_592.0].map(bytes), ["900\u{202f}B", "8.00\u{202f}GiB"]);
+        assert_eq!([0.004, 4755.455].map(ms), ["0.00400\u{202f}ms", "4760\u{202f}ms"]);
+    }
+
+    #[test]
+    fn a_rounded_figure_is_the_one_that_is_written() {
+        assert_eq!([99.96, 2.496, 0.0, -1234.0].map(rounded), [100.0, 2.5, 0.0, -1230.0]);
+        assert!(rounded(f64::NAN).is_nan());
     }
 
     #[test]

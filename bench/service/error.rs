@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use loadgen::report::Report;
 use program::{Exit, Interrupted, ProgramError};
 
 /// Why the program could not do what it was asked to do.
@@ -54,6 +55,11 @@ impl Error {
     /// For `map_err`: an operating-system error while doing `action`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
+    }
+
+    /// Our load generator has measured nothing, for which its report may have the reason.
+    pub(crate) fn of_loadgen(what: &'static str, report: &Report) -> Self {
+        Self::Generator { program: "loadgen", what, said: report.caveats.join("\n") }
     }
 
     /// For `map_err`: a statement that failed.

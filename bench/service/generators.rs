@@ -5,13 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use loadgen::report::{Report, Trial, read};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
-use serde_json::Value;
+use program::chain;
+use stats::times::Times;
+use stats::{as_f64, as_ms};
 use testbed::postgres_bin;
 use tokio::process::Command;
 
@@ -24,10 +23,11 @@ pub(crate) struct Counted {
     pub(crate) per_s: f64,
     /// All of them.
     pub(crate) total: i64,
-    /// How long half of them took at most, and how long 99 of 100, in milliseconds; where it was asked.
-    pub(crate) quantiles_ms: Option<[f64; 2]>,
-    /// Processor time that the generator itself used for each, in microseconds; where it was asked.
-    pub(crate) cpu_us: Option<f64>,
+    /// The median and the 99th percentile of the times, in milliseconds. Absent if they were not asked for, or if there
+    /// are too few times.
+    pub(crate) quantiles_ms: [Option<f64>; 2],
+    /// Processor time that the generator itself used for each, in milliseconds; where it was asked.
+    pub(crate) cpu_ms: Option<f64>,
 }
 
 /// What all answers to wrk must be.
@@ -53,7 +53,7 @@ pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16, expected: Ans
     let arguments = ["-t1", "--latency", &connections, &duration, url];
     let cpu_before = cpu_of_children();
     let said = output_of("wrk", Path::new("wrk"), &arguments, "install it with `make deps-bench`").await?;
-    let cpu_us = micros(cpu_of_children().saturating_sub(cpu_before));
+    let cpu_ms = as_ms(cpu_of_children().saturating_sub(cpu_before));
     let Some(counted) = counted_by_wrk(&said) else {
         return Err(Error::Generator { program: "wrk", what: "counted nothing", said });
     };
@@ -63,9 +63,7 @@ pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16, expected: Ans
     if said.contains("Socket errors") || refused != expected_refusals {
         return Err(Error::Generator { program: "wrk", what: "was answered otherwise than it should be", said });
     }
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-    let per_answer = cpu_us / counted.total as f64;
-    Ok(Counted { cpu_us: Some(per_answer), ..counted })
+    Ok(Counted { cpu_ms: Some(cpu_ms / as_f64(counted.total)), ..counted })
 }
 
 /// Processor time of the children that have ended.
@@ -75,15 +73,11 @@ fn cpu_of_children() -> Duration {
     time(usage.user_time()) + time(usage.system_time())
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
 fn counted_by_wrk(said: &str) -> Option<Counted> {
     let total = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
     let per_s = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()?;
     let quantile = |share: &str| milliseconds(said.lines().find_map(|line| line.trim().strip_prefix(share))?.trim());
-    Some(Counted { per_s, total, quantiles_ms: quantile("50%").zip(quantile("99%")).map(Into::into), cpu_us: None })
+    Some(Counted { per_s, total, quantiles_ms: ["50%", "99%"].map(quantile), cpu_ms: None })
 }
 
 /// A time as wrk writes it.
@@ -121,7 +115,7 @@ pub(crate) struct Target {
 /// # Cancel safety
 ///
 /// Dropped, it is killed.
-pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Value, Error> {
+pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report, Error> {
     let folder = tempfile::tempdir().map_err(Error::system("make a folder for a report"))?;
     let goods_no = target.goods_no.to_string();
     let fixed = ["run", "pg-conditional", "--trials", "1", "--no-warm-up", "--quiet", "--target", &target.url];
@@ -131,39 +125,33 @@ pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Value, 
     command.env("ADMIN_TOKEN", target.admin_token);
     // That it was the bottleneck is for the figures to tell.
     output_of_command("loadgen", &target.loadgen, command, "run `cargo build --release`", &[0, 4]).await?;
-    let report = std::fs::read(folder.path().join("report.json")).map_err(Error::system("read a report"))?;
-    let wrong = |error: serde_json::Error| Error::Generator {
+    read(&folder.path().join("report.json")).map_err(|error| Error::Generator {
         program: "loadgen",
         what: "wrote a report that cannot be read",
-        said: error.to_string(),
-    };
-    serde_json::from_slice(&report).map_err(wrong)
+        said: chain(&error),
+    })
 }
 
-/// What our load generator counted in a closed loop of so many users.
-///
-/// The times are corrected for coordinated omission as those of wrk are, which adds the requests that a user would have made
-/// during an answer of more than twice the mean, one in every mean ([wrk, `stats_correct`](https://github.com/wg/wrk/blob/4.1.0/src/stats.c)).
-pub(crate) fn counted_by_loadgen(report: &Value, users: u16) -> Option<Counted> {
-    let trial = &report["trials"][0];
-    let total = trial["generator"]["requests"].as_u64().filter(|total| *total > 0)?;
-    let duration_ms = trial["duration_ms"].as_f64()?;
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-    let total_f64 = total as f64;
-    let quantiles_ms = match trial["latency"]["service"]["sold"]["hdr"].as_str() {
-        Some(hdr) => {
-            let times: Histogram<u64> =
-                Deserializer::new().deserialize(&mut BASE64_STANDARD.decode(hdr).ok()?.as_slice()).ok()?;
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in whole microseconds")]
-            let mean_us = (duration_ms * 1e3 * f64::from(users) / total_f64) as u64;
-            let times = times.clone_correct(mean_us);
-            let quantile = |share| Duration::from_micros(times.value_at_quantile(share)).as_secs_f64() * 1e3;
-            Some([quantile(0.5), quantile(0.99)])
-        }
-        None => None,
-    };
-    let cpu_us = trial["generator"]["cpu_us_per_request"].as_f64();
-    Some(Counted { per_s: total_f64 / (duration_ms / 1e3), total: total.try_into().ok()?, quantiles_ms, cpu_us })
+/// What our load generator counted in a closed loop of so many users. `None` if it sent no request.
+pub(crate) fn counted_by_loadgen(trial: &Trial, users: u16) -> Option<Counted> {
+    let requests = trial.generator.requests;
+    let duration = Duration::try_from_secs_f64(trial.duration_ms / 1e3).ok()?;
+    let quantiles_ms = quantiles_as_of_wrk(&trial.latency.service.sold, requests, duration, users);
+    Some(Counted {
+        per_s: as_f64(requests) / duration.as_secs_f64(),
+        total: i64::try_from(requests).ok().filter(|total| *total > 0)?,
+        quantiles_ms,
+        cpu_ms: trial.generator.cpu_us_per_request.map(|us| us / 1e3),
+    })
+}
+
+/// The median and the 99th percentile of times, corrected as wrk corrects its own: it adds the requests that a user would
+/// have made during an answer of more than twice the mean, one in every mean
+/// ([wrk, `stats_correct`](https://github.com/wg/wrk/blob/4.1.0/src/stats.c)).
+fn quantiles_as_of_wrk(times: &Times, requests: u64, duration: Duration, users: u16) -> [Option<f64>; 2] {
+    let mean = duration.mul_f64(f64::from(users) / as_f64(requests.max(1)));
+    let times = times.corrected(mean);
+    [500, 990].map(|permille| times.quantile_ms(permille))
 }
 
 /// Buys one unit of a SKU after the other, over so many connections to Postgres. Every transaction must succeed.
@@ -204,8 +192,8 @@ fn counted_by_pgbench(said: &str) -> Option<Counted> {
     failed.is_none_or(|failed| failed.starts_with("0 ")).then_some(Counted {
         per_s,
         total,
-        quantiles_ms: None,
-        cpu_us: None,
+        quantiles_ms: [None; 2],
+        cpu_ms: None,
     })
 }
 
@@ -243,42 +231,31 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
-
     use super::*;
 
     #[test]
     fn the_report_of_wrk_is_understood() {
         let said = "Running 1s test @ http://127.0.0.1:1/\n  1 threads and 2 connections\n  Thread Stats   Avg      Stdev\n    \
                     Latency    31.37us\n  52421 requests in 1.10s, 9.95MB read\nRequests/sec:  47668.03\nTransfer/sec:      9.05MB\n";
-        let counted = Counted { per_s: 47_668.03, total: 52_421, quantiles_ms: None, cpu_us: None };
+        let counted = Counted { per_s: 47_668.03, total: 52_421, quantiles_ms: [None; 2], cpu_ms: None };
         assert_eq!(counted_by_wrk(said), Some(counted));
         let detailed =
             said.replace("  52421", "  Latency Distribution\n     50%  812.00us\n     99%    1.25s \n  52421");
-        let quantiles_ms = Some([0.812, 1250.0]);
+        let quantiles_ms = [Some(0.812), Some(1250.0)];
         assert_eq!(counted_by_wrk(&detailed), Some(Counted { quantiles_ms, ..counted }));
         assert_eq!(counted_by_wrk("unable to connect to 127.0.0.1:1 Connection refused\n"), None);
     }
 
     #[test]
-    fn the_report_of_our_generator_is_understood_and_corrected_as_wrk_does() {
-        // Two users, each of which should have asked every 14 ms, got 99 answers after a millisecond and one after 56.
-        let mut times = Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3).unwrap();
-        times.record_n(1000, 99).unwrap();
-        times.record(56_000).unwrap();
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&times, &mut bytes).unwrap();
-        let report = serde_json::json!({"trials": [{
-            "generator": {"requests": 100, "cpu_us_per_request": 50.5}, "duration_ms": 700.0,
-            "latency": {"service": {"sold": {"hdr": BASE64_STANDARD.encode(bytes)}}},
-        }]});
-        let counted = counted_by_loadgen(&report, 2).unwrap();
-        assert_eq!((counted.total, counted.cpu_us), (100, Some(50.5)));
-        assert!((counted.per_s - 100.0 / 0.7).abs() < 1e-9);
-        // What was not asked meanwhile would have taken 42, 28 and 14 ms, and the 102nd of 103 is the first of these.
-        let [p50, p99] = counted.quantiles_ms.unwrap();
+    fn the_times_of_our_generator_are_corrected_as_wrk_does() {
+        // Two users, each of which should have asked every 14 ms, got 990 answers after a millisecond and ten after 56.
+        let mut times = Times::new();
+        times.record_n(Duration::from_millis(1), 990);
+        times.record_n(Duration::from_millis(56), 10);
+        let [p50, p99] = quantiles_as_of_wrk(&times, 1000, Duration::from_secs(7), 2).map(Option::unwrap);
+        // What was not asked meanwhile would have taken 42, 28 and 14 ms. The 1020th of 1030 is the last of 42 ms.
         assert!((p50 - 1.0).abs() < 0.01 && (p99 - 42.0).abs() < 0.1, "{p50} {p99}");
-        assert_eq!(counted_by_loadgen(&Value::Null, 2), None);
+        assert_eq!(quantiles_as_of_wrk(&Times::new(), 0, Duration::from_secs(7), 2), [None; 2]);
     }
 
     #[test]
@@ -289,7 +266,7 @@ mod tests {
                  latency average = 0.671 ms\ntps = 1489.908039 (without initial connection time)\n"
             )
         };
-        let counted = Some(Counted { per_s: 1_489.908_039, total: 4467, quantiles_ms: None, cpu_us: None });
+        let counted = Some(Counted { per_s: 1_489.908_039, total: 4467, quantiles_ms: [None; 2], cpu_ms: None });
         assert_eq!(counted_by_pgbench(&said("")), counted);
         assert_eq!(counted_by_pgbench(&said("number of failed transactions: 0 (0.000%)\n")), counted);
         assert_eq!(counted_by_pgbench(&said("number of failed transactions: 1 (0.022%)\n")), None);

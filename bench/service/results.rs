@@ -53,12 +53,12 @@ impl Row {
 
     /// The ratio of a quantile in every repetition.
     fn quantile_spread(&self, which: usize) -> Option<Spread> {
-        let ratio = |pair: &Pair| Some(pair.service.quantiles_ms?[which] / pair.floor.quantiles_ms?[which]);
+        let ratio = |pair: &Pair| Some(pair.service.quantiles_ms[which]? / pair.floor.quantiles_ms[which]?);
         Spread::of(&self.pairs.iter().filter_map(ratio).collect::<Vec<_>>())
     }
 
     fn quantile(&self, which: usize, of: impl Fn(&Pair) -> Counted) -> Option<f64> {
-        median(&self.pairs.iter().filter_map(|pair| Some(of(pair).quantiles_ms?[which])).collect::<Vec<_>>())
+        median(&self.pairs.iter().filter_map(|pair| of(pair).quantiles_ms[which]).collect::<Vec<_>>())
     }
 
     fn timing_cells(&self) -> [String; 7] {
@@ -73,7 +73,7 @@ impl Row {
     fn rate_cells(&self) -> [String; 7] {
         let [connections, floor, ours, middle, range] = self.cells();
         let cpu_ms = |of: fn(&Pair) -> Counted| {
-            maybe(median(&self.pairs.iter().filter_map(|pair| Some(of(pair).cpu_us? / 1e3)).collect::<Vec<_>>()))
+            maybe(median(&self.pairs.iter().filter_map(|pair| of(pair).cpu_ms).collect::<Vec<_>>()))
         };
         [connections, floor, ours, middle, range, cpu_ms(|pair| pair.floor), cpu_ms(|pair| pair.service)]
     }
@@ -197,8 +197,8 @@ mod tests {
         let counted = |per_s| Counted {
             per_s,
             total: 1,
-            quantiles_ms: Some([1000.0 / per_s, 3000.0 / per_s]),
-            cpu_us: Some(per_s * 1e3),
+            quantiles_ms: [Some(1000.0 / per_s), Some(3000.0 / per_s)],
+            cpu_ms: Some(per_s),
         };
         let pairs = pairs.iter().map(|&(service, floor)| Pair { service: counted(service), floor: counted(floor) });
         Row { connections, pairs: pairs.collect() }

@@ -168,16 +168,15 @@ async fn rates_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_fi
 async fn loop_of_loadgen(target: &Target, users: u16, seconds: u16, stock: u32) -> Result<Counted, Error> {
     let flags = [format!("--users={users}"), format!("--duration={seconds}s"), format!("--stock={stock}")];
     let report = loadgen(target, &flags).await?;
-    let said = report["caveats"].to_string();
-    counted_by_loadgen(&report, users).ok_or(Error::Generator { program: "loadgen", what: "counted nothing", said })
+    let counted = report.trials.first().and_then(|trial| counted_by_loadgen(trial, users));
+    counted.ok_or_else(|| Error::of_loadgen("counted nothing", &report))
 }
 
 /// In how many milliseconds the users of a burst start.
 async fn spread_of_burst(stage: &Stage, url: &str) -> Result<f64, Error> {
     let report = loadgen(&target(stage, url), &[format!("--users={BURST_USERS}")]).await?;
-    let spread_ms = report["trials"][0]["generator"]["start_spread_ms"].as_f64();
-    let said = report["caveats"].to_string();
-    spread_ms.ok_or(Error::Generator { program: "loadgen", what: "timed no starts", said })
+    let trial = report.trials.first().ok_or_else(|| Error::of_loadgen("timed no starts", &report))?;
+    Ok(trial.generator.start_spread_ms)
 }
 
 fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ use program::{Interrupted, ProgramError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The command line or the environment asks for something impossible.
     #[error("{0}")]
     Usage(String),

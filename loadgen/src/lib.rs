@@ -14,7 +14,7 @@
 //! | `export` | the same load for JMeter and k6 |
 //!
 //! `judge` and the load models are pure: they know no clock, no task and no socket. `REPORT.md` says how to read the
-//! report. The library exists for the program and for the benches.
+//! report. The library exists for the program and for the benches, which read reports by [`report::read`].
 
 mod commands;
 mod config;
@@ -25,7 +25,7 @@ mod lab;
 mod load;
 mod output;
 mod progress;
-mod report;
+pub mod report;
 mod trial;
 
 use std::process::ExitCode;

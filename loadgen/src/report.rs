@@ -14,6 +14,9 @@ pub(crate) mod terminal;
 #[cfg(test)]
 pub(crate) mod fixture;
 
+pub use self::json::read;
+pub use crate::trial::record::Trial;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use simulation::Simulation;
@@ -24,7 +27,7 @@ use crate::judge::verdict::{Conclusion, EndedEarly, Verdict};
 use crate::lab::environment::Environment;
 use crate::lab::strategy::{Promise, Strategy};
 use crate::trial::plan::Plan;
-use crate::trial::record::Trial;
+use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "seckill-report/3";
@@ -37,7 +40,7 @@ const REFERENCE: &str = "zk-mutex";
 
 /// A comparison of ways to guard the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Report {
+pub struct Report {
     /// `seckill-report/3`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
@@ -51,13 +54,13 @@ pub(crate) struct Report {
     /// What was asked for.
     pub(crate) plan: Plan,
     /// What to bear in mind when reading the figures.
-    pub(crate) caveats: Vec<String>,
+    pub caveats: Vec<String>,
     /// What came of the thresholds.
     pub(crate) thresholds: Vec<ThresholdResult>,
     /// One entry for each strategy and number of users, in the service's order.
     pub(crate) results: Vec<StrategyResult>,
     /// Every trial that was run to its end, in order.
-    pub(crate) trials: Vec<Trial>,
+    pub trials: Vec<Trial>,
     /// What `loadgen simulate` predicts for more waiters, if it was added.
     pub(crate) simulation: Option<Simulation>,
 }

@@ -42,7 +42,8 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         assert!(floor > 0.1 && service > 0.1, "{report}");
         assert!((ratio - service / floor).abs() < 0.02 * ratio.max(1.0), "{report}");
     }
-    for figure in ["loadgen ÷ wrk, p99, at 3 connections each", "loadgen ÷ wrk, requests a second, at 3 connections"]
+    // A second may be too short for a 99th percentile.
+    for figure in ["loadgen ÷ wrk, p50, at 3 connections each", "loadgen ÷ wrk, requests a second, at 3 connections"]
     {
         let row = report.lines().find(|line| line.starts_with(&format!("| {figure} |")));
         assert!(row.is_some_and(|row| !row.contains('–')), "{figure} in {report}");

@@ -18,9 +18,9 @@ const CPU_SHARE_MAX: f64 = 0.8;
 
 /// How the generator did in one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Generator {
+pub struct Generator {
     /// Requests that were started.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Requests that were started more than five milliseconds later than they were meant to be.
     pub(crate) late: u64,
     /// Arrivals of an open model that found every user busy, and were never started: the response times are those of the
@@ -31,11 +31,11 @@ pub(crate) struct Generator {
     /// Longest time from the intended start of a request to the actual one, in milliseconds.
     pub(crate) start_lag_max_ms: Option<f64>,
     /// From the first user's first request to the last user's, in milliseconds.
-    pub(crate) start_spread_ms: f64,
+    pub start_spread_ms: f64,
     /// Processor time of the generator from the release to the last answer, as a share of all cores.
     pub(crate) cpu_share: f64,
     /// The same for each request, in microseconds.
-    pub(crate) cpu_us_per_request: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
     /// Whether the generator was the bottleneck: half of the requests started later than five milliseconds after they were
     /// meant to and later than half the median response time; or, in an open model, more than one in a hundred started
     /// late; or the generator used more than four fifths of all cores.

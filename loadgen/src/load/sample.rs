@@ -64,9 +64,9 @@ impl Sample {
 /// One value for each outcome: `sold` (200), `sold_out` (409), `refused` (a 503 that promises that nothing was written),
 /// `error` (any other answer or failure) and `timeout` (no answer in time).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct ByOutcome<T> {
+pub struct ByOutcome<T> {
     /// Told that a unit was bought.
-    pub(crate) sold: T,
+    pub sold: T,
     /// Told that nothing was left.
     pub(crate) sold_out: T,
     /// Refused, with the promise that nothing was written.

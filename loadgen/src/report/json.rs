@@ -24,9 +24,8 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::System`] when the file cannot be read, [`Error::NoReport`] when it is no report of this version or the one
-/// before.
-pub(crate) fn read(path: &Path) -> Result<Report, Error> {
+/// The file cannot be read, or it is no report of this version or the one before.
+pub fn read(path: &Path) -> Result<Report, Error> {
     let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
     parse(&text).map_err(|what| Error::NoReport { path: path.to_owned(), what })
 }

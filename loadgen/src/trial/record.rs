@@ -17,12 +17,12 @@ use crate::load::sample::{ByOutcome, Outcome, Sample};
 
 /// Latencies of one trial, or of several merged. In milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Latency {
+pub struct Latency {
     /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator, the
     /// network or the lock is part of them: they are corrected for coordinated omission.
     pub(crate) response: ByOutcome<Times>,
     /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that know no other.
-    pub(crate) service: ByOutcome<Times>,
+    pub service: ByOutcome<Times>,
     /// From the intended start to the headers of the answers that sold.
     pub(crate) first_byte_sold: Times,
 }
@@ -80,7 +80,7 @@ impl Curve {
 
 /// One trial.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Trial {
+pub struct Trial {
     /// Number of its block, from zero.
     pub(crate) block: usize,
     /// Whether it only warmed up: audited like the others, its figures count for nothing.
@@ -107,9 +107,9 @@ pub(crate) struct Trial {
     /// From the release until the last unit of the stock was sold, in milliseconds; absent when units were left.
     pub(crate) sold_out_after_ms: Option<f64>,
     /// From the release to the last answer, in milliseconds.
-    pub(crate) duration_ms: f64,
+    pub duration_ms: f64,
     /// Latencies.
-    pub(crate) latency: Latency,
+    pub latency: Latency,
     /// Traffic on ZooKeeper, from before the release until all was quiet again.
     pub(crate) zookeeper: Traffic,
     /// What it cost Postgres.
@@ -119,7 +119,7 @@ pub(crate) struct Trial {
     /// Whether everything had come to rest, within ten seconds, before the counters were read and the books were balanced.
     pub(crate) settled: bool,
     /// How the load generator did.
-    pub(crate) generator: Generator,
+    pub generator: Generator,
     /// Up to five different problems behind refusals and errors.
     pub(crate) problems: Vec<String>,
     /// Units sold over time, as the buyers learnt of it, from the release on.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cargo_metadata::{Message, Metadata, MetadataCommand};
 use serde::Deserialize;
 use tokio::process::Command;
 
@@ -41,10 +42,19 @@ impl Workspace {
             return Err(Error::NoBenches(revision.to_owned()));
         }
         let what = format!("cargo metadata on {revision}");
-        let arguments = ["metadata", "--no-deps", "--format-version=1", "--manifest-path"];
-        let metadata = output(&what, cargo().args(arguments).arg(&manifest)).await?;
-        let workspace = parse_metadata(&metadata, root).map_err(|reason| Error::unreadable(what, reason))?;
-        workspace.ok_or_else(|| Error::NoBenches(revision.to_owned()))
+        let command = MetadataCommand::new().manifest_path(manifest).no_deps().cargo_command();
+        let metadata = output(&what, &mut command.into()).await?;
+        let metadata = MetadataCommand::parse(metadata).map_err(|error| Error::unreadable(what, error))?;
+        Self::of(&metadata, root).ok_or_else(|| Error::NoBenches(revision.to_owned()))
+    }
+
+    fn of(metadata: &Metadata, root: &Path) -> Option<Self> {
+        let package = metadata.packages.iter().find(|package| package.name.as_str() == PACKAGE)?;
+        let benches: Vec<String> =
+            package.targets.iter().filter(|target| target.is_bench()).map(|target| target.name.clone()).collect();
+        let package = package.manifest_path.parent()?.as_std_path().to_owned();
+        let target_directory = metadata.target_directory.as_std_path().to_owned();
+        (!benches.is_empty()).then(|| Self { root: root.to_owned(), package, target_directory, benches })
     }
 
     /// Builds benches, and returns the program of each.
@@ -67,7 +77,7 @@ impl Workspace {
             .env("CARGO_TARGET_DIR", target_directory);
         let what = format!("cargo bench --no-run in {}", self.root.display());
         let messages = output_in_sight(&what, &mut command).await?;
-        parse_artifacts(&messages).map_err(|reason| Error::unreadable(what, reason))
+        programs(&messages).map_err(|error| Error::unreadable(what, error))
     }
 
     /// The version of a dependency that the lock file names.
@@ -77,7 +87,7 @@ impl Workspace {
     pub(crate) fn locked_version(&self, dependency: &str) -> Result<Option<String>, Error> {
         let path = self.root.join("Cargo.lock");
         let lock = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
-        Ok(parse_lock(&lock, dependency).map(str::to_owned))
+        version_in(&lock, dependency).map_err(|error| Error::unreadable(path.display(), error))
     }
 }
 
@@ -86,101 +96,82 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-impl Target {
-    fn is_bench(&self) -> bool {
-        self.kind.iter().any(|kind| kind == "bench")
-    }
-}
-
-fn parse_metadata(text: &str, root: &Path) -> Result<Option<Workspace>, String> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-        target_directory: PathBuf,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        manifest_path: PathBuf,
-        targets: Vec<Target>,
-    }
-    let Metadata { packages, target_directory } = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let Some(package) = packages.into_iter().find(|package| package.name == PACKAGE) else { return Ok(None) };
-    let benches: Vec<String> = package.targets.into_iter().filter(Target::is_bench).map(|target| target.name).collect();
-    if benches.is_empty() {
-        return Ok(None);
-    }
-    let package = package.manifest_path.parent().unwrap_or(root).to_owned();
-    Ok(Some(Workspace { root: root.to_owned(), package, target_directory, benches }))
-}
-
-/// The programs of the benches among what cargo says it has built, one message a line.
-fn parse_artifacts(messages: &str) -> Result<BTreeMap<String, PathBuf>, String> {
-    #[derive(Deserialize)]
-    struct Message {
-        target: Option<Target>,
-        executable: Option<PathBuf>,
-    }
+/// The programs of the benches among what cargo says it has built.
+fn programs(messages: &str) -> std::io::Result<BTreeMap<String, PathBuf>> {
     let mut programs = BTreeMap::new();
-    for line in messages.lines().filter(|line| line.starts_with('{')) {
-        let message: Message = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        if let (Some(target), Some(program)) = (message.target, message.executable)
-            && target.is_bench()
+    for message in Message::parse_stream(messages.as_bytes()) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && artifact.target.is_bench()
+            && let Some(program) = artifact.executable
         {
-            programs.insert(target.name, program);
+            programs.insert(artifact.target.name, program.into_std_path_buf());
         }
     }
     Ok(programs)
 }
 
-fn parse_lock<'a>(lock: &'a str, dependency: &str) -> Option<&'a str> {
-    let name = format!("name = \"{dependency}\"");
-    let mut lines = lock.lines().skip_while(|line| *line != name);
-    lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
+/// The version of a dependency in a lock file.
+fn version_in(lock: &str, dependency: &str) -> Result<Option<String>, toml::de::Error> {
+    #[derive(Deserialize)]
+    struct Lock {
+        #[serde(default)]
+        package: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        name: String,
+        version: String,
+    }
+    let Lock { package: packages } = toml::from_str(lock)?;
+    Ok(packages.into_iter().find(|package| package.name == dependency).map(|package| package.version))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    #[test]
-    fn the_benches_are_the_bench_targets_of_the_package_of_that_name() {
-        let metadata = |package: &str, kind: &str| {
-            format!(
-                r#"{{"target_directory": "/r/target", "packages": [
-                    {{"name": "other", "manifest_path": "/r/other/Cargo.toml",
-                      "targets": [{{"name": "not-this", "kind": ["bench"]}}]}},
-                    {{"name": "{package}", "manifest_path": "/r/bench/Cargo.toml", "targets": [
-                      {{"name": "bench", "kind": ["lib"]}}, {{"name": "locks", "kind": ["{kind}"]}}]}}]}}"#
-            )
-        };
-        let root = Path::new("/r");
-        let found = parse_metadata(&metadata("bench", "bench"), root).unwrap().unwrap();
-        assert_eq!(
-            (found.package.as_path(), found.benches.as_slice()),
-            (Path::new("/r/bench"), &["locks".to_owned()][..])
-        );
-        assert_eq!(parse_metadata(&metadata("benches", "bench"), root), Ok(None));
-        assert_eq!(parse_metadata(&metadata("bench", "test"), root), Ok(None));
-        assert!(parse_metadata("{}", root).is_err());
+    #[tokio::test]
+    async fn the_benches_are_the_bench_targets_of_the_package_of_that_name() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = Workspace::read(package.parent().unwrap(), "the work tree").await.unwrap();
+        assert_eq!(found.package, package);
+        for bench in ["locks", "deductions", INSTRUCTIONS] {
+            assert!(found.benches.iter().any(|name| name == bench), "{bench} is not in {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_package_of_another_name_has_no_benches() {
+        let root = tempfile::tempdir().unwrap();
+        let manifest = "[package]\nname = \"benches\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n";
+        fs::write(root.path().join("Cargo.toml"), manifest).unwrap();
+        fs::write(root.path().join("lib.rs"), "").unwrap();
+        let error = Workspace::read(root.path(), "HEAD").await.unwrap_err();
+        assert!(matches!(&error, Error::NoBenches(revision) if revision == "HEAD"), "{error}");
     }
 
     #[test]
     fn the_programs_are_those_of_bench_targets() {
-        let messages = r#"
-{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"bench"},"executable":null}
-{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"bench-compare"},"executable":"/t/bench-compare"}
-{"reason":"compiler-artifact","target":{"kind":["bench"],"name":"locks"},"executable":"/t/locks-1"}
-{"reason":"build-script-executed","package_id":"x"}
-{"reason":"build-finished","success":true}
-"#;
-        let programs = parse_artifacts(messages).unwrap();
+        let artifact = |kind: &str, name: &str, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"bench","manifest_path":"/r/bench/Cargo.toml",
+                    "target":{{"kind":["{kind}"],"crate_types":["bin"],"name":"{name}","src_path":"/r/{name}.rs",
+                    "edition":"2024","doc":false,"doctest":false,"test":false}},
+                    "profile":{{"opt_level":"3","debuginfo":0,"debug_assertions":false,"overflow_checks":false,"test":false}},
+                    "features":[],"filenames":[],"executable":{executable},"fresh":true}}"#
+            )
+            .replace('\n', " ")
+        };
+        let messages = [
+            artifact("lib", "bench", "null"),
+            artifact("bin", "bench-compare", r#""/t/bench-compare""#),
+            "a line of text".to_owned(),
+            artifact("bench", "locks", r#""/t/locks-1""#),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let programs = programs(&messages.join("\n")).unwrap();
         assert_eq!(programs, BTreeMap::from([("locks".to_owned(), PathBuf::from("/t/locks-1"))]));
     }
 
@@ -188,8 +179,9 @@ mod tests {
     fn a_lock_file_names_one_version_of_a_dependency() {
         let lock = "version = 4\n\n[[package]]\nname = \"gungraun-macros\"\nversion = \"0.10.0\"\n\n\
                     [[package]]\nname = \"gungraun\"\nversion = \"0.20.0\"\nsource = \"registry\"\n";
-        assert_eq!(parse_lock(lock, "gungraun"), Some("0.20.0"));
-        assert_eq!(parse_lock(lock, "gungraun-macros"), Some("0.10.0"));
-        assert_eq!(parse_lock(lock, "criterion"), None);
+        assert_eq!(version_in(lock, "gungraun").unwrap().as_deref(), Some("0.20.0"));
+        assert_eq!(version_in(lock, "criterion").unwrap(), None);
+        assert_eq!(version_in("version = 4\n", "gungraun").unwrap(), None);
+        assert!(version_in("[[package]]\n", "gungraun").is_err());
     }
 }

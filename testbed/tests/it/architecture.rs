@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
+use cargo_metadata::{DependencyKind, MetadataCommand};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -12,24 +11,20 @@ pub(crate) fn root() -> PathBuf {
 
 /// The direct dependencies of a crate of this workspace, without those of its tests.
 fn dependencies(package: &str) -> Vec<String> {
-    dependencies_that(package, |kind| kind != "dev")
+    dependencies_that(package, |kind| kind != DependencyKind::Development)
 }
 
 /// The direct dependencies of a crate of this workspace, of the kinds that are wanted.
-fn dependencies_that(package: &str, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let package = packages.iter().find(|candidate| candidate["name"] == package).expect("the package exists");
-    let dependencies = package["dependencies"].as_array().unwrap().iter();
+fn dependencies_that(package: &str, is_wanted: impl Fn(DependencyKind) -> bool) -> Vec<String> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).no_deps().other_options(["--offline".to_owned()]);
+    let metadata = command.exec().unwrap();
+    let package = metadata.packages.iter().find(|candidate| candidate.name.as_str() == package);
+    let dependencies = &package.expect("the package exists").dependencies;
     dependencies
-        .filter(|dependency| is_wanted(&dependency["kind"]))
-        .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+        .iter()
+        .filter(|dependency| is_wanted(dependency.kind))
+        .map(|dependency| dependency.name.clone())
         .collect()
 }
 
@@ -88,7 +83,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("bench"), ["loadgen", "program", "stats", "testbed", "zk-recipes"]);
 
     let for_tests = |package: &str| -> Vec<String> {
-        dependencies_that(package, |kind| kind == "dev").into_iter().filter(is_member).collect()
+        dependencies_that(package, |kind| kind == DependencyKind::Development).into_iter().filter(is_member).collect()
     };
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");

@@ -1,7 +1,15 @@
-//! The load of a comparison for other engines: a plan for JMeter, a script for k6.
+//! The load of a comparison for other engines.
 //!
-//! Both can drive it from several machines, which this program does not. Neither resets the stock, repeats, compares or
-//! audits, and what an engine cannot say is refused, or said in what is written. All of this is pure, but for the file.
+//! | file | holds |
+//! |---|---|
+//! | `load.rs` | the load that every engine gets |
+//! | `shared.txt` | template text that all exported files share |
+//! | `k6.rs`, `k6/script.js` | the values and the template of a k6 script |
+//! | `jmeter.rs`, `jmeter/plan.jmx` | the values and the template of a JMeter plan |
+//!
+//! JMeter and k6 can send the load from several machines, and `loadgen` cannot. Neither resets the stock, repeats trials,
+//! compares strategies or audits. If an engine cannot do something, `render` refuses it, or the exported file says so. All
+//! of this is pure: the caller writes the file.
 
 mod jmeter;
 mod k6;
@@ -13,7 +21,7 @@ use crate::config::settings::CompareSettings;
 use crate::error::Error;
 use crate::export::load::Load;
 
-/// What the load is written for.
+/// The engine that runs the exported file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     /// Apache JMeter, 2.13 and 5.6 alike: a test plan (.jmx)
@@ -26,7 +34,7 @@ pub(crate) enum Engine {
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] when the engine cannot do what is asked for.
+/// [`Error::Usage`] when the engine cannot run the load.
 pub(crate) fn render(engine: Engine, settings: &CompareSettings) -> Result<String, Error> {
     let load = Load::of(settings)?;
     match engine {
@@ -44,7 +52,6 @@ mod tests {
 
     use super::*;
     use crate::commands::{Cli, Command};
-    use crate::export::load::Instance;
 
     fn settings(args: &str, rules: &[&str]) -> (Engine, CompareSettings) {
         let rules = rules.iter().flat_map(|rule| ["--threshold", rule]);
@@ -53,22 +60,20 @@ mod tests {
         args.resolve().unwrap()
     }
 
-    fn written((engine, settings): (Engine, CompareSettings)) -> Result<String, Error> {
-        render(engine, &settings)
-    }
-
-    /// What the command writes.
+    /// Returns the exported file.
     pub(super) fn exported(args: &str) -> String {
         exported_with(args, &[])
     }
 
-    /// The same with these thresholds.
+    /// Returns the exported file with these thresholds.
     pub(super) fn exported_with(args: &str, rules: &[&str]) -> String {
-        written(settings(args, rules)).unwrap()
+        let (engine, settings) = settings(args, rules);
+        render(engine, &settings).unwrap()
     }
 
     pub(super) fn refusal(args: &str) -> String {
-        let error = written(settings(args, &[])).unwrap_err();
+        let (engine, settings) = settings(args, &[]);
+        let error = render(engine, &settings).unwrap_err();
         assert_eq!(error.exit().code(), 64);
         error.to_string()
     }
@@ -78,27 +83,48 @@ mod tests {
         assert!(exported("jmeter --target http://shop.example").contains("shop.example"));
     }
 
+    /// Returns the exported file with this plan file.
+    fn exported_by_plan(args: &str, plan: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, plan).unwrap();
+        exported(&format!("{args} --plan {}", path.display()))
+    }
+
     #[test]
     fn the_command_that_starts_the_service_has_room_for_all_users_and_no_blanks_in_its_values() {
-        let folder = tempfile::tempdir().unwrap();
-        let plan = folder.path().join("plan.toml");
-        fs::write(&plan, "lock-wait = \"1m 30s\"\n[service]\nhold = \"1s 500ms .. 2s\"").unwrap();
+        let plan = "lock-wait = \"1m 30s\"\n[service]\nhold = \"1s 500ms .. 2s\"";
         let command = "--hold 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
         for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
-            let text = exported(&format!("k6 --users {users} --plan {}", plan.display()));
+            let text = exported_by_plan(&format!("k6 --users {users}"), plan);
             assert!(text.lines().any(|line| line.ends_with(&format!("{command}{flag}"))), "{text}");
         }
     }
 
     #[test]
-    fn arguments_of_the_service_that_up_does_not_take_are_said() {
-        let folder = tempfile::tempdir().unwrap();
-        let plan = folder.path().join("plan.toml");
-        fs::write(&plan, "[service]\nargs = [\"--permits\", \"8\"]").unwrap();
+    fn arguments_of_the_service_that_up_does_not_have_are_listed() {
         for engine in ["jmeter", "k6"] {
-            let text = exported(&format!("{engine} --plan {}", plan.display()));
+            let text = exported_by_plan(engine, "[service]\nargs = [\"--permits\", \"8\"]");
             assert!(text.contains("these are to be given by hand: --permits 8."), "{text}");
         }
+    }
+
+    #[test]
+    fn arguments_of_the_service_stay_inside_their_comment() {
+        let plan = r#"service.args = ["a\nb()\rc()\u2028d()", "</stringProp>", "&e"]"#;
+        let script = exported_by_plan("k6", plan);
+        assert!(script.lines().any(|line| line.starts_with("// ") && line.contains("a b() c() d() <")), "{script}");
+        let text = exported_by_plan("jmeter", plan);
+        assert!(text.contains("a b() c() d() &#60;/stringProp&#62; &#38;e"), "{text}");
+    }
+
+    #[test]
+    fn the_path_of_a_target_stays_inside_its_string() {
+        let target = "--target http://a/it's&</x>";
+        let script = exported(&format!("k6 {target}"));
+        assert!(script.contains(r"|| 'http://a:80/it\'s&%3C/x%3E').split"), "{script}");
+        let plan = exported(&format!("jmeter {target}"));
+        assert!(plan.contains(">/it&#39;s&#38;%3C/x%3E/goods-stock/"), "{plan}");
     }
 
     #[test]
@@ -115,7 +141,7 @@ mod tests {
                     ][..],
                 ),
             ] {
-                let text = exported(&format!("{engine} {args}")).replace("&quot;", "\"");
+                let text = exported(&format!("{engine} {args}"));
                 let puts: Vec<&str> = text.lines().filter(|line| line.contains("curl -X PUT")).collect();
                 assert_eq!(puts.len(), bodies.len(), "{text}");
                 assert!(puts.iter().zip(bodies).all(|(put, body)| put.contains(body)), "{puts:#?}");
@@ -129,8 +155,10 @@ mod tests {
     fn buyers_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
         let (_, settings) = settings("jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7", &[]);
         let load = Load::of(&settings).unwrap();
-        assert_eq!(load.places(), [(0, 7), (1, 7), (0, 8), (1, 8)]);
-        assert_eq!(load.instances[1], Instance { host: "b".to_owned(), port: 2, prefix: "/shop".to_owned() });
+        let places = load.places();
+        let places: Vec<_> = places.iter().map(|at| format!("{} {} {}", at.number, at.instance, at.goods_no)).collect();
+        let expected = ["1 http://a:1 7", "2 http://b:2/shop 7", "1 http://a:1 8", "2 http://b:2/shop 8"];
+        assert_eq!(places, expected);
     }
 
     #[test]
@@ -138,13 +166,16 @@ mod tests {
         for (args, expected) in [
             (
                 "--target http://me:secret@a:1",
-                "a target on a has credentials, which are not to be written into files; write http://HOST:PORT",
+                "a target on a has credentials, which must not be written to a file; write http://HOST:PORT",
             ),
-            ("--target http://a:1,http://b:1 --goods 501", "1002 pairs of an instance and a SKU are too many"),
+            (
+                "--target http://a:1,http://b:1 --goods 501",
+                "1002 pairs of an instance and a SKU are too many: the upper bound is 1000",
+            ),
             ("--strategies zk-mutex,a&b", "no strategy is named \"a&b\""),
             (
                 "--preset scale --strategies zk-naive --users 1500",
-                "users-max leaves no strategy to be tried with these --users",
+                "users-max excludes every strategy with these --users",
             ),
         ] {
             for engine in ["jmeter", "k6"] {

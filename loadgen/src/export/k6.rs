@@ -1,195 +1,73 @@
 //! The load as a k6 script.
 //!
-//! How to run it, and what differs from a trial of this program, is in the comment at its beginning.
+//! `k6/script.js` is the template of the script. The comment at its head explains how to run it and how it differs from
+//! `loadgen`.
 
-mod comment;
+mod literal;
 mod rules;
 
-use std::fmt::Write as _;
-use std::time::Duration;
+use askama::Template;
 
+use self::rules::Rules;
 use crate::error::Error;
-use crate::export::load::Load;
+use crate::export::load::{Load, Run};
 use crate::load::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
-use crate::load::model::LoadModel;
+use crate::load::model::{Arrivals, LoadModel};
 
-/// What every script does for one request.
-const BUY: &str = include_str!("k6/buy.js");
+/// Time for the start and the end of a user, added to its longest purchase.
+const GRACE_MS: u128 = 30_000;
 
-/// What is added to the longest that a user may take, for starting and ending.
-const GRACE: Duration = Duration::from_secs(30);
-
-/// How long all users may take to be there before they buy at the same instant, unless LEAD_MS says otherwise.
-const LEAD_MS: u64 = 3000;
-
-/// k6 has rates in whole iterations, so they are written for so many seconds.
+/// k6 has rates in whole iterations, so the script states them per 1000 s.
 const RATE_UNIT_S: f64 = 1000.0;
 
-/// The script.
+/// The values in the template of the script.
+#[derive(Template)]
+#[template(path = "k6/script.js", whitespace = "preserve")]
+struct Script<'a> {
+    load: &'a Load<'a>,
+    model: LoadModel,
+    /// The load model in words.
+    described: String,
+    /// The run without any `-e`.
+    first: Run,
+    rules: Rules<'a>,
+    /// Upper bound of the time from the first request of a user to its end.
+    longest_ms: u128,
+}
+
+/// Writes the script.
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] for what k6 cannot do.
+/// [`Error::Usage`] when k6 cannot keep the rate.
 pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
-    let shape = Shape::of(load)?;
-    let mut script = comment::comment(load);
-    script += "\nimport { check, sleep } from 'k6';\nimport exec from 'k6/execution';\nimport http from 'k6/http';\n";
-    script += "import { Counter, Rate, Trend } from 'k6/metrics';\n\n";
-    script += &settings(load);
-    script += &shape.settings;
-    script += "\n// As the buyers were told. Times count from the instant at which a buyer wanted to buy.\n";
-    script += "const sold = new Counter('sold');\nconst soldOut = new Counter('sold_out');\n";
-    script += "const refused = new Rate('refused');\nconst errors = new Rate('errors');\n";
-    script += "const soldTime = new Trend('sold_ms', true);\n\n";
-    script += &rules::rules(load);
-    let _ = write!(
-        script,
-        "\n/** @type {{import('k6/options').Options}} */\n\
-         export const options = {{\n  scenarios: {{\n    sale: {{\n{}    }},\n  }},\n  thresholds: thresholds(),\n  \
-         summaryTrendStats: ['min', 'med', 'p(90)', 'p(99)', 'max', 'count'],\n}};\n\n{}\n{BUY}",
-        shape.executor, shape.functions
-    );
-    Ok(script)
-}
-
-/// What depends on the load model.
-struct Shape {
-    /// Constants that it needs.
-    settings: String,
-    /// The properties of the scenario.
-    executor: String,
-    /// `setup`, if there is one, and what every user does.
-    functions: String,
-}
-
-impl Shape {
-    fn of(load: &Load<'_>) -> Result<Shape, Error> {
-        match load.settings.model {
-            LoadModel::Burst => Ok(one_shot(load, None)),
-            LoadModel::Ramp { ramp_up_ms } => Ok(one_shot(load, Some(ramp_up_ms))),
-            LoadModel::Loop { duration_ms, ramp_up_ms } => Ok(looping(duration_ms, ramp_up_ms)),
-            LoadModel::Open { rate_per_s, duration_ms, .. } => open(rate_per_s, duration_ms),
-        }
+    let model = load.settings.model;
+    if let LoadModel::Open { rate_per_s, .. } = model {
+        check_rate(rate_per_s)?;
     }
-}
-
-/// Every user waits for its own instant, which counts from one that they share.
-fn one_shot(load: &Load<'_>, ramp_up_ms: Option<u64>) -> Shape {
-    let longest = load.answer_within() + GRACE;
-    let mut settings = format!(
-        "// When the first buyer buys: so long after all users are there, or at an instant of the clock, in milliseconds\n\
-         // since 1970, that several k6 share.\n\
-         const LEAD_MS = Number(__ENV.LEAD_MS || {LEAD_MS});\nconst START_AT = Number(__ENV.START_AT || 0);\n"
-    );
-    let mut intended = "data.start".to_owned();
-    let mut last = "Math.max(LEAD_MS, START_AT - Date.now())".to_owned();
-    if let Some(ramp_up_ms) = ramp_up_ms {
-        let _ = write!(
-            settings,
-            "// From the first buyer to the last one.\nconst RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {ramp_up_ms});\n"
-        );
-        intended += " + (RAMP_UP_MS * number) / Math.max(USERS - 1, 1)";
-        last += " + RAMP_UP_MS";
-    }
-    Shape {
-        settings,
-        executor: executor(&[
-            ("executor", "'per-vu-iterations'"),
-            ("vus", "USERS"),
-            ("iterations", "1"),
-            ("maxDuration", &format!("`${{{last} + {}}}ms`", longest.as_millis())),
-        ]),
-        functions: format!(
-            "export function setup() {{\n  return {{ start: START_AT || Date.now() + LEAD_MS }};\n}}\n\n\
-             /** @param {{{{ start: number }}}} data */\n\
-             export default function (data) {{\n  const number = exec.vu.idInTest - 1;\n  const intended = {intended};\n  \
-             sleep(Math.max(intended - Date.now(), 0) / 1000);\n  buy(number, intended);\n}}\n"
-        ),
-    }
-}
-
-fn looping(duration_ms: u64, ramp_up_ms: u64) -> Shape {
-    let mut settings = format!("const DURATION_MS = Number(__ENV.DURATION_MS || {duration_ms});\n");
-    let executor = if ramp_up_ms == 0 {
-        executor(&[
-            ("executor", "'constant-vus'"),
-            ("vus", "USERS"),
-            ("duration", "`${DURATION_MS}ms`"),
-            ("gracefulStop", "ANSWER_WITHIN"),
-        ])
-    } else {
-        let _ = writeln!(settings, "const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {ramp_up_ms});");
-        let stages = "[\n        { duration: `${RAMP_UP_MS}ms`, target: USERS },\n        \
-             { duration: `${DURATION_MS - RAMP_UP_MS}ms`, target: USERS },\n      ]";
-        executor(&[
-            ("executor", "'ramping-vus'"),
-            ("startVUs", "0"),
-            ("stages", stages),
-            ("gracefulStop", "ANSWER_WITHIN"),
-        ])
+    let first = load.first_run();
+    let script = Script {
+        load,
+        model,
+        described: model.describe(first.users),
+        first,
+        rules: Rules::of(load),
+        longest_ms: load.answer_within_ms() + GRACE_MS,
     };
-    let functions = "export default function () {\n  \
-         buy(exec.vu.idInTest - 1 + USERS * exec.vu.iterationInScenario, Date.now());\n}\n";
-    Shape { settings, executor, functions: functions.to_owned() }
+    let text = script.render().map_err(|error| Error::Generator(format!("the script cannot be written: {error}")))?;
+    Ok(text + "\n")
 }
 
-fn open(rate_per_s: f64, duration_ms: u64) -> Result<Shape, Error> {
-    let written = (rate_per_s * RATE_UNIT_S).round();
-    if (written - rate_per_s * RATE_UNIT_S).abs() > 1e-3 * rate_per_s * RATE_UNIT_S {
-        return Err(Error::Usage(format!(
-            "k6 has rates in whole thousandths a second; write --rate {} instead of {rate_per_s}",
-            written.max(1.0) / RATE_UNIT_S
-        )));
+/// Refuses a rate that is not close to whole thousandths per second.
+fn check_rate(rate_per_s: f64) -> Result<(), Error> {
+    let per_unit = rate_per_s * RATE_UNIT_S;
+    if (per_unit.round() - per_unit).abs() <= 1e-3 * per_unit {
+        return Ok(());
     }
-    Ok(Shape {
-        settings: format!(
-            "const RATE = Number(__ENV.RATE || {rate_per_s});\n\
-             const DURATION_MS = Number(__ENV.DURATION_MS || {duration_ms});\n"
-        ),
-        executor: executor(&[
-            ("executor", "'constant-arrival-rate'"),
-            ("rate", "Math.round(1000 * RATE)"),
-            ("timeUnit", "'1000s'"),
-            ("duration", "`${DURATION_MS}ms`"),
-            ("preAllocatedVUs", "USERS"),
-            ("maxVUs", "USERS"),
-            ("gracefulStop", "ANSWER_WITHIN"),
-        ]),
-        functions: "export default function () {\n  buy(exec.scenario.iterationInTest, Date.now());\n}\n".to_owned(),
-    })
-}
-
-fn executor(properties: &[(&str, &str)]) -> String {
-    properties.iter().map(|(name, value)| format!("      {name}: {value},\n")).collect()
-}
-
-/// What every load has, each of it to be changed by the environment.
-fn settings(load: &Load<'_>) -> String {
-    let run = load.first_run();
-    let urls = load.instances.iter().map(|at| format!("http://{}:{}{}", at.host, at.port, at.prefix));
-    let first = load.settings.goods_no;
-    let goods = (first..first + i64::from(load.settings.goods)).map(|goods_no| goods_no.to_string());
-    let types = NOTHING_WRITTEN.iter().map(|slug| format!("  '{PROBLEM_TYPE}{slug}',\n"));
-    format!(
-        "const USERS = Number(__ENV.USERS || {});\n\
-         const STRATEGY = __ENV.STRATEGY ?? {};\n\
-         const TARGETS = (__ENV.TARGETS || {}).split(',');\n\
-         const GOODS = (__ENV.GOODS || {}).split(',');\n\
-         const ANSWER_WITHIN = '{}ms';\n\
-         const ANSWERS = http.expectedStatuses(200, 409);\n\
-         const REFUSALS = [\n{}];\n",
-        run.users,
-        quoted(run.strategy.as_deref().unwrap_or_default()),
-        quoted(&urls.collect::<Vec<_>>().join(",")),
-        quoted(&goods.collect::<Vec<_>>().join(",")),
-        load.answer_within().as_millis(),
-        types.collect::<String>(),
-    )
-}
-
-/// A text as JavaScript has it.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    Err(Error::Usage(format!(
+        "k6 has rates in whole thousandths per second; write --rate {} instead of {rate_per_s}",
+        per_unit.round().max(1.0) / RATE_UNIT_S
+    )))
 }
 
 #[cfg(test)]

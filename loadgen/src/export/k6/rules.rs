@@ -1,71 +1,64 @@
-//! Those of the thresholds that k6 can check.
-
-use std::fmt::Write as _;
+//! The thresholds that k6 can check.
 
 use crate::export::load::Load;
 use crate::judge::thresholds::{Parts, Threshold};
 
-/// The thresholds that k6 cannot check, as they were given.
-pub(super) fn unsaid<'a>(load: &Load<'a>) -> Vec<&'a str> {
-    let thresholds = load.settings.thresholds.iter();
-    thresholds.filter(|threshold| !is_said(load, threshold)).map(Threshold::rule).collect()
+/// The thresholds of a load, as k6 sees them.
+pub(super) struct Rules<'a> {
+    pub(super) checked: Vec<Rule<'a>>,
+    /// The thresholds that k6 cannot check, as they were given.
+    pub(super) unchecked: Vec<&'a str>,
 }
 
-/// The thresholds that k6 can check and that are about none of the runs, as they were given.
-pub(super) fn idle<'a>(load: &Load<'a>) -> Vec<&'a str> {
-    let is_idle = |threshold: &Threshold| {
-        !load.runs.iter().any(|run| threshold.is_about(run.strategy.as_deref().unwrap_or_default(), run.users))
-    };
-    let thresholds = load.settings.thresholds.iter();
-    thresholds.filter(|threshold| is_said(load, threshold) && is_idle(threshold)).map(Threshold::rule).collect()
+/// A threshold that k6 can check.
+pub(super) struct Rule<'a> {
+    /// The threshold as it was given.
+    pub(super) text: &'a str,
+    /// The names of its strategies, as a regular expression of JavaScript.
+    pub(super) strategies: String,
+    /// `None` stands for any number of users.
+    pub(super) users: Option<u32>,
+    /// The metric of k6.
+    pub(super) metric: &'static str,
+    /// The condition of k6, as a template literal of JavaScript.
+    pub(super) holds: String,
+    /// Whether the threshold is about none of the runs.
+    is_idle: bool,
 }
 
-/// The rules, and what makes k6's thresholds of those that are about the strategy and the users of a run.
-pub(super) fn rules(load: &Load<'_>) -> String {
-    let mut text = String::from(
-        "/** @type {{ strategies: RegExp, users: number | null, metric: string, holds: string }[]} */\nconst RULES = [",
-    );
-    let mut any = false;
-    for threshold in &load.settings.thresholds {
-        let parts = threshold.parts();
-        let Some((metric, holds)) = expression(&parts, load.settings.stock) else { continue };
-        let users = parts.users.map_or_else(|| "null".to_owned(), |users| users.to_string());
-        let _ = write!(
-            text,
-            "\n  // {}\n  {{ strategies: {}, users: {users}, metric: '{metric}', holds: `{holds}` }},",
-            threshold.rule(),
-            pattern(&parts.strategies)
-        );
-        any = true;
+impl<'a> Rules<'a> {
+    pub(super) fn of(load: &Load<'a>) -> Self {
+        let mut rules = Rules { checked: Vec::new(), unchecked: Vec::new() };
+        for threshold in &load.settings.thresholds {
+            let parts = threshold.parts();
+            match expression(&parts, load.settings.stock) {
+                Some((metric, holds)) => rules.checked.push(Rule {
+                    text: threshold.rule(),
+                    strategies: pattern(&parts.strategies),
+                    users: parts.users,
+                    metric,
+                    holds,
+                    is_idle: is_idle(threshold, load),
+                }),
+                None => rules.unchecked.push(threshold.rule()),
+            }
+        }
+        rules
     }
-    text += if any { "\n];\n" } else { "];\n" };
-    text + THRESHOLDS
-}
 
-const THRESHOLDS: &str = "
-/** The rules that are about this strategy with so many users, as k6 wants them. */
-function thresholds() {
-  /** @type {{ [metric: string]: string[] }} */
-  const chosen = {};
-  for (const { strategies, users, metric, holds } of RULES) {
-    if (strategies.test(STRATEGY) && (users === null || users === USERS)) {
-      chosen[metric] = (chosen[metric] || []).concat(holds);
+    /// The thresholds that are about none of the runs, as they were given.
+    pub(super) fn idle(&self) -> Vec<&'a str> {
+        self.checked.iter().filter(|rule| rule.is_idle).map(|rule| rule.text).collect()
     }
-  }
-  if (chosen.sold_ms) {
-    // Where nothing was sold, k6 takes all of its times for 0, but what was not measured holds no rule.
-    chosen.sold = (chosen.sold || []).concat('count>0');
-  }
-  return chosen;
-}
-";
-
-fn is_said(load: &Load<'_>, threshold: &Threshold) -> bool {
-    expression(&threshold.parts(), load.settings.stock).is_some()
 }
 
-/// The metric of k6 that a rule is about, and what has to hold of it as a template of JavaScript; with so many units of
-/// each SKU on sale.
+fn is_idle(threshold: &Threshold, load: &Load<'_>) -> bool {
+    let mut runs = load.runs.iter();
+    !runs.any(|run| threshold.is_about(run.strategy.as_deref().unwrap_or_default(), run.users))
+}
+
+/// Translates a threshold: the metric of k6, and its condition as a template literal of JavaScript. `stock` is the units
+/// of each SKU.
 fn expression(rule: &Parts, stock: u32) -> Option<(&'static str, String)> {
     let Parts { sign, value, .. } = rule;
     let bound = |sign: &str| Some(("sold", format!("count{sign}${{{stock} * GOODS.length}}")));
@@ -79,28 +72,28 @@ fn expression(rule: &Parts, stock: u32) -> Option<(&'static str, String)> {
         "refused" => Some(("refused", format!("rate{sign}{value}"))),
         "errors" => Some(("errors", format!("rate{sign}{value}"))),
         "dropped" => Some(("dropped_iterations", format!("count{sign}{value}"))),
-        // Neither is below zero, so that none of it is a bound of what was sold.
+        // Neither count is below zero, so "none" is a bound of the units that were sold.
         "oversold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound("<="),
         "undersold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound(">="),
         _ => None,
     }
 }
 
-/// A pattern of names as a regular expression of JavaScript.
+/// Translates a pattern with `*` and `?` into a regular expression of JavaScript.
 fn pattern(wild: &str) -> String {
-    format!("/^{}$/", wild.replace('*', ".*").replace('?', "."))
+    wild.replace('*', ".*").replace('?', ".")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(rule: &str) -> Option<(&'static str, String)> {
+    fn translated(rule: &str) -> Option<(&'static str, String)> {
         expression(&Threshold::parse(rule).unwrap().parts(), 100)
     }
 
     #[test]
-    fn what_buyers_are_told_can_be_checked_by_k6() {
+    fn k6_checks_what_buyers_are_told() {
         for (rule, metric, holds) in [
             ("zk-mutex p99<250ms", "sold_ms", "p(99)<250"),
             ("zk-mutex p999 <= 1.5s", "sold_ms", "p(99.9)<=1500"),
@@ -111,21 +104,21 @@ mod tests {
             ("zk-mutex oversold==0", "sold", "count<=${100 * GOODS.length}"),
             ("zk-mutex undersold<=0", "sold", "count>=${100 * GOODS.length}"),
         ] {
-            assert_eq!(said(rule), Some((metric, holds.to_owned())), "{rule}");
+            assert_eq!(translated(rule), Some((metric, holds.to_owned())), "{rule}");
         }
     }
 
     #[test]
-    fn what_only_the_servers_know_cannot() {
+    fn k6_cannot_check_what_only_the_servers_know() {
         for rule in ["zk-mutex oversold<5", "zk-mutex lost_updates==0", "zk-mutex goodput>=50", "zk-mutex overlaps==0"]
         {
-            assert_eq!(said(rule), None, "{rule}");
+            assert_eq!(translated(rule), None, "{rule}");
         }
     }
 
     #[test]
-    fn patterns_of_names_are_regular_expressions_of_whole_names() {
-        assert_eq!(pattern("zk-*"), "/^zk-.*$/");
-        assert_eq!(pattern("pg-row-loc?"), "/^pg-row-loc.$/");
+    fn wildcards_become_regular_expressions() {
+        assert_eq!(pattern("zk-*"), "zk-.*");
+        assert_eq!(pattern("pg-row-loc?"), "pg-row-loc.");
     }
 }

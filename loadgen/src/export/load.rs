@@ -164,8 +164,15 @@ impl Instance {
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(wrong(&format!("on {host} has credentials, which must not be written to a file")));
         }
+        // Hosts become part of expressions and shell commands, so no other characters may pass.
+        if !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)) {
+            return Err(wrong(&format!("has {host:?} as its host, which is not a host name")));
+        }
         let port = parsed.port_or_known_default().unwrap_or(80);
-        Ok(Instance { host, port, prefix: parsed.path().trim_end_matches('/').to_owned() })
+        let prefix = parsed.path().trim_end_matches('/');
+        // These characters have a meaning in shell commands, scripts and lists.
+        let prefix = prefix.replace('\'', "%27").replace('$', "%24").replace(',', "%2C");
+        Ok(Instance { host, port, prefix })
     }
 }
 

@@ -7,9 +7,9 @@
 //! | `k6.rs`, `k6/script.js` | the values and the template of a k6 script |
 //! | `jmeter.rs`, `jmeter/plan.jmx` | the values and the template of a JMeter plan |
 //!
-//! JMeter and k6 can send the load from several machines, and `loadgen` cannot. Neither resets the stock, repeats trials,
-//! compares strategies or audits. If an engine cannot do something, `render` refuses it, or the exported file says so. All
-//! of this is pure: the caller writes the file.
+//! JMeter and k6 can send the load from several machines, and `loadgen` cannot. Neither resets the stock, repeats
+//! trials, compares strategies or audits. If an engine cannot do something, `render` refuses it, or the exported file
+//! says so. All of this is pure: the caller writes the file.
 
 mod jmeter;
 mod k6;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_needs_neither_its_database_nor_its_administration() {
+    fn a_target_needs_no_database_and_no_token() {
         assert!(exported("jmeter --target http://shop.example").contains("shop.example"));
     }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_starts_the_service_has_room_for_all_users_and_no_blanks_in_its_values() {
+    fn the_command_that_starts_the_service_has_all_users_and_no_blanks_in_its_values() {
         let plan = "lock-wait = \"1m 30s\"\n[service]\nhold = \"1s 500ms .. 2s\"";
         let command = "--hold 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
         for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
@@ -105,7 +105,7 @@ mod tests {
     fn arguments_of_the_service_that_up_does_not_have_are_listed() {
         for engine in ["jmeter", "k6"] {
             let text = exported_by_plan(engine, "[service]\nargs = [\"--permits\", \"8\"]");
-            assert!(text.contains("these are to be given by hand: --permits 8."), "{text}");
+            assert!(text.contains("which `loadgen up` does not have: --permits 8\n"), "{text}");
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stock_is_put_on_sale_for_the_strategies_that_are_run() {
+    fn every_strategy_has_its_command_that_puts_the_stock_on_sale() {
         for (engine, setting) in [("jmeter", "-Jstrategy"), ("k6", "-e STRATEGY")] {
             for (args, bodies) in [
                 ("--stock 7", &[r#"-d '{"stock":7}' "http"#][..]),
@@ -145,14 +145,14 @@ mod tests {
                 let puts: Vec<&str> = text.lines().filter(|line| line.contains("curl -X PUT")).collect();
                 assert_eq!(puts.len(), bodies.len(), "{text}");
                 assert!(puts.iter().zip(bodies).all(|(put, body)| put.contains(body)), "{puts:#?}");
-                let needed = format!(r#"a run with {setting}=NAME needs -d '{{"stock":7,"strategy":"NAME"}}'."#);
+                let needed = format!(r#"A run with {setting}=NAME needs -d '{{"stock":7,"strategy":"NAME"}}'."#);
                 assert!(text.contains(&needed), "{text}");
             }
         }
     }
 
     #[test]
-    fn buyers_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
+    fn requests_go_to_all_instances_in_turns_and_then_to_the_next_sku() {
         let (_, settings) = settings("jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7", &[]);
         let load = Load::of(&settings).unwrap();
         let places = load.places();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_engine_could_run_is_refused() {
+    fn loads_that_no_engine_could_run_are_refused() {
         for (args, expected) in [
             (
                 "--target http://me:secret@a:1",

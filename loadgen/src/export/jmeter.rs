@@ -1,7 +1,7 @@
 //! The load as a JMeter test plan. JMeter 2.13 and 5.6 read the same plan: 5.6 converts the older format of 2.13.
 //!
-//! `jmeter/plan.jmx` is the template of the plan. The comment of the plan, which JMeter shows, explains how to run it and
-//! how it differs from `loadgen`.
+//! `jmeter/plan.jmx` is the template of the plan. The comment of the plan, which JMeter shows, explains how to run it
+//! and how it differs from `loadgen`.
 
 mod pace;
 
@@ -61,16 +61,16 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/seckill.jmx");
         let (kept, exported) = (fs::read_to_string(path).unwrap(), exported("jmeter --preset jmeter"));
         let differs = kept.lines().zip(exported.lines()).find(|(kept, exported)| kept != exported);
-        let remedy = "write it anew: loadgen export jmeter --preset jmeter --out jmeter/seckill.jmx";
+        let remedy = "write the plan again: loadgen export jmeter --preset jmeter --out jmeter/seckill.jmx";
         assert!(kept == exported, "{remedy}; the first lines that differ: {differs:#?}");
     }
 
-    /// The lines of the plan that begin like this, without their indentation.
+    /// Returns the lines of the plan with this beginning, without their indentation.
     fn lines(plan: &str, beginning: &str) -> Vec<String> {
         plan.lines().map(str::trim).filter(|line| line.starts_with(beginning)).map(str::to_owned).collect()
     }
 
-    /// The values of the properties of this name, in order.
+    /// Returns the values of the properties with this name, in order.
     fn values(plan: &str, name: &str) -> Vec<String> {
         let value = |line: &str| Some(line.split_once(&format!(" name=\"{name}\">"))?.1.split('<').next()?.to_owned());
         plan.lines().filter_map(value).collect()
@@ -85,11 +85,11 @@ mod tests {
         assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["false"]);
         let path = "/goods-stock/${__P(goodsNo,7)}?strategy=${__P(strategy,zk-mutex)}";
         assert_eq!(values(&plan, "HTTPSampler.path"), [path]);
-        assert!(!plan.contains("Timer"), "they neither meet nor wait");
+        assert!(!plan.contains("Timer"), "threads neither meet nor wait");
     }
 
     #[test]
-    fn the_threads_of_a_loop_go_on_until_the_duration_ends() {
+    fn threads_of_a_loop_ask_until_the_duration_ends() {
         let plan = exported("jmeter --users 4 --duration 1m --lock-wait 5s");
         assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,-1)}"]);
         assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["true"]);
@@ -101,14 +101,18 @@ mod tests {
     #[test]
     fn a_rate_is_divided_among_the_threads() {
         let plan = exported("jmeter --users 20 --rate 40 --duration 5s");
-        assert_eq!(values(&plan, "throughput"), ["${__P(throughput,120)}"], "twenty of 120 a minute are 40 a second");
+        assert_eq!(
+            values(&plan, "throughput"),
+            ["${__P(throughput,120)}"],
+            "20 threads with 120 requests per minute make 40 per second"
+        );
         assert_eq!(values(&plan, "ThreadGroup.ramp_time"), ["${__P(rampup,1)}"]);
         assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,10)}"]);
         assert_eq!(values(&plan, "calcMode"), ["0"]);
     }
 
     #[test]
-    fn where_there_are_several_places_every_request_takes_the_next_one() {
+    fn every_request_takes_the_next_of_several_places() {
         let plan = exported("jmeter --target http://a:1,http://b/shop --goods 2");
         let arguments = lines(&plan, "<stringProp name=\"Argument.value\">");
         let value = |line: &String| line.split(['>', '<']).nth(2).unwrap().to_owned();
@@ -127,28 +131,27 @@ mod tests {
     }
 
     #[test]
-    fn one_instance_can_be_named_anew_whatever_it_sells() {
+    fn a_property_changes_the_only_instance() {
         let plan = exported("jmeter --goods 2");
         assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"]);
         assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(path_${turn})}?strategy=${__P(strategy,)}"]);
     }
 
     #[test]
-    fn what_jmeter_cannot_do_is_refused_or_said() {
+    fn times_that_are_not_in_whole_seconds_are_refused() {
         for (args, expected) in [
-            (
-                "--ramp-up 1500ms",
-                "JMeter counts in whole seconds, so it cannot have a --ramp-up of 1500ms; 2s would do",
-            ),
-            ("--duration 300ms", "cannot have a --duration of 300ms; 1s would do"),
-            ("--rate 5 --duration 2500ms", "cannot have a --duration of 2500ms; 3s would do"),
+            ("--ramp-up 1500ms", "JMeter counts in whole seconds; write --ramp-up 2s instead of 1500ms"),
+            ("--duration 300ms", "write --duration 1s instead of 300ms"),
+            ("--rate 5 --duration 2500ms", "write --duration 3s instead of 2500ms"),
         ] {
             let refused = refusal(&format!("jmeter {args}"));
             assert!(refused.ends_with(expected), "{refused}");
         }
+    }
+
+    #[test]
+    fn every_run_has_its_properties() {
         for (args, expected) in [
-            ("--rate 5", "- This is a closed model with a cap: JMeter 2.13 has no open one. Each of the 50 threads"),
-            ("--rate 200", "Each of the 200 threads asks once in 1 s, and"),
             ("--preset herd --users 10,30", "  -Jthreads=30 -Jstrategy=zk-handoff\n"),
             (
                 "--strategies a,b --users 10 --rate 20",
@@ -158,21 +161,37 @@ mod tests {
             let plan = exported(&format!("jmeter {args}"));
             assert!(plan.contains(expected), "{plan}");
         }
-        let uneven = "- JMeter starts threads over whole seconds: with fewer users than requests a second, several ask \
-                      at the same instant.";
-        for (args, expected, is_even) in [
-            ("--rate 5", "in all: evenly, and not as Poisson arrivals do.\n", true),
-            ("--rate 5 --arrivals constant", "in all: evenly.\n", true),
-            ("--rate 33.3 --users 34 --arrivals constant", "in all: evenly.\n", true),
-            ("--rate 20 --users 10", "in all, and not as Poisson arrivals do.\n", false),
-            ("--rate 20 --users 10 --arrivals constant", "in all.\n", false),
+    }
+
+    #[test]
+    fn the_comment_lists_the_properties_of_the_plan() {
+        let plan = exported("jmeter");
+        assert!(plan.contains("\n  strategy    name of the strategy; empty: the strategy of the sale\n"), "{plan}");
+        assert!(plan.contains("\n  goodsNo     SKU\n") && !plan.contains("\n  duration "), "{plan}");
+        let plan = exported("jmeter --strategies a --rate 5 --goods 2");
+        assert!(plan.contains("\n  strategy    name of the strategy\n"), "{plan}");
+        assert!(plan.contains("\n  throughput  ") && !plan.contains("\n  goodsNo "), "{plan}");
+    }
+
+    #[test]
+    fn the_comment_explains_how_arrivals_differ() {
+        let (uneven, poisson) = ("- The ramp-up of JMeter is in whole seconds.", "They are not Poisson arrivals.");
+        for (args, expected, is_even, is_poisson) in [
+            ("--rate 5", "Each of the 50 threads sends a request every 10 s, and", true, true),
+            ("--rate 200", "Each of the 200 threads sends a request every 1 s, and", true, true),
+            ("--rate 5 --arrivals constant", "send 5 requests per second, evenly spaced.", true, false),
+            ("--rate 33.3 --users 34 --arrivals constant", "33.3 requests per second, evenly spaced.", true, false),
+            ("--rate 20 --users 10", "send 20 requests per second.", false, true),
         ] {
             let plan = exported(&format!("jmeter {args}"));
-            assert!(plan.contains(expected) && plan.contains(uneven) != is_even, "{plan}");
+            assert!(plan.contains(expected), "{plan}");
+            assert_eq!((!plan.contains(uneven), plan.contains(poisson)), (is_even, is_poisson), "{plan}");
         }
-        assert!(exported("jmeter").contains("goodsNo, strategy (the sale's own if empty), threads"));
-        assert!(exported("jmeter --strategies a").contains("goodsNo, strategy, threads"));
+    }
+
+    #[test]
+    fn the_comment_lists_the_thresholds() {
         let plan = exported_with("jmeter", &["zk-* p99<1s"]);
-        assert!(plan.contains("- JMeter has no thresholds, so these are not checked: zk-* p99&#60;1s.\n"), "{plan}");
+        assert!(plan.contains("- JMeter has no thresholds. These are not checked: zk-* p99&#60;1s.\n"), "{plan}");
     }
 }

@@ -74,7 +74,7 @@ fn check_rate(rate_per_s: f64) -> Result<(), Error> {
 mod tests {
     use crate::export::tests::{exported, exported_with, refusal};
 
-    /// What is between the braces of the scenario, a property a line.
+    /// Returns the lines between the braces of the scenario: one property each.
     fn scenario(script: &str) -> Vec<&str> {
         let (_, rest) = script.split_once("    sale: {\n").unwrap();
         rest.split_once("\n    },\n").unwrap().0.lines().map(str::trim).collect()
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn every_buyer_of_a_ramp_has_an_instant_of_its_own() {
+    fn every_user_of_a_ramp_has_its_own_instant() {
         let script = exported("k6 --users 40 --ramp-up 1500ms");
         assert_eq!(scenario(&script)[..3], ["executor: 'per-vu-iterations',", "vus: USERS,", "iterations: 1,"]);
         assert!(script.contains("const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || 1500);\n"));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_of_a_loop_go_on_until_the_duration_ends() {
+    fn users_of_a_loop_ask_until_the_duration_ends() {
         let script = exported("k6 --users 40 --duration 2500ms");
         let expected = [
             "executor: 'constant-vus',",
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_have_the_rate_whatever_became_of_those_before() {
+    fn arrivals_have_the_rate() {
         let script = exported("k6 --users 40 --rate 50.5 --target http://a:1,http://b/shop/ --goods 2 --goods-no 9");
         let scenario = scenario(&script);
         assert_eq!(scenario[..2], ["executor: 'constant-arrival-rate',", "rate: Math.round(1000 * RATE),"]);
@@ -129,20 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_about_none_of_the_runs_is_said_to_wait_for_one() {
+    fn a_threshold_about_none_of_the_runs_is_listed() {
         let rules = ["zk-* p99<250ms", "* errors==0", "*@10 errors==0", "zk-* overlaps==0"];
         let script = exported_with("k6", &rules);
-        let expected =
-            "// - Checked only with -e STRATEGY=… or -e USERS=… that they name: zk-* p99<250ms; *@10 errors==0.";
+        let expected = "// - These thresholds are checked only with a matching -e STRATEGY=… or -e USERS=…: zk-* p99<250ms; \
+                        *@10 errors==0.";
         assert!(script.lines().any(|line| line == expected), "{script}");
         let script = exported_with("k6 --strategies zk-mutex --users 10,20", &rules);
-        assert!(!script.contains("Checked only"), "{script}");
+        assert!(!script.contains("checked only"), "{script}");
     }
 
     #[test]
-    fn a_rate_that_k6_cannot_have_is_refused_with_one_that_it_can() {
+    fn a_rate_that_k6_cannot_keep_is_refused() {
         assert!(refusal("k6 --rate 0.0123").ends_with("write --rate 0.012 instead of 0.0123"));
         assert!(refusal("k6 --rate 0.0001").ends_with("write --rate 0.001 instead of 0.0001"));
-        assert!(exported("k6 --rate 33.3333").contains("33.3333"), "it is off by less than a thousandth");
+        assert!(exported("k6 --rate 33.3333").contains("33.3333"), "the rate is off by less than a thousandth");
     }
 }

@@ -112,10 +112,7 @@ fn seconds(flag: &str, ms: u64) -> Result<u64, Error> {
     if ms.is_multiple_of(1000) {
         return Ok(ms / 1000);
     }
-    Err(Error::Usage(format!(
-        "JMeter counts in whole seconds, so it cannot have a {flag} of {ms}ms; {}s would do",
-        ms.div_ceil(1000)
-    )))
+    Err(Error::Usage(format!("JMeter counts in whole seconds; write {flag} {}s instead of {ms}ms", ms.div_ceil(1000))))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(super) struct Rule<'a> {
     /// The metric of k6.
     pub(super) metric: &'static str,
     /// The condition of k6, as a template literal of JavaScript.
-    pub(super) holds: String,
+    pub(super) condition: String,
     /// Whether the threshold is about none of the runs.
     is_idle: bool,
 }
@@ -32,12 +32,12 @@ impl<'a> Rules<'a> {
         for threshold in &load.settings.thresholds {
             let parts = threshold.parts();
             match expression(&parts, load.settings.stock) {
-                Some((metric, holds)) => rules.checked.push(Rule {
+                Some((metric, condition)) => rules.checked.push(Rule {
                     text: threshold.rule(),
                     strategies: pattern(&parts.strategies),
                     users: parts.users,
                     metric,
-                    holds,
+                    condition,
                     is_idle: is_idle(threshold, load),
                 }),
                 None => rules.unchecked.push(threshold.rule()),
@@ -57,8 +57,8 @@ fn is_idle(threshold: &Threshold, load: &Load<'_>) -> bool {
     !runs.any(|run| threshold.is_about(run.strategy.as_deref().unwrap_or_default(), run.users))
 }
 
-/// Translates a threshold: the metric of k6, and its condition as a template literal of JavaScript. `stock` is the units
-/// of each SKU.
+/// Translates a threshold into the metric of k6 and its condition, a template literal of JavaScript. `stock` is the
+/// number of units of each SKU.
 fn expression(rule: &Parts, stock: u32) -> Option<(&'static str, String)> {
     let Parts { sign, value, .. } = rule;
     let bound = |sign: &str| Some(("sold", format!("count{sign}${{{stock} * GOODS.length}}")));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn k6_checks_what_buyers_are_told() {
-        for (rule, metric, holds) in [
+        for (rule, metric, condition) in [
             ("zk-mutex p99<250ms", "sold_ms", "p(99)<250"),
             ("zk-mutex p999 <= 1.5s", "sold_ms", "p(99.9)<=1500"),
             ("zk-mutex max<1s", "sold_ms", "max<1000"),
@@ -104,7 +104,7 @@ mod tests {
             ("zk-mutex oversold==0", "sold", "count<=${100 * GOODS.length}"),
             ("zk-mutex undersold<=0", "sold", "count>=${100 * GOODS.length}"),
         ] {
-            assert_eq!(translated(rule), Some((metric, holds.to_owned())), "{rule}");
+            assert_eq!(translated(rule), Some((metric, condition.to_owned())), "{rule}");
         }
     }
 

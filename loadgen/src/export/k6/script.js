@@ -2,60 +2,77 @@
 // A flash sale: {{ shared::stock(load) }}. The load: {{ described }}.
 // Written by `loadgen export k6`.
 //
+// Run it:
 //   k6 run seckill.js
-//
 {%- if load.runs.len() > 1 %}
-// Once with each of these lines:
+//
+// The load has several runs. Each needs the settings of one line:
 {%- for run in load.runs %}
 //   -e USERS={{ run.users }}{% if let Some(strategy) = run.strategy %} -e STRATEGY={{ strategy }}{% endif %}
 {%- endfor %}
-//
 {%- endif %}
-// What -e NAME=value changes: USERS, STRATEGY (the sale's own if empty), TARGETS and GOODS (separated by commas), {% match model %}
-  {%- when LoadModel::Burst %}LEAD_MS, START_AT
-  {%- when LoadModel::Ramp { .. } %}RAMP_UP_MS, LEAD_MS, START_AT
-  {%- when LoadModel::Loop { ramp_up_ms: 0, .. } %}DURATION_MS
-  {%- when LoadModel::Loop { .. } %}DURATION_MS, RAMP_UP_MS
-  {%- when LoadModel::Open { .. } %}RATE (a second), DURATION_MS
-{%- endmatch %}.
+//
+// Settings, each changed by -e NAME=value:
+//   USERS        number of users
+//   STRATEGY     name of the strategy; empty: the strategy of the sale
+//   TARGETS      base URLs of the instances, separated by commas
+//   GOODS        SKUs, separated by commas
+{%- match model %}
+{%- when LoadModel::Burst %}
+//   LEAD_MS      milliseconds from `setup` to the instant at which all users buy
+//   START_AT     that instant itself, in milliseconds since 1970, instead of LEAD_MS
+{%- when LoadModel::Ramp { .. } %}
+//   RAMP_UP_MS   milliseconds from the first purchase to the last one
+//   LEAD_MS      milliseconds from `setup` to the first purchase
+//   START_AT     instant of the first purchase, in milliseconds since 1970, instead of LEAD_MS
+{%- when LoadModel::Loop { ramp_up_ms, .. } %}
+//   DURATION_MS  milliseconds in which users start requests
+{%- if *ramp_up_ms > 0 %}
+//   RAMP_UP_MS   milliseconds from the start of the first user to that of the last one
+{%- endif %}
+{%- when LoadModel::Open { .. } %}
+//   RATE         arrivals per second
+//   DURATION_MS  milliseconds in which buyers arrive
+{%- endmatch %}
 {%- if let Some(up) = load.up() %}
 //
-// The service for it:
+// Start the service:
 //   {{ shared::up(load, up) }}
 {%- endif %}
 //
-// Before every run the stock is to be put on sale again:
+// Put the stock on sale again before every run:
 {{- shared::puts(load, "// ", "-e STRATEGY") }}
 //
-// As in loadgen compare: who buys what and where, when, and how long a buyer waits for an answer.
-// Not as there:
+// Same as in `loadgen compare`: which buyer buys what, where and when; how long a buyer waits for an answer.
+// Different from `loadgen compare`:
 {%- match model %}
 {%- when LoadModel::Burst %}
-// - Nobody waits for the last user: whoever is not there LEAD_MS after the beginning comes late, and its time counts from when the others began.
+// - There is no rendezvous. A user that k6 starts too late buys late, and its time still counts from the common instant.
 {%- when LoadModel::Loop { ramp_up_ms: 0, .. } %}
-// - There is no rendezvous: users begin as soon as k6 has started them.
+// - There is no rendezvous: a user starts as soon as k6 has created it.
 {%- when LoadModel::Open { arrivals, .. } %}
 {%- if *arrivals == Arrivals::Poisson %}
 // - Arrivals are evenly spaced: k6 has no Poisson process.
 {%- endif %}
-// - Times count from when a request was sent. What found no free user is counted as dropped_iterations, and its time is missing: as long as there are any, the quantiles flatter.
+// - Times count from the sending of a request. If no user is free, k6 drops the arrival and counts it in dropped_iterations. Dropped arrivals have no time, so the quantiles are then too low.
 {%- else %}
 {%- endmatch %}
 // - Times are in whole milliseconds.
 {{- shared::differences(load, "// ") }}
 {%- if !rules.idle().is_empty() %}
-// - Checked only with -e STRATEGY=… or -e USERS=… that they name: {{ rules.idle()|join("; ") }}.
+// - These thresholds are checked only with a matching -e STRATEGY=… or -e USERS=…: {{ rules.idle()|join("; ") }}.
 {%- endif %}
 {%- if !rules.unchecked.is_empty() %}
-// - What k6 cannot know is not checked: {{ rules.unchecked|join("; ") }}.
+// - These thresholds are not checked, because k6 does not know their figures: {{ rules.unchecked|join("; ") }}.
 {%- endif %}
 //
-// Several machines divide one script among them by --execution-segment (or k6's operator does):
+// Several machines divide the users among them with --execution-segment, as the operator of k6 does:
 //   k6 run --execution-segment 0:1/2 --execution-segment-sequence 0,1/2,1 seckill.js
 //   k6 run --execution-segment 1/2:1 --execution-segment-sequence 0,1/2,1 seckill.js
-// USERS and the rate are those of all of them; each checks the thresholds by what it has seen itself.
+// USERS is the total of all machines
+{%- if let LoadModel::Open { .. } = model %}, and so is RATE{% endif %}. Each machine checks the thresholds by its own figures.
 {%- if model.is_one_shot() %}
-// They begin together if all get the same instant, and their clocks agree: -e START_AT=$(( $(date +%s000) + 10000 ))
+// To buy at the same instant, the machines need synchronised clocks and one START_AT: -e START_AT=$(( $(date +%s000) + 10000 ))
 {%- endif %}
 
 import { check, sleep } from 'k6';
@@ -75,15 +92,12 @@ const REFUSALS = [
 {%- endfor %}
 ];
 {%- if model.is_one_shot() %}
-// When the first buyer buys: so long after all users are there, or at an instant of the clock, in milliseconds
-// since 1970, that several k6 share.
 const LEAD_MS = Number(__ENV.LEAD_MS || 3000);
 const START_AT = Number(__ENV.START_AT || 0);
 {%- endif %}
 {%- match model %}
 {%- when LoadModel::Burst %}
 {%- when LoadModel::Ramp { ramp_up_ms } %}
-// From the first buyer to the last one.
 const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {{ ramp_up_ms }});
 {%- when LoadModel::Loop { duration_ms, ramp_up_ms } %}
 const DURATION_MS = Number(__ENV.DURATION_MS || {{ duration_ms }});
@@ -95,7 +109,7 @@ const RATE = Number(__ENV.RATE || {{ rate_per_s }});
 const DURATION_MS = Number(__ENV.DURATION_MS || {{ duration_ms }});
 {%- endmatch %}
 
-// As the buyers were told. Times count from the instant at which a buyer wanted to buy.
+// What the buyers were told. A time counts from the instant at which its buyer wants to buy.
 const sold = new Counter('sold');
 const soldOut = new Counter('sold_out');
 const refused = new Rate('refused');
@@ -103,32 +117,34 @@ const errors = new Rate('errors');
 const soldTime = new Trend('sold_ms', true);
 
 /**
+ * A condition on a metric, for some strategies and, unless `users` is null, for one number of users.
+ *
  * @typedef {object} Rule
  * @property {RegExp} strategies
  * @property {number | null} users
  * @property {string} metric
- * @property {string} holds
+ * @property {string} condition
  */
 
 /** @type {Rule[]} */
 const RULES = [
 {%- for rule in rules.checked %}
   // {{ rule.text }}
-  { strategies: /^{{ rule.strategies|safe }}$/, users: {% if let Some(users) = rule.users %}{{ users }}{% else %}null{% endif %}, metric: '{{ rule.metric }}', holds: `{{ rule.holds|safe }}` },
+  { strategies: /^{{ rule.strategies|safe }}$/, users: {% if let Some(users) = rule.users %}{{ users }}{% else %}null{% endif %}, metric: '{{ rule.metric }}', condition: `{{ rule.condition|safe }}` },
 {%- endfor %}
 ];
 
-/** The rules that are about this strategy with so many users, as k6 wants them. */
+/** Returns the conditions for this strategy and number of users, by metric. */
 function thresholds() {
   /** @type {Record<string, string[]>} */
   const chosen = {};
-  for (const { strategies, users, metric, holds } of RULES) {
+  for (const { strategies, users, metric, condition } of RULES) {
     if (strategies.test(STRATEGY) && (users === null || users === USERS)) {
-      chosen[metric] = (chosen[metric] || []).concat(holds);
+      chosen[metric] = (chosen[metric] || []).concat(condition);
     }
   }
   if (chosen.sold_ms) {
-    // Where nothing was sold, k6 takes all of its times for 0, but what was not measured holds no rule.
+    // Without a sale, k6 takes the quantiles of its times for 0. A figure that was not measured must not pass.
     chosen.sold = (chosen.sold || []).concat('count>0');
   }
   return chosen;
@@ -216,10 +232,10 @@ export default function () {
 {%- endmatch %}
 
 /**
- * Buys one unit. Buyers take turns in the instances, and rounds of them in the SKUs.
+ * Buys one unit. Successive requests go to every instance with the first SKU, then to every instance with the next one.
  *
- * @param {number} number that of the request
- * @param {number} intended when its buyer wants to buy, in milliseconds of the clock
+ * @param {number} number number of the request among those of all users, from 0
+ * @param {number} intended instant at which the buyer wants to buy, in milliseconds since 1970
  */
 function buy(number, intended) {
   const target = TARGETS[number % TARGETS.length];
@@ -242,13 +258,13 @@ function buy(number, intended) {
     soldTime.add(waited);
   }
   if (answer.status === 0) {
-    // An instance that is gone is not to be asked tens of thousands of times a second.
+    // Without the pause, users would ask a stopped instance tens of thousands of times per second.
     sleep(0.01);
   }
 }
 
 /**
- * Whether a 503 is of one of the types that promise it. Of any other the unit may have been sold.
+ * Returns whether a 503 has a type that promises it. After any other 503 the unit may be sold.
  *
  * @param {import('k6/http').Response} answer
  */

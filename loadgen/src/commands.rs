@@ -1,4 +1,4 @@
-//! The commands of the program: each file has the arguments of one, and what it does.
+//! The commands of the program. Each file has the arguments of one command, and runs it.
 
 pub(crate) mod audit;
 mod compare;
@@ -20,25 +20,25 @@ use crate::error::Error;
 use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
 
-// Lines that fit a terminal of 80 columns, as clap knows no indentation when it breaks them.
+// The lines fit a terminal of 80 columns: clap breaks longer ones without their indentation.
 const EXIT_CODES: &str = "\
 Exit codes:
     0  every strategy kept its promise, and every threshold held
-    1  a threshold was crossed, a regression was found, or a strategy that must
-       oversell did not: the load was too weak to prove anything
+    1  a threshold was crossed, diff found a regression, or a control did not
+       oversell: the load was too weak to prove anything
     2  a strategy broke its promise
-    3  set-up or infrastructure failed, or so many buyers were refused or failed
-       that units were left
+    3  the set-up or a server failed, or units were left because so many buyers
+       were refused or failed
     4  the load generator was the bottleneck
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM)
 
-However it ends, the trials that were run are reported.";
+With every exit code, the trials that were run are reported.";
 
 const AUDIT_EXIT_CODES: &str = "\
 Exit codes:
-    0  every sale sold what there was, and every lock excluded
-    2  a sale or a lock did not, be it of a strategy that has to oversell
+    0  the orders of every sale agree with its stock, and every lock excluded
+    2  the orders of a sale disagree, or a lock did not exclude; controls count
     3  the database or an instance does not answer
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM)";
@@ -59,25 +59,25 @@ pub(crate) enum Command {
     /// Run one strategy, audit what it sold, and write a report
     #[command(after_help = EXIT_CODES)]
     Run(run::RunArgs),
-    /// Make the pages of a report again from its report.json
+    /// Write the pages of a report again, from its report.json
     Report(report::ReportArgs),
-    /// Tell whether a second run is worse than the first; exit code 1 if it is
+    /// Compare two reports; the exit code is 1 if the second is worse
     Diff(diff::DiffArgs),
-    /// Audit every sale in a database, from its ledger and orders alone
+    /// Audit every sale in a database, by its ledger and its orders
     #[command(after_help = AUDIT_EXIT_CODES)]
     Audit(audit::AuditArgs),
-    /// Predict the herd, the traffic and the time of many waiters
+    /// Predict the notifications, the traffic and the time of many waiters
     Simulate(simulate::SimulateArgs),
-    /// Write the same load for JMeter or k6
+    /// Write the load of a comparison for JMeter or k6
     ///
-    /// Nothing is started, and nothing is connected to. What is written is one trial. Flags of `compare` that are not listed
-    /// here are accepted and ignored.
+    /// Starts nothing and connects to nothing. A run of the exported file is one trial. The flags of `compare` about trials,
+    /// servers and reports are therefore no flags of `export`. A plan may set them: one plan serves both commands.
     Export(export::ExportArgs),
-    /// Start the servers and the service, and keep them until Ctrl-C
+    /// Start the servers and the service, and stop them at Ctrl-C
     Up(up::UpArgs),
     /// Print the strategies that the service knows
     Strategies(strategies::StrategiesArgs),
-    /// Print the script that completes this command line in a shell
+    /// Print the script that completes `loadgen` commands in a shell
     Completions(completions::CompletionsArgs),
 }
 

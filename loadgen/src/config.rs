@@ -1,7 +1,18 @@
-//! Settings: flags over a plan file over a preset.
+//! Settings: flags over a plan file over a preset over defaults.
+//!
+//! | file | has |
+//! |---|---|
+//! | `values` | the types of settings, which check their values |
+//! | `plan`, `service` | each setting once: its name in a plan, its flag, its help, its default |
+//! | `preset` | the plan files that the program brings along |
+//! | `layers` | the merge of the layers |
+//! | `load`, `comparison` | the flags that commands share |
+//! | `settings` | what each command is given: settings without a choice left |
 
+pub(crate) mod comparison;
+mod layers;
 pub(crate) mod load;
-mod plan_file;
+mod plan;
 mod preset;
 pub(crate) mod service;
 pub(crate) mod settings;

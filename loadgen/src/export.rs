@@ -17,7 +17,7 @@ mod load;
 
 use clap::ValueEnum;
 
-use crate::config::settings::CompareSettings;
+use crate::config::settings::ExportSettings;
 use crate::error::Error;
 use crate::export::load::Load;
 
@@ -30,12 +30,12 @@ pub(crate) enum Engine {
     K6,
 }
 
-/// Writes the load of a comparison for an engine.
+/// Writes a load for an engine.
 ///
 /// # Errors
 ///
 /// [`Error::Usage`] when the engine cannot run the load.
-pub(crate) fn render(engine: Engine, settings: &CompareSettings) -> Result<String, Error> {
+pub(crate) fn render(engine: Engine, settings: &ExportSettings) -> Result<String, Error> {
     let load = Load::of(settings)?;
     match engine {
         Engine::Jmeter => jmeter::render(&load),
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, Command};
 
-    fn settings(args: &str, rules: &[&str]) -> (Engine, CompareSettings) {
+    fn settings(args: &str, rules: &[&str]) -> (Engine, ExportSettings) {
         let rules = rules.iter().flat_map(|rule| ["--threshold", rule]);
         let cli = Cli::try_parse_from(["loadgen", "export"].into_iter().chain(args.split(' ')).chain(rules)).unwrap();
         let Command::Export(args) = cli.command else { unreachable!("the subcommand is export") };

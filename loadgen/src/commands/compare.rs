@@ -1,4 +1,4 @@
-//! The `compare` command: a plan, its trials, a report.
+//! The `compare` command: draws a plan, runs its trials, writes a report.
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -7,9 +7,12 @@ use clap::Args;
 use program::{Interrupt, ProgramError as _, Progress, chain};
 use testbed::Counters;
 
-use crate::config::load::LoadArgs;
-use crate::config::settings::{CompareSettings, Source};
+use crate::config::comparison::ComparisonArgs;
+use crate::config::settings::{CompareSettings, LoadSettings, Source};
 use crate::error::Error;
+use crate::judge::thresholds::Threshold;
+use crate::judge::verdict::EndedEarly;
+use crate::lab::counters::Counters;
 use crate::lab::environment::{cores, environment};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Strategy, select};
@@ -28,25 +31,25 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     #[command(flatten)]
-    load: LoadArgs,
+    comparison: ComparisonArgs,
 }
 
 impl CompareArgs {
-    /// Fills in the plan file, the preset and the environment.
+    /// Fills in the plan file, the preset, the defaults and the environment.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] when something is missing or contradicts something else.
+    /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
-        self.load.resolve(self.strategies)
+        self.comparison.resolve(self.strategies)
     }
 }
 
-/// Runs a comparison, and returns the exit code that its verdict gives.
+/// Runs a comparison, and returns the exit code of its verdict.
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] when it was stopped before the first trial began; all the others when no report can be made.
+/// [`Error::Interrupted`] if it was interrupted before the first trial. Any other error if there is no report.
 ///
 /// # Cancel safety
 ///
@@ -72,12 +75,12 @@ pub(crate) async fn compare(
         Ok(measured) => measured,
         Err(error) => {
             let error = stack.explain(error).await;
-            // What went wrong first is what the user needs to know.
+            // The first error is the cause.
             let _ = stack.stop().await;
             return Err(without_old_report(&files, error));
         }
     };
-    // The figures go to the terminal first, so that they are not lost should the disk be full.
+    // The figures go to the terminal first: a full disk cannot lose them there.
     output.print(&terminal::render(&report));
     if settings.jmeter_summary {
         output.print(&jtl.summary());
@@ -90,18 +93,18 @@ pub(crate) async fn compare(
     Ok(ExitCode::from(report.verdict.exit_code))
 }
 
-/// Sees to it that the report of an earlier comparison does not pass for the result of one that failed. One that was never
-/// in order, or was given up at once, has not begun.
+/// Removes the report of an earlier comparison, which could pass for the result of this failed one. A comparison with wrong
+/// arguments, or one that was interrupted first, has not begun and removes nothing.
 fn without_old_report(files: &Files, error: Error) -> Error {
     if !matches!(error, Error::Usage(_) | Error::Interrupted(_)) {
-        // What went wrong first is what the user needs to know.
+        // The first error is the cause.
         let _ = files.remove_old();
     }
     error
 }
 
-/// Writes a report that its folder could not take to the folder for temporary files, as it cannot be measured again in a
-/// moment; returns the error with where it is now.
+/// Writes a report to the folder for temporary files after its own folder could not take it: measuring takes long. Returns
+/// the error with the new place.
 fn save(report: &Report, error: Error) -> Error {
     let folder = std::env::temp_dir().join(format!("loadgen-report-{}", std::process::id()));
     match Files::open(&folder).and_then(|files| files.write(report)) {
@@ -110,7 +113,7 @@ fn save(report: &Report, error: Error) -> Error {
     }
 }
 
-/// Runs the trials, as many as there are until somebody interrupts or something fails.
+/// Draws the plan, runs its trials until an interrupt or a failure, and makes the report.
 async fn measure(
     settings: &CompareSettings,
     stack: &mut Stack,
@@ -119,18 +122,18 @@ async fn measure(
     files: &Files,
 ) -> Result<(Report, Jtl), Error> {
     let known = interrupt.or(stack.service.strategies()).await?;
-    let strategies = select(&known, settings.strategies.as_deref())?;
+    let strategies = select(&known, settings.load.strategies.as_deref())?;
     let plan = interrupt.or(plan(settings, stack, &strategies)).await?;
     let conditions = Conditions {
-        model: settings.model,
+        model: settings.load.model,
         seed: plan.seed,
-        stock: settings.stock,
-        goods_nos: (settings.goods_no..).take(settings.goods as usize).collect(),
-        lock_wait: settings.lock_wait,
+        stock: settings.load.stock,
+        goods_nos: (settings.load.goods_no..).take(settings.load.goods as usize).collect(),
+        lock_wait: settings.load.lock_wait,
         cores: cores(),
     };
     let environment = interrupt.or(environment(&settings.source, stack)).await?;
-    // Only now that everything is known to be in order, as it cannot be measured again in a moment.
+    // Not before everything is known to be in order: measuring the old report again takes long.
     files.remove_old()?;
     let mut jtl = Jtl::create(&files.path(files::JTL))?;
     progress.planned("trial", plan.len());
@@ -142,14 +145,14 @@ async fn measure(
         environment,
         plan,
         strategies,
-        thresholds: settings.thresholds.clone(),
+        thresholds: settings.load.thresholds.clone(),
         trials,
     });
     Ok((report, jtl))
 }
 
-/// A trial that is interrupted is dropped: its buyers gave up at different moments, so it says nothing. What was measured
-/// before it is kept, also when something fails.
+/// Runs the trials. An interrupted trial is dropped, because its buyers gave up at different moments. Earlier trials are
+/// kept, also after a failure.
 async fn run_all(
     stack: &mut Stack,
     conditions: &Conditions,
@@ -164,7 +167,7 @@ async fn run_all(
         let Some(strategy) = strategies.iter().find(is_planned) else { continue };
         progress.step_begins(progress::planned(planned));
         let ran = interrupt.or(run::trial(stack, conditions, strategy, planned)).await;
-        // What could not be written of the single requests must not be found out only at the end.
+        // A disk that cannot take the requests of a trial ends the comparison now, not at its end.
         let error = match ran.and_then(|ran| jtl.add(&ran).map(|()| ran.trial)) {
             Ok(trial) => {
                 progress.step_ended(&progress::ended(&trial));
@@ -183,26 +186,12 @@ async fn run_all(
     Ok((trials, None))
 }
 
-/// Draws the order of the trials, and notes everything that was asked for.
+/// Draws the order of the trials, and records the settings.
 async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]) -> Result<Plan, Error> {
     let seed = settings.seed.unwrap_or_else(rand::random);
-    let subjects = subjects(settings, strategies);
-    if subjects.is_empty() {
-        let limits = "the limits of the plan or the preset (users-max) leave nothing to run";
-        return Err(Error::Usage(format!("no strategy is to be tried with so many users: {limits}; see --users")));
-    }
-    let is_about_nobody = |threshold: &&crate::judge::thresholds::Threshold| {
-        !subjects.iter().any(|subject| threshold.is_about(&subject.strategy, subject.users))
-    };
-    if let Some(idle) = settings.thresholds.iter().find(is_about_nobody) {
-        let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name.as_str()).collect();
-        return Err(Error::Usage(format!(
-            "the threshold {:?} is about nothing that is compared: {} with {} users",
-            idle.rule(),
-            names.join(", "),
-            settings.users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
-        )));
-    }
+    let load = &settings.load;
+    let subjects = subjects(load, strategies);
+    ensure_something_is_compared(load, strategies, &subjects)?;
     let (hold, lock_wait, zk_sessions_total, service_args) = match &settings.source {
         Source::Start(service) => {
             let total = u64::from(service.zk_sessions) * u64::from(service.instances);
@@ -213,15 +202,14 @@ async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]
             (None, None, sessions, Vec::new())
         }
     };
-    let users_max = settings.users.iter().max().copied().unwrap_or(0);
     Ok(Plan {
         seed,
-        model: settings.model,
-        model_described: settings.model.describe(users_max),
-        users: settings.users.clone(),
-        stock: settings.stock,
-        goods_no: settings.goods_no,
-        goods: settings.goods,
+        model: load.model,
+        model_described: load.model.describe(load.users.last().copied().unwrap_or(0)),
+        users: load.users.clone(),
+        stock: load.stock,
+        goods_no: load.goods_no,
+        goods: load.goods,
         trials: settings.trials,
         instances: stack.service.urls().len(),
         zk_sessions_total,
@@ -232,15 +220,39 @@ async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]
     })
 }
 
-/// Every strategy with every number of users that it is to be tried with.
-fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Vec<Subject> {
-    let tried = |strategy: &Strategy, users: u32| {
-        let limits = settings.users_max.iter().filter(|(pattern, _)| pattern.matches(&strategy.name));
-        limits.clone().all(|(_, users_max)| users <= *users_max)
+/// Refuses a comparison of nothing, and a threshold for nothing that is compared.
+fn ensure_something_is_compared(
+    load: &LoadSettings,
+    strategies: &[Strategy],
+    subjects: &[Subject],
+) -> Result<(), Error> {
+    if subjects.is_empty() {
+        let remedy = "give fewer --users, or another users-max in the plan";
+        return Err(Error::Usage(format!(
+            "users-max of the plan or the preset leaves no strategy to compare: {remedy}"
+        )));
+    }
+    let concerns =
+        |threshold: &Threshold| subjects.iter().any(|subject| threshold.is_about(&subject.strategy, subject.users));
+    let Some(idle) = load.thresholds.iter().find(|threshold| !concerns(threshold)) else { return Ok(()) };
+    let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name.as_str()).collect();
+    let users: Vec<String> = load.users.iter().map(u32::to_string).collect();
+    Err(Error::Usage(format!(
+        "the threshold {:?} is about nothing that is compared: {} with {} users",
+        idle.rule(),
+        names.join(", "),
+        users.join(", ")
+    )))
+}
+
+/// Every strategy with every number of users that `users_max` allows it.
+fn subjects(load: &LoadSettings, strategies: &[Strategy]) -> Vec<Subject> {
+    let is_allowed = |strategy: &Strategy, users: u32| {
+        load.users_max.iter().all(|(pattern, users_max)| !pattern.matches(&strategy.name) || users <= *users_max)
     };
     let of = |strategy: &Strategy| {
         let name = strategy.name.clone();
-        let levels = settings.users.iter().copied().filter(|users| tried(strategy, *users)).collect::<Vec<_>>();
+        let levels: Vec<u32> = load.users.iter().copied().filter(|users| is_allowed(strategy, *users)).collect();
         levels.into_iter().map(move |users| Subject { strategy: name.clone(), users })
     };
     strategies.iter().flat_map(of).collect()

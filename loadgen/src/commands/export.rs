@@ -4,23 +4,39 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, Args};
+use clap::builder::UnknownArgumentValueParser;
+use clap::{Arg, ArgAction, Args};
 
-use crate::config::load::LoadArgs;
-use crate::config::settings::CompareSettings;
+use crate::config::load::{LoadArgs, Resolved};
+use crate::config::service;
+use crate::config::settings::{ExportSettings, Source};
+use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::export::{Engine, render};
 use crate::output::Output;
 
-/// What the plan is of which only the load is written, so that it says nothing here.
-const WITHOUT_EFFECT: [&str; 9] =
-    ["database_url", "zookeeper", "demo_service", "trials", "no_warm_up", "seed", "report", "jmeter_summary", "quiet"];
+/// Flags of `compare` about servers, trials and reports, which no exported load has.
+const OF_COMPARE: [(&str, ArgAction); 9] = [
+    ("demo-service", ArgAction::Set),
+    ("database-url", ArgAction::Set),
+    ("zookeeper", ArgAction::Set),
+    ("trials", ArgAction::Set),
+    ("no-warm-up", ArgAction::SetTrue),
+    ("seed", ArgAction::Set),
+    ("report", ArgAction::Set),
+    ("jmeter-summary", ArgAction::SetTrue),
+    ("quiet", ArgAction::SetTrue),
+];
+
+/// An argument that clap refuses as unknown, with a reason.
+fn refused((flag, action): (&'static str, ArgAction)) -> Arg {
+    let reason = "an exported load has no servers, trials and reports; `loadgen compare` has this flag";
+    let parser = UnknownArgumentValueParser::suggest(reason);
+    Arg::new(flag).long(flag).hide(true).action(action).value_name("VALUE").value_parser(parser)
+}
 
 #[derive(Debug, Args)]
-#[command(
-    mut_arg("target", |target| target.help("Base URLs of the instances to load [default: http://127.0.0.1:8080]")),
-    mut_args(|arg| if WITHOUT_EFFECT.contains(&arg.get_id().as_str()) { Arg::hide(arg, true) } else { arg })
-)]
+#[command(args(OF_COMPARE.map(refused)))]
 pub(crate) struct ExportArgs {
     /// The engine to write for
     #[arg(value_enum)]
@@ -28,22 +44,33 @@ pub(crate) struct ExportArgs {
     /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Strategies; what is written runs one at a time, the first unless it is told another [default: the sale's own]
+    /// Strategies; one run has one strategy, the first unless the engine is told another [default: the sale's own]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
-    #[command(flatten)]
+    /// Base URLs of the instances to load [default: http://127.0.0.1:8080]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        value_parser = parse_url,
+        conflicts_with_all = service::FLAGS,
+        help_heading = "Service"
+    )]
+    target: Option<Vec<String>>,
+    #[command(flatten, next_help_heading = "Load")]
     load: LoadArgs,
 }
 
 impl ExportArgs {
-    /// Fills in the plan file and the preset.
+    /// Fills in the plan file, the preset and the defaults.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] when something is missing or contradicts something else.
-    pub(crate) fn resolve(self) -> Result<(Engine, CompareSettings), Error> {
-        // Nothing is connected to, so the database, ZooKeeper and administration of a target need not be named.
-        Ok((self.engine, self.load.resolve_with(self.strategies, |_| Some("unused".to_owned()))?))
+    /// [`Error::Usage`] if something contradicts something else.
+    pub(crate) fn resolve(self) -> Result<(Engine, ExportSettings), Error> {
+        let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
+        let source = self.target.map_or(Source::Start(service), Source::Target);
+        Ok((self.engine, ExportSettings { source, load }))
     }
 }
 
@@ -61,4 +88,28 @@ pub(super) fn export(args: ExportArgs, output: &mut Output) -> Result<ExitCode, 
         None => output.print(&text),
     }
     Ok(Exit::Held.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory as _, Parser as _};
+
+    use crate::commands::Cli;
+
+    #[test]
+    fn every_flag_of_compare_is_a_flag_of_export_or_refused_with_a_reason() {
+        let cli = Cli::command();
+        let flags = |name: &str| {
+            let args = cli.find_subcommand(name).unwrap().get_arguments().filter(|arg| !arg.is_hide_set());
+            args.filter_map(clap::Arg::get_long).collect::<Vec<_>>()
+        };
+        let (of_compare, of_export) = (flags("compare"), flags("export"));
+        for flag in of_compare.iter().filter(|flag| !of_export.contains(flag)) {
+            let refused = Cli::try_parse_from(["loadgen", "export", "k6", &format!("--{flag}"), "1"]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::UnknownArgument, "--{flag}");
+            assert!(refused.to_string().contains("`loadgen compare` has this flag"), "{refused}");
+        }
+        assert!(of_compare.len() > of_export.len());
+    }
 }

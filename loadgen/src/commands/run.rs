@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::config::load::LoadArgs;
+use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
 
@@ -12,16 +12,16 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "STRATEGY")]
     strategy: String,
     #[command(flatten)]
-    load: LoadArgs,
+    comparison: ComparisonArgs,
 }
 
 impl RunArgs {
-    /// Fills in the plan file, the preset and the environment.
+    /// Fills in the plan file, the preset, the defaults and the environment.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] when something is missing or contradicts something else.
+    /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
-        self.load.resolve(Some(vec![self.strategy]))
+        self.comparison.resolve(Some(vec![self.strategy]))
     }
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use confique::Layer as _;
 use program::Interrupt;
 
-use crate::config::service::ServiceArgs;
+use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::ServiceSettings;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
@@ -26,23 +27,6 @@ pub(crate) struct StrategiesArgs {
     pub(crate) demo_service: Option<PathBuf>,
 }
 
-impl StrategiesArgs {
-    /// The smallest service that can list its strategies.
-    ///
-    /// # Errors
-    ///
-    /// None, as every choice is made here.
-    pub(crate) fn service(&self) -> Result<ServiceSettings, Error> {
-        let smallest = ServiceArgs {
-            instances: Some(1),
-            zk_sessions: Some(1),
-            hold: Some("0ms".to_owned()),
-            demo_service: self.demo_service.clone(),
-        };
-        smallest.resolve(1, Duration::from_secs(5), None)
-    }
-}
-
 /// Prints the strategies of a running service, or of one started for the question.
 pub(super) async fn strategies(
     args: &StrategiesArgs,
@@ -52,7 +36,10 @@ pub(super) async fn strategies(
     let strategies = match &args.target {
         Some(url) => interrupt.or(Service::new(vec![url.clone()], String::new())?.strategies()).await?,
         None => {
-            let stack = interrupt.or(Stack::start(&args.service()?)).await?;
+            let usual = ServicePlan::of(ServiceFlags::empty())?.start(1, Duration::from_secs(5));
+            let demo_service = args.demo_service.clone();
+            let smallest = ServiceSettings { instances: 1, zk_sessions: 1, demo_service, ..usual };
+            let stack = interrupt.or(Stack::start(&smallest)).await?;
             let strategies = interrupt.or(stack.service.strategies()).await;
             stack.stop().await?;
             strategies?

@@ -1,15 +1,16 @@
-//! The `up` command: the lab without a load, to be tried by hand.
+//! The `up` command: starts the lab without a load, for use by hand.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use program::{Interrupt, Progress};
 
-use crate::config::service::ServiceArgs;
-use crate::config::settings::{Source, UpSettings};
-use crate::config::values;
+use crate::config::service::{ServiceFlags, ServicePlan};
+use crate::config::settings::{ServiceSettings, Source, UpSettings};
+use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, parse_time};
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
 use crate::lab::stack::Stack;
@@ -18,45 +19,51 @@ use crate::progress::starting;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
+    /// The program of the service [default: demo-service beside this program]
+    #[arg(long, value_name = "PATH")]
+    demo_service: Option<PathBuf>,
     #[command(flatten)]
-    service: ServiceArgs,
+    service: ServiceFlags,
     /// Buyers that an instance works on at once [default: 2048]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
-    users: Option<u32>,
-    /// How long a buyer waits for the lock before the service refuses [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = values::parse_positive_time)]
-    lock_wait: Option<Duration>,
-    /// Port of the first instance, the others take the next ones [default: any free ports]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
-    /// The first SKU to put on sale; each strategy gets one, in the order of `loadgen strategies`
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(i64).range(1..=i64::MAX - 1000)
-    )]
-    goods_no: i64,
+    #[arg(long, value_name = "N")]
+    users: Option<Users>,
+    /// How long the service lets a buyer wait for the lock
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    lock_wait: Duration,
+    /// Port of the first instance; the others take the next ones [default: any free ports]
+    #[arg(long, value_name = "PORT")]
+    port: Option<Port>,
+    /// The first SKU on sale; each strategy gets one, in the order of `loadgen strategies`
+    #[arg(long, value_name = "N", default_value = "1")]
+    goods_no: GoodsNo,
     /// Units on sale of each SKU
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    stock: u32,
+    #[arg(long, value_name = "N", default_value = "100")]
+    stock: Stock,
 }
+
+/// ZooKeeper sessions of an instance, which are enough for a handful of waiters.
+const ZK_SESSIONS: u32 = 32;
 
 impl UpArgs {
     /// Fills in the defaults.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] when the ports do not fit.
+    /// [`Error::Usage`] if the ports do not fit.
     pub(crate) fn resolve(self) -> Result<UpSettings, Error> {
-        // A lab that is tried by hand has the service's own deadline, and a session for a handful of waiters.
-        let lock_wait = self.lock_wait.unwrap_or(Duration::from_secs(5));
-        let mut service = self.service;
-        service.zk_sessions = service.zk_sessions.or(Some(32));
+        let zk_sessions = self.service.zk_sessions.map_or(ZK_SESSIONS, Sessions::get);
+        let service = ServicePlan::of(self.service)?.start(self.users.map_or(1, Users::get), self.lock_wait);
+        let port = self.port.map(Port::get);
+        if let Some(port) = port
+            && port.checked_add(service.instances - 1).is_none()
+        {
+            let instances = service.instances;
+            return Err(Error::Usage(format!("--port {port} leaves no room for {instances} instances below 65536")));
+        }
         Ok(UpSettings {
-            service: service.resolve(self.users.unwrap_or(1), lock_wait, self.port)?,
-            goods_no: self.goods_no,
-            stock: self.stock,
+            service: ServiceSettings { zk_sessions, port, demo_service: self.demo_service, ..service },
+            goods_no: self.goods_no.get(),
+            stock: self.stock.get(),
         })
     }
 }
@@ -70,11 +77,11 @@ struct Offer {
     strategy: String,
 }
 
-/// Starts everything, says where it is, and keeps it until the user has had enough.
+/// Starts everything, prints the addresses, and stops everything at an interrupt.
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] when stopped before everything runs; those of [`Stack::open`].
+/// [`Error::Interrupted`] if it is interrupted before everything runs; those of [`Stack::open`].
 ///
 /// # Cancel safety
 ///
@@ -119,7 +126,7 @@ async fn lay_out(service: &Service, settings: &UpSettings) -> Result<Vec<Offer>,
     Ok(offers)
 }
 
-/// Where everything is.
+/// The addresses of everything that runs.
 struct Addresses<'a> {
     services: &'a [String],
     database_url: &'a str,
@@ -129,7 +136,7 @@ struct Addresses<'a> {
     program: &'a str,
 }
 
-/// Lines to paste into a shell: variables first, then what one may do with them, as comments.
+/// Lines to paste into a shell: variables first, then commands that use them, as comments.
 fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> String {
     let Addresses { services, database_url, zookeeper_connect, admin_token, program } = addresses;
     let first = services.first().map_or("", String::as_str);

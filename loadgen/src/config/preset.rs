@@ -1,56 +1,62 @@
-//! Settings for a purpose.
-
-use std::time::Duration;
+//! The presets: plan files that the program brings along.
 
 use clap::ValueEnum;
-use serde::Deserialize;
+use clap::builder::PossibleValue;
+use serde::{Deserialize, Deserializer};
 
-/// Settings for a purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Preset {
-    /// 300 users for 100 units: some two minutes
-    Quick,
-    /// The classic JMeter plan, 1500 users for 100 units, a session each: some twenty minutes
-    Jmeter,
-    /// The ZooKeeper locks with 10 to 300 users and a session each: how many a release wakes
-    Herd,
-    /// The safe strategies with 10 to 1500 users, the herd up to 300: how they scale
-    Scale,
+use super::values::from_text;
+
+/// A plan file of `loadgen/presets/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Preset {
+    pub(super) name: &'static str,
+    /// The content of the file. Its first line is a comment that describes the preset.
+    pub(super) text: &'static str,
 }
 
-/// What a preset chooses.
-pub(super) struct Choice {
-    pub(super) strategies: Option<&'static [&'static str]>,
-    pub(super) users: &'static [u32],
-    pub(super) users_max: Option<(&'static str, u32)>,
-    pub(super) trials: u32,
-    pub(super) lock_wait: Duration,
-}
+static PRESETS: [Preset; 4] = [
+    Preset::QUICK,
+    Preset { name: "jmeter", text: include_str!("../../presets/jmeter.toml") },
+    Preset { name: "herd", text: include_str!("../../presets/herd.toml") },
+    Preset { name: "scale", text: include_str!("../../presets/scale.toml") },
+];
 
 impl Preset {
-    pub(super) fn choice(self) -> Choice {
-        // So many trials that a strategy that sold too much in none of them does so in fewer than 26 % of all, with 95 %
-        // confidence, and that the sold carry a p99.
-        let quick =
-            Choice { strategies: None, users: &[300], users_max: None, trials: 10, lock_wait: Duration::from_mins(1) };
-        // The herd of 1500 naive waiters drains in time of order N², and no buyer is to be refused for it.
-        let lock_wait = Duration::from_mins(5);
-        match self {
-            Preset::Quick => quick,
-            Preset::Jmeter => Choice { users: &[1500], lock_wait, ..quick },
-            Preset::Herd => Choice {
-                strategies: Some(&["zk-naive", "zk-mutex", "zk-handoff", "zk-cohort"]),
-                users: &[10, 30, 100, 300],
-                ..quick
-            },
-            Preset::Scale => Choice {
-                strategies: Some(&["zk-naive", "zk-mutex", "zk-handoff", "zk-cohort", "pg-conditional", "pg-row-lock"]),
-                users: &[10, 30, 100, 300, 1000, 1500],
-                users_max: Some(("zk-naive", 300)),
-                lock_wait,
-                ..quick
-            },
+    /// The preset of a command line and a plan that name none.
+    pub(super) const QUICK: Preset = Preset { name: "quick", text: include_str!("../../presets/quick.toml") };
+
+    fn description(&self) -> &'static str {
+        self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim()
+    }
+}
+
+impl ValueEnum for Preset {
+    fn value_variants<'a>() -> &'a [Preset] {
+        &PRESETS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name).help(self.description()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Preset {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {
+        let names = PRESETS.map(|preset| preset.name).join(", ");
+        let remedy = format!("the presets are {names}");
+        let named = |name: &str| PRESETS.into_iter().find(|preset| preset.name == name);
+        from_text(deserializer, |name| named(name).ok_or_else(|| format!("no preset {name:?}; {remedy}")), &remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_described_in_its_first_line() {
+        for preset in &PRESETS {
+            assert!(preset.text.starts_with("# ") && preset.description().len() > 10, "{preset:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the commands are to do, every choice made.
+//! What each command is given: settings without a choice left.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,36 +8,50 @@ use wildmatch::WildMatch;
 use crate::judge::thresholds::Threshold;
 use crate::load::model::LoadModel;
 
-/// What `compare` is to do, every choice made.
+/// The load, for this program or for another engine.
 #[derive(Debug, Clone)]
-pub(crate) struct CompareSettings {
-    pub(crate) source: Source,
+pub(crate) struct LoadSettings {
     pub(crate) strategies: Option<Vec<String>>,
-    /// Numbers of users.
+    /// Numbers of users, each once and in order.
     pub(crate) users: Vec<u32>,
-    /// Strategies that are tried with fewer users than the others, and with how many at most.
+    /// The largest number of users of the strategies that match a pattern.
     pub(crate) users_max: Vec<(WildMatch, u32)>,
     pub(crate) model: LoadModel,
     pub(crate) stock: u32,
     pub(crate) goods_no: i64,
     pub(crate) goods: u32,
-    pub(crate) trials: u32,
-    pub(crate) warm_up: bool,
-    pub(crate) seed: Option<u32>,
     /// How long a buyer may wait for the lock; the client waits a little longer for its answer.
     pub(crate) lock_wait: Duration,
     pub(crate) thresholds: Vec<Threshold>,
+}
+
+/// The settings of `compare` and `run`.
+#[derive(Debug, Clone)]
+pub(crate) struct CompareSettings {
+    pub(crate) source: Source,
+    pub(crate) load: LoadSettings,
+    pub(crate) trials: u32,
+    pub(crate) warm_up: bool,
+    pub(crate) seed: Option<u32>,
     pub(crate) report: PathBuf,
     /// Whether JMeter's summariser lines are printed.
     pub(crate) jmeter_summary: bool,
     pub(crate) quiet: bool,
 }
 
+/// The settings of `export`.
+#[derive(Debug, Clone)]
+pub(crate) struct ExportSettings {
+    /// An engine needs nothing of a running service but the base URLs of its instances.
+    pub(crate) source: Source<Vec<String>>,
+    pub(crate) load: LoadSettings,
+}
+
 /// Where the service comes from.
 #[derive(Debug, Clone)]
-pub(crate) enum Source {
+pub(crate) enum Source<T = TargetSettings> {
     Start(ServiceSettings),
-    Target(TargetSettings),
+    Target(T),
 }
 
 /// How to start the service.
@@ -47,14 +61,14 @@ pub(crate) struct ServiceSettings {
     pub(crate) zk_sessions: u32,
     pub(crate) hold: String,
     pub(crate) lock_wait: Duration,
-    /// Purchases that an instance works on at once; it sheds those beyond them.
+    /// Purchases that an instance works on at once. It refuses further ones.
     pub(crate) buyers_max: u32,
-    /// Critical sections that an instance keeps the record of.
+    /// Critical sections that an instance records.
     pub(crate) history: u32,
     /// Further arguments.
     pub(crate) args: Vec<String>,
     pub(crate) demo_service: Option<PathBuf>,
-    /// Port of the first instance; any free ones without it.
+    /// Port of the first instance. `None`: any free ports.
     pub(crate) port: Option<u16>,
 }
 
@@ -67,7 +81,7 @@ pub(crate) struct TargetSettings {
     pub(crate) admin_token: String,
 }
 
-/// What `up` is to do.
+/// The settings of `up`.
 #[derive(Debug, Clone)]
 pub(crate) struct UpSettings {
     pub(crate) service: ServiceSettings,

@@ -1,19 +1,63 @@
-//! How values of the command line are read.
+//! The checks of values, each for flags, plan files and presets alike. A number is checked by its type, and a text by one
+//! function: `parse_…` for a flag, and the function after it for a plan.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::judge::thresholds::Threshold;
 use crate::lab::stack::DB_GRACE;
+
+pub(crate) type Users = Within<u32, 1, 20_000>;
+pub(crate) type Stock = Within<u32, 1, 100_000_000>;
+pub(crate) type Goods = Within<u32, 1, 1000>;
+/// `Goods` more SKUs follow the first one.
+pub(crate) type GoodsNo = Within<i64, 1, { i64::MAX - 1000 }>;
+/// The intervals of more trials take too long to compute.
+pub(crate) type Trials = Within<u32, 1, 200>;
+pub(crate) type Instances = Within<u16, 1, 64>;
+pub(crate) type Sessions = Within<u32, 1, 20_000>;
+pub(crate) type Port = Within<u16, 1, 65_535>;
 
 const DAY: Duration = Duration::from_hours(24);
 
-pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Within<T, const MIN: i64, const MAX: i64>(T);
+
+impl<T: Copy + TryFrom<i64>, const MIN: i64, const MAX: i64> Within<T, MIN, MAX> {
+    /// `None` stands for a value that is no whole number.
+    pub(super) fn new(number: Option<i64>) -> Result<Self, String> {
+        let number = number.filter(|number| (MIN..=MAX).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.map(Within).ok_or_else(|| format!("write a whole number from {MIN} to {MAX}"))
+    }
+
+    pub(crate) fn get(self) -> T {
+        self.0
+    }
 }
 
-pub(crate) fn parse_positive_time(text: &str) -> Result<Duration, String> {
-    let time = parse_time(text)?;
-    // Whole milliseconds are what all that is told of it knows, and nobody waits for longer than a day.
+impl<T: Copy + TryFrom<i64>, const MIN: i64, const MAX: i64> FromStr for Within<T, MIN, MAX> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::new(text.parse().ok())
+    }
+}
+
+impl<'de, T: Copy + TryFrom<i64>, const MIN: i64, const MAX: i64> Deserialize<'de> for Within<T, MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(i64::deserialize(deserializer).ok()).map_err(D::Error::custom)
+    }
+}
+
+/// Checks a time: at least one millisecond, the unit of every report, and at most one day.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
     if (Duration::from_millis(1)..=DAY).contains(&time) {
         Ok(time)
     } else {
@@ -21,42 +65,101 @@ pub(crate) fn parse_positive_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Checks a time or a range of times, and leaves it as the service reads it. The longest time has to fit between the
-/// service's wait for the lock and its wait for the database.
-pub(crate) fn parse_hold(text: &str) -> Result<String, String> {
-    let longest = match text.split_once("..") {
-        None => parse_time(text)?,
-        Some((shortest, longest)) => {
-            let (shortest, longest) = (parse_time(shortest)?, parse_time(longest)?);
-            if shortest > longest {
-                return Err("the range ends before it begins".to_owned());
-            }
-            longest
-        }
-    };
-    if longest >= DB_GRACE {
-        return Err(format!("the time must be shorter than {}", humantime::format_duration(DB_GRACE)));
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    from_text(deserializer, parse_time, "write a time in quotation marks, such as \"2s\"")
+}
+
+/// Checks a business time or a range of business times, and leaves it as the service reads it. The longest time fits
+/// between the service's wait for the lock and its wait for the database.
+pub(super) fn parse_hold(text: &str) -> Result<String, String> {
+    let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
+    let (shortest, longest) = (duration(shortest)?, duration(longest)?);
+    if shortest > longest {
+        Err("the range ends before it begins".to_owned())
+    } else if longest >= DB_GRACE {
+        Err(format!("the time must be shorter than {}", humantime::format_duration(DB_GRACE)))
+    } else {
+        Ok(text.to_owned())
     }
-    Ok(text.to_owned())
 }
 
-pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| "write a number of requests a second".to_owned())?;
-    if rate > 0.0 && rate <= 1e6 { Ok(rate) } else { Err("the rate must be above 0 and at most 1000000".to_owned()) }
+pub(super) fn hold<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    from_text(deserializer, parse_hold, "write a time or a range in quotation marks, such as \"1ms..5ms\"")
 }
 
-/// The file of a report; a folder stands for the one in it.
+/// Checks requests per second. `None` stands for a value that is no number.
+fn checked_rate(rate: Option<f64>) -> Result<f64, String> {
+    let rate = rate.filter(|rate| *rate > 0.0 && *rate <= 1e6);
+    rate.ok_or_else(|| "write requests per second: above 0 and at most 1000000".to_owned())
+}
+
+pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
+    checked_rate(text.parse().ok())
+}
+
+pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    checked_rate(f64::deserialize(deserializer).ok()).map_err(D::Error::custom)
+}
+
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Threshold, D::Error> {
+        from_text(deserializer, Threshold::parse, "write a rule in quotation marks, such as \"zk-mutex p99<250ms\"")
+    }
+}
+
+/// Reads a value that a plan has as text. `no_text` is the error for a value of another type.
+pub(super) fn from_text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+    no_text: &str,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer).map_err(|_| D::Error::custom(no_text))?;
+    parse(&text).map_err(D::Error::custom)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
+}
+
+/// The file of a report. A folder stands for the report.json in it.
 #[expect(clippy::unnecessary_wraps, reason = "it is a value parser")]
 pub(crate) fn parse_report(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     Ok(if path.is_dir() { path.join(crate::report::files::JSON) } else { path })
 }
 
-/// Checks a base URL, and takes the slash off its end.
+/// Checks a base URL, and removes the slash at its end.
 pub(crate) fn parse_url(text: &str) -> Result<String, String> {
     let url = reqwest::Url::parse(text).map_err(|error| format!("{error}; write http://HOST:PORT"))?;
     if url.scheme() != "http" || url.host().is_none() || url.query().is_some() {
         return Err("not a base URL; write http://HOST:PORT".to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_are_a_time_or_a_range() {
+        for hold in ["0ms", "2ms", "1ms..5ms", "3ms..3ms", "4s"] {
+            assert_eq!(parse_hold(hold).unwrap(), hold);
+        }
+    }
+
+    #[test]
+    fn a_flag_and_a_plan_are_told_the_same_of_a_wrong_value() {
+        #[derive(Debug, Deserialize)]
+        struct Values {
+            #[expect(dead_code, reason = "only its error is of interest")]
+            value: Instances,
+        }
+        for (flag, plan) in [("0", "0"), ("65", "65"), ("1.5", "1.5"), ("three", "\"three\"")] {
+            let remedy = flag.parse::<Instances>().unwrap_err();
+            assert_eq!(remedy, "write a whole number from 1 to 64");
+            let refused = toml::from_str::<Values>(&format!("value = {plan}")).unwrap_err();
+            assert_eq!(refused.message(), remedy);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use reqwest::Url;
 
 use crate::config::service::BUYERS_MAX_MIN;
-use crate::config::settings::{CompareSettings, ServiceSettings, Source};
+use crate::config::settings::{ExportSettings, LoadSettings, ServiceSettings, Source};
 use crate::error::Error;
 use crate::judge::thresholds::Threshold;
 use crate::lab::strategy::ALL;
@@ -19,7 +19,8 @@ const PLACES_MAX: usize = 1000;
 
 /// The load of a comparison.
 pub(super) struct Load<'a> {
-    pub(super) settings: &'a CompareSettings,
+    pub(super) settings: &'a LoadSettings,
+    source: &'a Source<Vec<String>>,
     pub(super) instances: Vec<Instance>,
     /// The runs, one after another, each on new stock. Never empty.
     pub(super) runs: Vec<Run>,
@@ -64,13 +65,14 @@ impl<'a> Load<'a> {
     /// # Errors
     ///
     /// [`Error::Usage`] when no engine could run the load.
-    pub(super) fn of(settings: &'a CompareSettings) -> Result<Self, Error> {
-        let urls = match &settings.source {
+    pub(super) fn of(settings: &'a ExportSettings) -> Result<Self, Error> {
+        let ExportSettings { source, load: settings } = settings;
+        let urls = match source {
             Source::Start(_) => &vec![DEFAULT_TARGET.to_owned()],
-            Source::Target(target) => &target.urls,
+            Source::Target(urls) => urls,
         };
         let instances = urls.iter().map(|url| Instance::of(url)).collect::<Result<Vec<_>, _>>()?;
-        let load = Load { settings, instances, runs: runs(settings)? };
+        let load = Load { settings, source, instances, runs: runs(settings)? };
         match load.places().len() {
             places if places > PLACES_MAX => Err(Error::Usage(format!(
                 "{places} pairs of an instance and a SKU are too many: the upper bound is {PLACES_MAX}; \
@@ -149,7 +151,7 @@ impl<'a> Load<'a> {
     }
 
     fn service(&self) -> Option<&'a ServiceSettings> {
-        match &self.settings.source {
+        match self.source {
             Source::Start(service) => Some(service),
             Source::Target(_) => None,
         }
@@ -185,7 +187,7 @@ impl fmt::Display for Instance {
 }
 
 /// Lists every strategy with every number of users that `users-max` allows it.
-fn runs(settings: &CompareSettings) -> Result<Vec<Run>, Error> {
+fn runs(settings: &LoadSettings) -> Result<Vec<Run>, Error> {
     let named = settings.strategies.as_deref().filter(|named| *named != [ALL]).unwrap_or_default();
     // Names become part of URLs, expressions and shell commands, so no other characters may pass.
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));

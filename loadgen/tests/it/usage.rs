@@ -32,6 +32,28 @@ fn ports_that_do_not_fit_are_a_usage_error() {
 }
 
 #[test]
+fn a_flag_without_meaning_for_an_export_is_a_usage_error() {
+    assert_usage(&["export", "k6", "--trials", "3"], "unexpected argument '--trials <VALUE>'");
+    assert_usage(&["export", "k6", "--quiet"], "`loadgen compare` has this flag");
+}
+
+#[test]
+fn a_mistake_in_a_plan_is_a_usage_error() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), "user = 3").unwrap();
+    let finished = finish(&mut lab.loadgen_throwaway(["compare", "--plan", "plan.toml"]));
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.starts_with("error: the plan plan.toml is wrong: "), "{}", finished.stderr);
+}
+
+#[test]
+fn help_lists_the_presets_with_their_descriptions() {
+    let lab = Lab::new();
+    let finished = finish(&mut lab.loadgen(["compare", "--help"]));
+    assert!(finished.stdout.contains("- quick:  300 users for 100 units"), "{}", finished.stdout);
+}
+
+#[test]
 fn help_names_the_exit_codes_on_standard_output() {
     let lab = Lab::new();
     for args in [&["--help"][..], &["compare", "--help"]] {

@@ -1,0 +1,115 @@
+//! The settings of a plan. Each stands here once: its key, its flag, its help, its type, its default.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use confique::Config;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::preset::Preset;
+use super::service::ServicePlan;
+use super::values::{Goods, GoodsNo, Stock, Trials, Users, parse_rate, parse_time, rate, time};
+use crate::error::Error;
+use crate::judge::thresholds::{Threshold, metric_names};
+use crate::load::model::Arrivals;
+
+/// What a plan may set, and flags may override. `None`: no layer sets it, and there is no default.
+///
+/// The presets have a value for each setting that has none here and is not optional.
+#[derive(Debug, Config)]
+#[config(layer_attr(derive(Debug, Clone, Args)))]
+#[config(layer_attr(serde(deny_unknown_fields, rename_all = "kebab-case")))]
+pub(crate) struct PlanSettings {
+    /// A plan that the program brings along; your own plan and flags override it [default: quick]
+    #[config(layer_attr(arg(long, value_enum)))]
+    #[expect(dead_code, reason = "a layer is asked for its preset, before the layers are merged")]
+    preset: Option<Preset>,
+    /// Each command has an argument of its own for them.
+    #[config(layer_attr(arg(skip)))]
+    pub(super) strategies: Option<Vec<String>>,
+    /// Users; several numbers show how the strategies scale [default: 300]
+    #[config(deserialize_with = one_or_many, layer_attr(arg(long, value_name = "N", value_delimiter = ',')))]
+    pub(super) users: Vec<Users>,
+    /// The largest number of users of a strategy, by a pattern of its name with `*` and `?`.
+    #[config(layer_attr(arg(skip)))]
+    pub(super) users_max: Option<BTreeMap<String, Users>>,
+    /// Units on sale of each SKU [default: 100]
+    #[config(layer_attr(arg(long, value_name = "N")))]
+    pub(super) stock: Stock,
+    /// SKUs on sale; users take turns in them [default: 1]
+    #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
+    pub(super) goods: Goods,
+    /// The first SKU [default: 1]
+    #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
+    pub(super) goods_no: GoodsNo,
+    /// Users start one after another within this time, instead of all at once
+    #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
+    pub(super) ramp_up: Option<Duration>,
+    /// Users buy again and again for this time, instead of once
+    #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
+    pub(super) duration: Option<Duration>,
+    /// Requests per second, started on time even if earlier ones are unanswered (an open model). They last for --duration,
+    /// otherwise for 10s. At most --users are in flight
+    #[config(deserialize_with = rate, layer_attr(arg(long, value_name = "N", value_parser = parse_rate)))]
+    pub(super) rate: Option<f64>,
+    /// How the requests of --rate are spaced [default: poisson]
+    #[config(layer_attr(arg(long, value_enum)))]
+    pub(super) arrivals: Option<Arrivals>,
+    /// How long the service lets a user wait for the lock. A target keeps its own limit; then this time bounds only how
+    /// long the client waits for an answer [default: 1m; presets jmeter and scale: 5m]
+    #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
+    pub(super) lock_wait: Duration,
+    /// `compare` and `run` have flags for it, for `warm_up` and for `seed`.
+    #[config(layer_attr(arg(skip)))]
+    pub(super) trials: Trials,
+    #[config(default = true, layer_attr(arg(skip)))]
+    pub(super) warm_up: bool,
+    #[config(layer_attr(arg(skip)))]
+    pub(super) seed: Option<u32>,
+    #[config(default = [], layer_attr(arg(long = "threshold", help_heading = "Thresholds", help = threshold_help())))]
+    #[config(layer_attr(arg(value_name = "RULE", value_parser = Threshold::parse)))]
+    pub(super) thresholds: Vec<Threshold>,
+    #[config(nested, layer_attr(command(flatten, next_help_heading = "Service")))]
+    pub(super) service: ServicePlan,
+}
+
+/// What one layer sets: flags, a plan file, a preset, or the defaults.
+pub(crate) type PlanLayer = <PlanSettings as Config>::Layer;
+
+/// Reads the text of a plan. `origin` names the plan in an error.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with the place of what is wrong.
+pub(super) fn read(origin: &str, text: &str) -> Result<PlanLayer, Error> {
+    toml::from_str(text).map_err(|error| Error::Usage(format!("{origin} is wrong: {}", error.to_string().trim_end())))
+}
+
+fn threshold_help() -> String {
+    format!(
+        "A rule that must hold, otherwise the exit code is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
+         'zk-naive@1500 goodput>=50'. Metrics: {}",
+        metric_names()
+    )
+}
+
+/// One number of users, or a list of them.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Users>, D::Error> {
+    // The numbers are checked afterwards: the error of an untagged type would hide theirs.
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number of users, or a list of them")]
+    enum OneOrMany {
+        One(i64),
+        Many(Vec<i64>),
+    }
+    let numbers = match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(users) => vec![users],
+        OneOrMany::Many(users) if users.is_empty() => {
+            return Err(D::Error::custom("write at least one number of users"));
+        }
+        OneOrMany::Many(users) => users,
+    };
+    numbers.into_iter().map(|users| Users::new(Some(users))).collect::<Result<_, _>>().map_err(D::Error::custom)
+}

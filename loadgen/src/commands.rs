@@ -19,6 +19,7 @@ use program::{Again, Interrupt};
 use crate::error::Error;
 use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
+use crate::telemetry;
 
 // The lines fit a terminal of 80 columns: clap breaks longer ones without their indentation.
 const EXIT_CODES: &str = "\
@@ -84,6 +85,7 @@ pub(crate) enum Command {
 /// Runs the command that the command line names.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     raise_file_limit();
+    telemetry::start()?;
     let mut output = Output::take()?;
     // Goose handles `SIGINT` by the same library whenever it runs, and calls `exit(1)` the second time. The first handler
     // stays, so this one has to be installed before goose runs.

@@ -26,6 +26,7 @@ mod load;
 mod output;
 mod progress;
 pub mod report;
+mod telemetry;
 mod trial;
 
 use std::process::ExitCode;

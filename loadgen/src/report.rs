@@ -4,7 +4,7 @@
 pub(crate) mod audit;
 pub(crate) mod caveats;
 pub(crate) mod files;
-mod headline;
+pub(crate) mod glossary;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod markdown;
@@ -13,6 +13,8 @@ pub(crate) mod terminal;
 
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
 
 pub use self::json::read;
 pub use crate::trial::record::Trial;
@@ -21,27 +23,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use simulation::Simulation;
 
-use crate::judge::result::{StrategyResult, medians_by_block};
+use crate::judge::headline::Headline;
+use crate::judge::metrics::Metric;
+use crate::judge::result::StrategyResult;
+use crate::judge::summary;
 use crate::judge::thresholds::{Threshold, ThresholdResult};
 use crate::judge::verdict::{Conclusion, EndedEarly, Verdict};
 use crate::lab::environment::Environment;
-use crate::lab::strategy::{Promise, Strategy};
+use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
 use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
-pub(crate) const SCHEMA: &str = "seckill-report/3";
+pub(crate) const SCHEMA: &str = "seckill-report/4";
 
-/// An earlier version that can still be read. Its `mechanism` of a result is named `guard`.
-pub(crate) const SCHEMA_BEFORE: &str = "seckill-report/2";
-
-/// The strategy that others are measured against, if it took part and kept its promise.
-const REFERENCE: &str = "zk-mutex";
+/// Earlier versions that can still be read. Their results are drawn anew from their trials.
+pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["seckill-report/2", "seckill-report/3"];
 
 /// A comparison of ways to guard the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `seckill-report/3`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-report/4`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,
@@ -78,33 +80,16 @@ pub(crate) struct Findings {
 }
 
 impl Report {
-    /// Draws the conclusions.
-    pub(crate) fn of(findings: Findings) -> Report {
+    /// Draws the conclusions, by the figures of this table.
+    pub(crate) fn of(findings: Findings, metrics: &[&Metric]) -> Report {
         let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials } = findings;
-        let mut results: Vec<StrategyResult> = Vec::new();
-        for strategy in &strategies {
-            for users in &plan.users {
-                let is_planned = |subject: &crate::trial::plan::Subject| {
-                    subject.strategy == strategy.name && subject.users == *users
-                };
-                if plan.blocks.iter().any(|block| block.trials.iter().any(is_planned)) {
-                    results.push(StrategyResult::of(strategy, *users, &plan, &trials));
-                }
-            }
-        }
-        for users in &plan.users {
-            let mut of_level: Vec<&mut StrategyResult> =
-                results.iter_mut().filter(|result| result.users == *users).collect();
-            relate(&mut of_level, &plan, &trials);
-            stats::correct(of_level.iter_mut().filter_map(|result| result.ratio_to_reference.as_mut()));
-            rank(&mut of_level);
-        }
+        let results = summary::results_of(&plan, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
             thresholds.iter().flat_map(|threshold| threshold.check(&results)).collect();
         let conclusions: Vec<Conclusion<'_>> =
             results.iter().map(|result| Conclusion::of(result, plan.users.len() > 1)).collect();
-        let sentence = headline::sentence(&plan, &results, &trials);
-        let verdict = Verdict::of(sentence, &conclusions, &thresholds, ended_early.as_ref());
+        let headline = Headline::of(&plan, &results, &trials);
+        let verdict = Verdict::of(headline, &conclusions, &thresholds, ended_early.as_ref());
         let caveats = caveats::of(&environment, &plan, &results, &trials);
         Report {
             schema: SCHEMA.to_owned(),
@@ -119,42 +104,5 @@ impl Report {
             trials,
             simulation: None,
         }
-    }
-}
-
-/// Relates the median response times of one number of users to those of the reference.
-fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
-    let Some(reference) = reference(results) else { return };
-    let figures = |result: &StrategyResult| medians_by_block(trials, &result.strategy, result.users, plan);
-    let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
-    let Some(base) = base else { return };
-    for result in results.iter_mut().filter(|result| result.is_comparable() && result.strategy != reference) {
-        result.ratio_to_reference = stats::paired::ratio(&figures(result), &base, u64::from(plan.seed));
-    }
-    for result in results.iter_mut() {
-        result.reference = Some(reference.clone());
-    }
-}
-
-/// The usual reference, or else the first strategy that is safe and kept its promise.
-fn reference(results: &[&mut StrategyResult]) -> Option<String> {
-    let is_safe = |result: &&&mut StrategyResult| {
-        matches!(result.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells) && result.is_comparable()
-    };
-    let usual = results.iter().filter(is_safe).find(|result| result.strategy == REFERENCE);
-    usual.or_else(|| results.iter().find(is_safe)).map(|result| result.strategy.clone())
-}
-
-/// Ranks by median response time those that may be ranked.
-fn rank(results: &mut [&mut StrategyResult]) {
-    let mut order: Vec<(f64, usize)> = results
-        .iter()
-        .enumerate()
-        .filter(|(_, result)| result.is_comparable())
-        .filter_map(|(index, result)| Some((result.p50_ms?.value, index)))
-        .collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (place, (_, index)) in order.into_iter().enumerate() {
-        results[index].rank = Some(place + 1);
     }
 }

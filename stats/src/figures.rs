@@ -56,6 +56,11 @@ pub fn signed(count: i64) -> String {
     grouped(&count.to_string())
 }
 
+/// Writes a whole number that may be negative.
+pub fn whole(number: f64) -> String {
+    grouped(&format!("{number:.0}"))
+}
+
 /// Writes a share of one.
 pub fn percent(share: f64) -> String {
     let percents = share * 100.0;

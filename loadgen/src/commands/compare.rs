@@ -10,9 +10,9 @@ use testbed::Counters;
 use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::{CompareSettings, LoadSettings, Source};
 use crate::error::Error;
+use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
-use crate::lab::counters::Counters;
 use crate::lab::environment::{cores, environment};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Strategy, select};
@@ -81,7 +81,7 @@ pub(crate) async fn compare(
         }
     };
     // The figures go to the terminal first: a full disk cannot lose them there.
-    output.print(&terminal::render(&report));
+    output.print(&terminal::render(&report, METRICS, settings.column));
     if settings.jmeter_summary {
         output.print(&jtl.summary());
     }
@@ -139,15 +139,18 @@ async fn measure(
     progress.planned("trial", plan.len());
     let (trials, ended_early) =
         run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, &mut jtl)).await?;
-    let report = Report::of(Findings {
-        generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        ended_early,
-        environment,
-        plan,
-        strategies,
-        thresholds: settings.load.thresholds.clone(),
-        trials,
-    });
+    let report = Report::of(
+        Findings {
+            generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            ended_early,
+            environment,
+            plan,
+            strategies,
+            thresholds: settings.load.thresholds.clone(),
+            trials,
+        },
+        METRICS,
+    );
     Ok((report, jtl))
 }
 

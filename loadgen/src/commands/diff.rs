@@ -8,8 +8,9 @@ use clap::Args;
 use crate::config::values::parse_report;
 use crate::error::{Error, Exit};
 use crate::judge::diff::{self, Diff};
+use crate::judge::metrics::METRICS;
 use crate::output::Output;
-use crate::report::{json, terminal};
+use crate::report::{json, markdown, terminal};
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -19,6 +20,9 @@ pub(crate) struct DiffArgs {
     /// The report.json of the second run
     #[arg(value_name = "NEW", value_parser = parse_report)]
     pub(crate) new: PathBuf,
+    /// Print a comment for a pull request, in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
     /// Compare runs that were asked for different things
     #[arg(long)]
     pub(crate) anyway: bool,
@@ -35,8 +39,8 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
              all the same with --anyway"
         )));
     }
-    let diff = Diff::of(&old, &new);
-    output.print(&terminal::diff(&diff));
+    let diff = Diff::of(&old, &new, METRICS);
+    output.print(&if args.markdown { markdown::diff(&diff) } else { terminal::diff(&diff) });
     let is_worse = diff.regressions().next().is_some() || !diff.broken.is_empty();
     Ok(if is_worse { Exit::NotHeld } else { Exit::Held }.into())
 }

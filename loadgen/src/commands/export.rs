@@ -16,7 +16,7 @@ use crate::export::{Engine, render};
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 9] = [
+const OF_COMPARE: [(&str, ArgAction); 10] = [
     ("demo-service", ArgAction::Set),
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
@@ -24,6 +24,7 @@ const OF_COMPARE: [(&str, ArgAction); 9] = [
     ("no-warm-up", ArgAction::SetTrue),
     ("seed", ArgAction::Set),
     ("report", ArgAction::Set),
+    ("wide", ArgAction::SetTrue),
     ("jmeter-summary", ArgAction::SetTrue),
     ("quiet", ArgAction::SetTrue),
 ];

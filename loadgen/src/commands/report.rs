@@ -8,14 +8,15 @@ use clap::Args;
 use crate::commands::simulate;
 use crate::config::values::parse_report;
 use crate::error::{Error, Exit};
+use crate::judge::metrics::METRICS;
 use crate::output::Output;
 use crate::report::files::Files;
-use crate::report::{files, json};
+use crate::report::{files, json, markdown};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// The report.json of an earlier comparison
-    #[arg(value_name = "FILE", value_parser = parse_report, required_unless_present = "schema")]
+    #[arg(value_name = "FILE", value_parser = parse_report, required_unless_present_any = ["schema", "figures"])]
     pub(crate) file: Option<PathBuf>,
     /// Folder of the pages [default: that of the file]
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -26,12 +27,15 @@ pub(crate) struct ReportArgs {
     /// Print the JSON Schema of report.json instead
     #[arg(long, conflicts_with_all = ["file", "out"])]
     pub(crate) schema: bool,
+    /// Print what every figure means instead, as a Markdown table; thresholds use the keys
+    #[arg(long, conflicts_with_all = ["file", "out", "schema"])]
+    pub(crate) figures: bool,
 }
 
-/// Makes the pages of a report again, or prints the schema.
+/// Makes the pages of a report again, or prints the schema or the table of figures.
 pub(super) fn report(args: &ReportArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let Some(file) = &args.file else {
-        output.print(&json::schema());
+        output.print(&if args.figures { markdown::figures(METRICS) } else { json::schema(METRICS) });
         return Ok(Exit::Held.into());
     };
     let mut report = json::read(file)?;

@@ -10,6 +10,7 @@ use super::service;
 use super::settings::{CompareSettings, Source, TargetSettings};
 use super::values::{Trials, parse_url};
 use crate::error::Error;
+use crate::judge::metrics::Column;
 
 /// What is measured, how often, and where the report goes.
 #[derive(Debug, Args)]
@@ -69,6 +70,9 @@ struct ReportArgs {
     /// Folder of the report. The report of an earlier comparison is removed from it before the first trial
     #[arg(long, value_name = "DIR", default_value = "report")]
     report: PathBuf,
+    /// Print every column of the table, not only those that fit 100 characters
+    #[arg(long)]
+    wide: bool,
     /// Print a line per strategy as JMeter's summariser does, for tools that read it
     #[arg(long)]
     jmeter_summary: bool,
@@ -94,8 +98,9 @@ impl ComparisonArgs {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportArgs { report, jmeter_summary, quiet } = report;
-        Ok(CompareSettings { source, load, trials, warm_up, seed, report, jmeter_summary, quiet })
+        let ReportArgs { report, wide, jmeter_summary, quiet } = report;
+        let column = if wide { Column::Wide } else { Column::Narrow };
+        Ok(CompareSettings { source, load, trials, warm_up, seed, report, column, jmeter_summary, quiet })
     }
 }
 

@@ -12,6 +12,7 @@ use super::preset::Preset;
 use super::service::ServicePlan;
 use super::values::{Goods, GoodsNo, Stock, Trials, Users, parse_rate, parse_time, rate, time};
 use crate::error::Error;
+use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
 use crate::load::model::Arrivals;
 
@@ -91,7 +92,7 @@ fn threshold_help() -> String {
     format!(
         "A rule that must hold, otherwise the exit code is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
          'zk-naive@1500 goodput>=50'. Metrics: {}",
-        metric_names()
+        metric_names(METRICS)
     )
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wildmatch::WildMatch;
 
+use crate::judge::metrics::Column;
 use crate::judge::thresholds::Threshold;
 use crate::load::model::LoadModel;
 
@@ -34,6 +35,8 @@ pub(crate) struct CompareSettings {
     pub(crate) warm_up: bool,
     pub(crate) seed: Option<u32>,
     pub(crate) report: PathBuf,
+    /// How much of the table the terminal shows.
+    pub(crate) column: Column,
     /// Whether JMeter's summariser lines are printed.
     pub(crate) jmeter_summary: bool,
     pub(crate) quiet: bool,

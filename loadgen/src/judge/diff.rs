@@ -5,49 +5,23 @@
 //! What was sold is compared as it is: a strategy that kept its promise and no longer does has regressed, whatever a test
 //! of significance may say.
 
-use stats::{Difference, Ratio, as_f64, correct, median, unpaired};
+use stats::{Difference, Ratio, correct, median, unpaired};
 
 use crate::judge::finding::Finding;
+use crate::judge::metrics::{Better, Metric};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::trial::record::Trial;
+use stats::figures as format;
 
 /// Ratios are drawn from a fixed seed, so that the same two files always give the same answer.
 const SEED: u64 = 1;
-
-/// A figure of a trial that two runs are compared by.
-struct Figure {
-    name: &'static str,
-    /// Whether more of it is better.
-    is_gain: bool,
-    of: fn(&Trial) -> Option<f64>,
-}
-
-/// The figures: what a buyer feels, and what it costs the servers.
-static FIGURES: [Figure; 6] = [
-    Figure { name: "p50 ms", is_gain: false, of: |trial| trial.latency.response.sold.quantile_ms(500) },
-    Figure { name: "p90 ms", is_gain: false, of: |trial| trial.latency.response.sold.quantile_ms(900) },
-    Figure { name: "sold/s", is_gain: true, of: |trial| trial.goodput_per_s },
-    Figure { name: "notifications/release", is_gain: false, of: |trial| trial.zookeeper.notifications_per_release() },
-    Figure {
-        name: "requests/sale",
-        is_gain: false,
-        of: |trial| Some(as_f64(trial.zookeeper.client_requests?) / trial.units_sold()?),
-    },
-    Figure {
-        name: "WAL bytes/sale",
-        is_gain: false,
-        of: |trial| Some(as_f64(trial.postgres.wal_bytes?) / trial.units_sold()?),
-    },
-];
 
 /// One figure of one strategy in both runs.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) strategy: String,
     pub(crate) users: u32,
-    pub(crate) figure: &'static str,
-    is_gain: bool,
+    pub(crate) metric: &'static Metric,
     /// Median over the trials of the old run.
     pub(crate) old: f64,
     /// Median over the trials of the new run.
@@ -57,12 +31,24 @@ pub(crate) struct Row {
 
 impl Row {
     /// Whether the figure is worse for certain.
-    fn is_regression(&self) -> bool {
+    pub(crate) fn is_regression(&self) -> bool {
         match self.ratio.difference {
-            Difference::Larger => !self.is_gain,
-            Difference::Smaller => self.is_gain,
+            Difference::Larger => self.metric.better != Better::Higher,
+            Difference::Smaller => self.metric.better == Better::Higher,
             Difference::Indistinguishable | Difference::TooFewBlocks => false,
         }
+    }
+
+    /// Whether the figure differs for certain.
+    pub(crate) fn is_significant(&self) -> bool {
+        matches!(self.ratio.difference, Difference::Larger | Difference::Smaller)
+    }
+
+    /// The ratio of the new figure to the old one, with its interval.
+    pub(crate) fn interval(&self) -> String {
+        let interval = format::interval(self.ratio.low, self.ratio.high);
+        let interval = interval.map_or_else(String::new, |interval| format!(" {interval}"));
+        format!("{}{interval}", format::figure(self.ratio.estimate))
     }
 
     /// The conclusion in a word or a sign.
@@ -88,7 +74,7 @@ pub(crate) struct Diff {
 
 impl Diff {
     /// Compares the strategies and numbers of users that both runs have.
-    pub(crate) fn of(old: &Report, new: &Report) -> Diff {
+    pub(crate) fn of(old: &Report, new: &Report, metrics: &[&'static Metric]) -> Diff {
         let mut rows = Vec::new();
         let (mut broken, mut caveats) = (Vec::new(), plan_differences(old, new));
         caveats.extend(environment_differences(old, new));
@@ -99,8 +85,9 @@ impl Diff {
                 continue;
             };
             broken.extend(worse_sold(was, now));
-            if was.is_comparable() && now.is_comparable() {
-                rows.extend(FIGURES.iter().filter_map(|figure| row(figure, old, new, was)));
+            if was.is_comparable && now.is_comparable {
+                let compared = metrics.iter().filter(|metric| metric.is_compared);
+                rows.extend(compared.filter_map(|metric| row(metric, old, new, was)));
             } else if was.finding != Finding::Kept || now.finding != Finding::Kept {
                 let why = "sold wrongly, did not exclude, or was not decided in one of the runs: its figures are not compared";
                 caveats.push(format!("{} with {} users {why}", was.strategy, was.users));
@@ -121,18 +108,17 @@ impl Diff {
     }
 }
 
-fn row(figure: &Figure, old: &Report, new: &Report, of: &StrategyResult) -> Option<Row> {
+fn row(metric: &'static Metric, old: &Report, new: &Report, of: &StrategyResult) -> Option<Row> {
     let figures = |report: &Report| -> Vec<f64> {
         let trials = report.trials.iter().filter(|trial| !trial.warm_up);
         let own = trials.filter(|trial| trial.strategy == of.strategy && trial.users == of.users);
-        own.filter_map(figure.of).collect()
+        own.filter_map(|trial| metric.of_trial(trial)).collect()
     };
     let (old, new) = (figures(old), figures(new));
     Some(Row {
         strategy: of.strategy.clone(),
         users: of.users,
-        figure: figure.name,
-        is_gain: figure.is_gain,
+        metric,
         old: median(&old)?,
         new: median(&new)?,
         ratio: unpaired::ratio(&new, &old, SEED)?,
@@ -202,8 +188,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::judge::metrics::METRICS;
     use crate::report::{Findings, fixture};
-    use crate::trial::record::Latency;
+    use crate::trial::record::{Latency, Trial};
 
     /// The fixture with the trials of one strategy changed.
     fn changed(strategy: &str, change: impl Fn(&mut Trial)) -> Report {
@@ -211,7 +198,7 @@ mod tests {
         trials.iter_mut().filter(|trial| trial.strategy == strategy).for_each(change);
         let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, .. } =
             fixture::findings(None, Vec::new());
-        Report::of(Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials })
+        Report::of(Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials }, METRICS)
     }
 
     fn slower(trial: &mut Trial) {
@@ -225,7 +212,7 @@ mod tests {
     #[test]
     fn a_run_is_no_regression_of_itself() {
         let report = fixture::report();
-        let diff = Diff::of(&report, &report);
+        let diff = Diff::of(&report, &report, METRICS);
         assert_eq!((diff.regressions().count(), diff.broken.len(), diff.caveats.len()), (0, 0, 0));
         assert!(!diff.rows.is_empty() && diff.rows.iter().all(|row| row.verdict() == "~"), "{:#?}", diff.rows);
         assert!(!diff.rows.iter().any(|row| row.strategy == "unguarded"), "it sells wrongly, and has no rank");
@@ -235,11 +222,11 @@ mod tests {
     fn a_slower_strategy_is_a_regression_and_the_others_are_not() {
         let (old, new) = (fixture::report(), changed("zk-mutex", slower));
         let worse = |diff: &Diff| -> Vec<String> {
-            diff.regressions().map(|row| format!("{} {}", row.strategy, row.figure)).collect()
+            diff.regressions().map(|row| format!("{} {}", row.strategy, row.metric.key)).collect()
         };
-        let diff = Diff::of(&old, &new);
-        assert_eq!(worse(&diff), ["zk-mutex p50 ms", "zk-mutex p90 ms"]);
-        let back = Diff::of(&new, &old);
+        let diff = Diff::of(&old, &new, METRICS);
+        assert_eq!(worse(&diff), ["zk-mutex p50", "zk-mutex p90"]);
+        let back = Diff::of(&new, &old, METRICS);
         assert_eq!(back.regressions().count(), 0);
         assert!(back.rows.iter().any(|row| row.verdict() == "better"));
     }
@@ -247,7 +234,7 @@ mod tests {
     #[test]
     fn a_strategy_that_no_longer_sells_right_is_broken_and_not_timed() {
         let new = changed("zk-mutex", |trial| trial.audit.oversold = i64::from(trial.block == 3));
-        let diff = Diff::of(&fixture::report(), &new);
+        let diff = Diff::of(&fixture::report(), &new, METRICS);
         assert_eq!(diff.broken, ["zk-mutex with 300 users breaks its promise, which it did not before"]);
         assert!(!diff.rows.iter().any(|row| row.strategy == "zk-mutex"));
     }
@@ -258,11 +245,13 @@ mod tests {
         new.plan.hold = Some("5ms".to_owned());
         assert_eq!(plan_differences(&fixture::report(), &new), ["hold was \"2ms\" and is \"5ms\""]);
         new.environment.cpu_count = 64;
-        assert!(Diff::of(&fixture::report(), &new).caveats.contains(&"cores was \"2\" and is \"64\"".to_owned()));
+        assert!(
+            Diff::of(&fixture::report(), &new, METRICS).caveats.contains(&"cores was \"2\" and is \"64\"".to_owned())
+        );
         new.results.retain(|result| result.strategy != "zk-naive");
-        let diff = Diff::of(&fixture::report(), &new);
+        let diff = Diff::of(&fixture::report(), &new, METRICS);
         assert!(diff.caveats.contains(&"zk-naive with 300 users is in the old run only".to_owned()), "{diff:?}");
-        let back = Diff::of(&new, &fixture::report());
+        let back = Diff::of(&new, &fixture::report(), METRICS);
         assert!(back.caveats.contains(&"zk-naive with 300 users is in the new run only".to_owned()), "{back:?}");
     }
 }

@@ -26,6 +26,18 @@ pub(crate) enum Finding {
 }
 
 impl Finding {
+    /// The finding in a few words. `is_expected`: a control sold wrongly, as it has to.
+    pub(crate) fn describe(self, is_expected: bool) -> &'static str {
+        match self {
+            Finding::Kept if is_expected => "oversold, as expected",
+            Finding::Kept => "yes",
+            Finding::Broken => "NO",
+            Finding::Inconclusive => "refused or failed",
+            Finding::LoadTooWeak => "load too weak",
+            Finding::NotRun => "not run",
+        }
+    }
+
     /// What the trials of one strategy show.
     ///
     /// For a strategy that is expected to oversell, one oversold trial is enough; its books must balance all the

@@ -3,12 +3,11 @@
 //! A rule names the strategies (with `*` and `?`, and with a number of users behind `@` where there are several), a metric,
 //! a comparison and a value. A figure that was not measured holds no rule.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
+use crate::judge::metrics::{Better, Kind, METRICS, Metric};
 use crate::judge::result::StrategyResult;
 
 /// One rule.
@@ -24,14 +23,14 @@ pub(crate) struct Threshold {
 }
 
 /// What a rule says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parts {
     /// The strategies that it is about, with `*` and `?`.
     pub(crate) strategies: String,
     /// The only number of users that it is about, if there is one.
     pub(crate) users: Option<u32>,
-    /// Name of the metric.
-    pub(crate) metric: &'static str,
+    /// The figure.
+    pub(crate) metric: &'static Metric,
     /// The comparison, such as `<=`.
     pub(crate) sign: &'static str,
     /// What the figure is compared with, in milliseconds if it is a time.
@@ -93,81 +92,9 @@ impl Comparison {
     }
 }
 
-/// What a value is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    /// `250ms`, `1.5s`; kept in milliseconds.
-    Time,
-    /// `0.05` or `5%`.
-    Share,
-    /// A plain number.
-    Number,
-}
-
-struct Metric {
-    name: &'static str,
-    unit: Unit,
-    of: fn(&StrategyResult) -> Option<f64>,
-}
-
-impl fmt::Debug for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-macro_rules! metrics {
-    ($($name:literal $unit:ident |$result:ident| $of:expr;)*) => {
-        &[$(Metric { name: $name, unit: Unit::$unit, of: |$result| $of }),*]
-    };
-}
-
-use stats::as_f64;
-
-/// The metrics that a rule may name. Worst trial for what is wrong, all trials merged for latencies, medians otherwise.
-static METRICS: &[Metric] = metrics! {
-    "p50" Time |result| result.latency.response.sold.quantile_ms(500);
-    "p90" Time |result| result.latency.response.sold.quantile_ms(900);
-    "p99" Time |result| result.latency.response.sold.quantile_ms(990);
-    "p999" Time |result| result.latency.response.sold.quantile_ms(999);
-    "max" Time |result| result.latency.response.sold.max_ms();
-    "handover_p50" Time |result| result.handovers.quantile_ms(500);
-    "sold_out_after" Time |result| result.sold_out_after_ms.map(|estimate| estimate.value);
-    "goodput" Number |result| result.goodput_per_s.map(|estimate| estimate.value);
-    "ratio" Number |result| result.ratio_to_reference.map(|ratio| ratio.estimate);
-    "oversold" Number |result| ran(result, as_f64(result.oversold_max));
-    "oversell_rate" Share |result| ran(result, result.oversell_rate_max);
-    "undersold" Number |result| ran(result, as_f64(result.undersold_max));
-    "lost_updates" Number |result| ran(result, as_f64(result.lost_updates_max.unsigned_abs()));
-    "double_sales" Number |result| ran(result, as_f64(result.double_sales_max));
-    "indeterminate" Number |result| ran(result, as_f64(result.indeterminate));
-    "bad_trials" Number |result| ran(result, f64::from(result.bad_trials));
-    "overlaps" Number |result| result.overlaps.map(as_f64);
-    "token_regressions" Number |result| result.token_regressions.map(as_f64);
-    "inversion_share" Share |result| result.inversion_share;
-    "refused" Share |result| share(result, result.answers.refused);
-    "errors" Share |result| share(result, result.answers.error + result.answers.timeout);
-    "late" Share |result| share(result, result.late);
-    "dropped" Number |result| ran(result, as_f64(result.dropped));
-    "notifications_per_release" Number |result| result.notifications_per_release.map(|estimate| estimate.value);
-    "requests_per_sale" Number |result| result.requests_per_sale.map(|estimate| estimate.value);
-    "bytes_per_sale" Number |result| result.bytes_per_sale.map(|estimate| estimate.value);
-    "commits_per_sale" Number |result| result.commits_per_sale.map(|estimate| estimate.value);
-    "wal_bytes_per_sale" Number |result| result.wal_bytes_per_sale.map(|estimate| estimate.value);
-};
-
-fn ran(result: &StrategyResult, figure: f64) -> Option<f64> {
-    (result.trials > 0).then_some(figure)
-}
-
-fn share(result: &StrategyResult, count: u64) -> Option<f64> {
-    let total = result.answers.total();
-    (total > 0).then(|| as_f64(count) / as_f64(total))
-}
-
-/// Names of the metrics, for the help.
-pub(crate) fn metric_names() -> String {
-    METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>().join(", ")
+/// Names of the figures that a rule may be about.
+pub(crate) fn metric_names(metrics: &[&Metric]) -> String {
+    metrics.iter().map(|metric| metric.key).collect::<Vec<_>>().join(", ")
 }
 
 impl Threshold {
@@ -177,6 +104,15 @@ impl Threshold {
     ///
     /// What is wrong, with the rule and a mark at the place.
     pub(crate) fn parse(rule: &str) -> Result<Threshold, String> {
+        Threshold::parse_by(METRICS, rule)
+    }
+
+    /// Reads a rule about the figures of this table.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Threshold::parse`].
+    pub(crate) fn parse_by(metrics: &[&'static Metric], rule: &str) -> Result<Threshold, String> {
         let mut reader = Reader { rule, at: 0 };
         let pattern = reader.word(|c| c.is_ascii_alphanumeric() || "-_*?".contains(c));
         if pattern.is_empty() {
@@ -184,7 +120,7 @@ impl Threshold {
         }
         let users = if reader.take("@") { Some(reader.users()?) } else { None };
         reader.space();
-        let metric = reader.metric()?;
+        let metric = reader.metric(metrics)?;
         reader.space();
         let comparison = COMPARISONS.iter().find(|(sign, _)| reader.take(sign)).map(|(_, comparison)| *comparison);
         let comparison = comparison.ok_or_else(|| reader.wrong("one of <, <=, ==, >= and > is expected here"))?;
@@ -209,15 +145,22 @@ impl Threshold {
     pub(crate) fn parts(&self) -> Parts {
         let sign =
             COMPARISONS.iter().find(|(_, comparison)| *comparison == self.comparison).map_or("", |(sign, _)| sign);
-        let (strategies, metric) = (self.strategies.to_string(), self.metric.name);
-        Parts { strategies, users: self.users, metric, sign, value: self.value }
+        Parts {
+            strategies: self.strategies.to_string(),
+            users: self.users,
+            metric: self.metric,
+            sign,
+            value: self.value,
+        }
     }
 
     /// What comes of the rule for each result that it is about.
     pub(crate) fn check(&self, results: &[StrategyResult]) -> Vec<ThresholdResult> {
         let about = results.iter().filter(|result| self.is_about(&result.strategy, result.users));
         let check = |result: &StrategyResult| {
-            let value = (self.metric.of)(result);
+            // A fault counts by its size, whatever its sign.
+            let size = |value: f64| if self.metric.better == Better::Zero { value.abs() } else { value };
+            let value = self.metric.value(result).map(size);
             ThresholdResult {
                 rule: self.rule.clone(),
                 strategy: result.strategy.clone(),
@@ -264,12 +207,12 @@ impl<'a> Reader<'a> {
         digits.parse().map_err(|_| Reader { at, ..*self }.wrong("a number of users is expected here"))
     }
 
-    fn metric(&mut self) -> Result<&'static Metric, String> {
+    fn metric(&mut self, metrics: &[&'static Metric]) -> Result<&'static Metric, String> {
         let at = self.at;
         let name = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
-        let metric = METRICS.iter().find(|metric| metric.name == name);
+        let metric = metrics.iter().copied().find(|metric| metric.key == name);
         metric.ok_or_else(|| {
-            let names = metric_names();
+            let names = metric_names(metrics);
             Reader { at, ..*self }.wrong(&format!("a metric is expected here, one of {names}"))
         })
     }
@@ -277,11 +220,11 @@ impl<'a> Reader<'a> {
     /// The rest of the rule, in the unit of the metric.
     fn value(&mut self, metric: &Metric) -> Result<f64, String> {
         let text = self.rest().trim_end();
-        let (value, example) = match metric.unit {
+        let (value, example) = match metric.kind {
             // humantime knows no fractions, which a rule may well have.
-            Unit::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s"),
-            Unit::Share => (share_of(text), "a share is expected here, such as 0.05 or 5%"),
-            Unit::Number => (text.parse().ok(), "a number is expected here"),
+            Kind::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s"),
+            Kind::Share => (share_of(text), "a share is expected here, such as 0.05 or 5%"),
+            Kind::Count | Kind::Number | Kind::Ratio => (text.parse().ok(), "a number is expected here"),
         };
         value.filter(|value: &f64| value.is_finite()).ok_or_else(|| self.wrong(example))
     }
@@ -362,7 +305,7 @@ mod tests {
             wrong("zk-mutex p99=250ms"),
             "one of <, <=, ==, >= and > is expected here\n  zk-mutex p99=250ms\n              ^"
         );
-        assert!(wrong("zk-mutex p98<1s").starts_with("a metric is expected here, one of p50, p90, "));
+        assert!(wrong("zk-mutex p98<1s").starts_with("a metric is expected here, one of bad_trials, oversold, "));
         assert!(wrong("zk-mutex p98<1s").ends_with("\n  zk-mutex p98<1s\n           ^"));
         assert!(wrong("zk-mutex p99<250").ends_with("\n  zk-mutex p99<250\n               ^"));
         assert!(wrong("zk-mutex@x p99<1s").ends_with("\n  zk-mutex@x p99<1s\n           ^"));

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Exit;
 use crate::judge::finding::{Finding, count_of};
+use crate::judge::headline::Headline;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
 
@@ -13,8 +14,10 @@ use crate::judge::thresholds::ThresholdResult;
 pub(crate) struct Verdict {
     /// What the program exits with.
     pub(crate) exit_code: u8,
-    /// The whole comparison in one sentence, or a few.
+    /// The whole comparison in at most three sentences.
     pub(crate) sentence: String,
+    /// What else came out, one line each.
+    pub(crate) details: Vec<String>,
     /// Why it exits so, the gravest reason first.
     pub(crate) reasons: Vec<String>,
 }
@@ -48,7 +51,7 @@ impl Verdict {
     /// buyers without a decision, then a load that proved nothing or a threshold that was crossed, then a generator that
     /// could not keep up (which spoils the times, but not the audit).
     pub(crate) fn of(
-        sentence: String,
+        headline: Headline,
         strategies: &[Conclusion<'_>],
         thresholds: &[ThresholdResult],
         ended_early: Option<&EndedEarly>,
@@ -86,7 +89,12 @@ impl Verdict {
             exits.push((Exit::Held.code(), format!("{kept}{held}")));
         }
         let exit_code = exits[0].0;
-        Verdict { exit_code, sentence, reasons: exits.into_iter().map(|(_, reason)| reason).collect() }
+        Verdict {
+            exit_code,
+            sentence: headline.sentence,
+            details: headline.details,
+            reasons: exits.into_iter().map(|(_, reason)| reason).collect(),
+        }
     }
 }
 
@@ -145,7 +153,7 @@ mod tests {
             unsettled_trials: 1,
             client_limited: false,
         };
-        let verdict = Verdict::of(String::new(), &[unknown], &[], None);
+        let verdict = Verdict::of(Headline::default(), &[unknown], &[], None);
         let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
@@ -168,7 +176,7 @@ mod tests {
         let broken = conclusion("d", Finding::Broken, false);
         let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
         let verdict = |strategies: &[Conclusion<'_>], interrupted: bool| {
-            Verdict::of(String::new(), strategies, &[], interrupted.then_some(&interruption))
+            Verdict::of(Headline::default(), strategies, &[], interrupted.then_some(&interruption))
         };
         let code = |strategies: &[Conclusion<'_>], interrupted| verdict(strategies, interrupted).exit_code;
         assert_eq!(code(&[fine], false), 0);

@@ -3,6 +3,7 @@
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::count_of;
+use crate::judge::metrics::DROPPED;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
 use crate::load::sample::{ByOutcome, problems};
@@ -41,8 +42,8 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
                 .to_owned(),
         );
     }
-    let dropped: u64 = results.iter().map(|result| result.dropped).sum();
-    if dropped > 0 {
+    let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
+    if dropped > 0.0 {
         caveats.push(format!(
             "{dropped} arrivals found every user busy and were never started: the latencies are those of the others; raise \
              --users or lower --rate"

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::judge::metrics::METRICS;
 use crate::report::{Report, html, json, markdown};
 
 /// The report for programs.
@@ -91,8 +92,8 @@ impl Files {
     ///
     /// [`Error::System`] when a file cannot be written.
     pub(crate) fn write_rendered(&self, report: &Report) -> Result<(), Error> {
-        self.write_file(MARKDOWN, &markdown::render(report))?;
-        self.write_file(HTML, &html::render(report)?)?;
+        self.write_file(MARKDOWN, &markdown::render(report, METRICS))?;
+        self.write_file(HTML, &html::render(report, METRICS)?)?;
         let folder = self.path(HGRM);
         fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {

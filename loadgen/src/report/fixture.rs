@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use stats::times::Times;
 
-use crate::judge::audit::{Audit, Evidence, OrderRow};
-use crate::judge::history::{HistoryAudit, Section, handovers_ns};
+use crate::judge::metrics::METRICS;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::environment::Environment;
@@ -236,11 +235,11 @@ fn draw() -> Report {
             timed_trial("pg-conditional", number, 100, 100, 2.0 * pace),
         ]
     };
-    Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()))
+    Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()), METRICS)
 }
 
 /// Stopped after its first trial.
 pub(crate) fn interrupted() -> Report {
     let ended = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
-    Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]))
+    Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]), METRICS)
 }

@@ -3,6 +3,7 @@
 //! All text and all tables are written here, so that the page can be read without its script. The charts are drawn by
 //! the script in the page, from the few figures of the report that they need ([`data`]), with the libraries in `vendor`.
 
+mod columns;
 mod cost;
 mod data;
 mod headline;
@@ -18,11 +19,11 @@ mod sold;
 mod tests;
 
 use askama::Template;
-use stats::figures;
 
 use self::names::levels;
 use self::page::{Page, Section};
 use crate::error::Error;
+use crate::judge::metrics::Metric;
 use crate::report::Report;
 
 const STYLE: &str = concat!(include_str!("html/style/page.css"), include_str!("html/style/figures.css"));
@@ -49,17 +50,18 @@ const SCRIPT: &str = concat!(
 /// # Errors
 ///
 /// [`Error::Generator`] when the page cannot be made.
-pub(crate) fn render(report: &Report) -> Result<String, Error> {
+pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
     let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();
     let page = Page {
         title: headline::title(report),
         sentence: report.verdict.sentence.clone(),
+        details: report.verdict.details.clone(),
         banner: headline::banner(report),
         reasons: report.verdict.reasons.clone(),
         conditions: headline::conditions(report),
         caveats: report.caveats.clone(),
-        sections: sections(report),
+        sections: sections(report, metrics),
         levels,
         ended: report.generated_at.replace('T', " ").replace('Z', " UTC"),
         generated_at: report.generated_at.clone(),
@@ -75,18 +77,18 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 }
 
 /// The parts of the page in their order. A part that a report may lack says so itself.
-fn sections(report: &Report) -> Vec<Section> {
+fn sections(report: &Report, metrics: &[&Metric]) -> Vec<Section> {
     vec![
-        sold::section(report),
-        latency::section(report),
-        latency::handovers(report),
-        herd::section(report),
+        sold::section(report, metrics),
+        herd::section(report, metrics),
+        latency::section(report, metrics),
+        latency::handovers(report, metrics),
         herd::scaling(report),
-        cost::database(report),
-        cost::processors(report),
+        cost::database(report, metrics),
+        cost::processors(report, metrics),
         simulation::section(report),
         setup::thresholds(report),
-        setup::guide(),
+        setup::guide(metrics),
         setup::environment(report),
     ]
 }

@@ -7,7 +7,15 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::report::{Report, SCHEMA, SCHEMA_BEFORE};
+use crate::judge::metrics::{METRICS, Metric, Source};
+use crate::judge::thresholds::{Threshold, ThresholdResult};
+use crate::judge::verdict::EndedEarly;
+use crate::lab::environment::Environment;
+use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::report::{Findings, Report, SCHEMA, SCHEMAS_BEFORE};
+use crate::trial::plan::Plan;
+use crate::trial::record::Trial;
+use simulation::Simulation;
 
 /// The whole file.
 ///
@@ -24,7 +32,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, or it is no report of this version or the one before.
+/// The file cannot be read, or it is no report of this version or an earlier one that can be read.
 pub fn read(path: &Path) -> Result<Report, Error> {
     let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
     parse(&text).map_err(|what| Error::NoReport { path: path.to_owned(), what })
@@ -37,24 +45,92 @@ fn parse(text: &str) -> Result<Report, String> {
     }
     let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
     match schema.as_deref() {
-        Some(SCHEMA | SCHEMA_BEFORE) => {
-            let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
-            // It is written again by the names of today.
-            Ok(Report { schema: SCHEMA.to_owned(), ..report })
+        Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Some(before) if SCHEMAS_BEFORE.contains(&before) => {
+            let before: ReportBefore = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            before.drawn_anew()
         }
         Some(other) => Err(format!(
-            "its schema is {other:?}, and this program reads {SCHEMA:?} and {SCHEMA_BEFORE:?}; run the comparison again"
+            "its schema is {other:?}, and this program reads {SCHEMA:?}, {}; run the comparison again",
+            SCHEMAS_BEFORE.map(|schema| format!("{schema:?}")).join(" and ")
         )),
         None => Err("it names no schema".to_owned()),
     }
 }
 
-/// The JSON Schema of `report.json`.
-pub(crate) fn schema() -> String {
+/// A report of an earlier version: what its conclusions were drawn from.
+#[derive(Deserialize)]
+struct ReportBefore {
+    generated_at: String,
+    ended_early: Option<EndedEarly>,
+    environment: Environment,
+    plan: Plan,
+    thresholds: Vec<ThresholdResult>,
+    results: Vec<ResultBefore>,
+    trials: Vec<Trial>,
+    simulation: Option<Simulation>,
+}
+
+/// The strategy of a result of an earlier version.
+#[derive(Deserialize)]
+struct ResultBefore {
+    strategy: String,
+    summary: String,
+    promise: Promise,
+    #[serde(alias = "guard")]
+    mechanism: Mechanism,
+    wakes: Wakes,
+}
+
+impl ReportBefore {
+    /// Draws the conclusions anew from the trials.
+    fn drawn_anew(self) -> Result<Report, String> {
+        let mut rules: Vec<&str> = Vec::new();
+        for threshold in &self.thresholds {
+            if !rules.contains(&threshold.rule.as_str()) {
+                rules.push(&threshold.rule);
+            }
+        }
+        let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
+        let mut strategies: Vec<Strategy> = Vec::new();
+        for ResultBefore { strategy: name, summary, promise, mechanism, wakes } in self.results {
+            if !strategies.iter().any(|known| known.name == name) {
+                let family = String::new();
+                strategies.push(Strategy {
+                    name,
+                    promise,
+                    mechanism,
+                    family,
+                    wakes,
+                    summary,
+                    permits: None,
+                    headline: false,
+                });
+            }
+        }
+        let ReportBefore { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
+        let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };
+        Ok(Report { simulation, ..Report::of(findings, METRICS) })
+    }
+}
+
+/// The JSON Schema of `report.json`, which names the figures of this table.
+pub(crate) fn schema(metrics: &[&Metric]) -> String {
     // What is written always has every field; the schema is of what is written.
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let schema = settings.into_generator().into_root_schema_for::<Report>();
-    format!("{:#}\n", schema.to_value())
+    let mut schema = settings.into_generator().into_root_schema_for::<Report>().to_value();
+    let figures = &mut schema["$defs"]["Figures"];
+    let figure = figures["additionalProperties"].take();
+    let of_trials: Vec<_> = metrics.iter().filter(|metric| !matches!(metric.source, Source::Result(_))).collect();
+    let property = |metric: &&&Metric| {
+        let mut property = figure.clone();
+        property["description"] = metric.described().into();
+        (metric.key.to_owned(), property)
+    };
+    figures["properties"] = of_trials.iter().map(property).collect::<serde_json::Map<_, _>>().into();
+    figures["required"] = of_trials.iter().map(|metric| metric.key).collect();
+    figures["additionalProperties"] = figure;
+    format!("{schema:#}\n")
 }
 
 #[cfg(test)]
@@ -68,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_types() {
-        assert_eq!(PUBLISHED, schema(), "write it anew: loadgen report --schema >loadgen/report.schema.json");
+        assert_eq!(PUBLISHED, schema(METRICS), "write it anew: loadgen report --schema >loadgen/report.schema.json");
     }
 
     #[test]
@@ -79,7 +155,7 @@ mod tests {
             let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
             assert_eq!(errors, Vec::<String>::new());
             let mut wrong = json;
-            wrong["results"][0]["oversold_max"] = "many".into();
+            wrong["results"][0]["figures"]["oversold"] = "many".into();
             assert!(!validator.is_valid(&wrong));
         }
     }
@@ -109,16 +185,27 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let written = render(&fixture::report()).unwrap();
-        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/3\","));
+        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/4\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
     }
 
     #[test]
-    fn a_report_of_the_version_before_is_read_and_written_by_the_names_of_today() {
+    fn the_results_of_an_earlier_version_are_drawn_anew_from_its_trials() {
         let written = render(&fixture::report()).unwrap();
-        let before = written.replace(SCHEMA, SCHEMA_BEFORE).replace("\"mechanism\":", "\"guard\":");
-        assert!(before != written && !before.contains("\"mechanism\""));
-        assert_eq!(render(&parse(&before).unwrap()).unwrap(), written);
+        for schema in SCHEMAS_BEFORE {
+            let mut before: Value = serde_json::from_str(&written).unwrap();
+            before["schema"] = schema.into();
+            for result in before["results"].as_array_mut().unwrap() {
+                let result = result.as_object_mut().unwrap();
+                result.remove("figures");
+                result.remove("is_comparable");
+                if schema == "seckill-report/2" {
+                    let mechanism = result.remove("mechanism").unwrap();
+                    result.insert("guard".to_owned(), mechanism);
+                }
+            }
+            assert_eq!(render(&parse(&before.to_string()).unwrap()).unwrap(), written, "{schema}");
+        }
     }
 
     #[test]
@@ -127,6 +214,6 @@ mod tests {
         assert!(refused("<html>").starts_with("it is no JSON object"));
         assert_eq!(refused("{}"), "it names no schema");
         assert!(refused(r#"{"schema":"seckill-report/1"}"#).ends_with("run the comparison again"));
-        assert!(refused(r#"{"schema":"seckill-report/3"}"#).contains("missing field"));
+        assert!(refused(r#"{"schema":"seckill-report/4"}"#).contains("missing field"));
     }
 }

@@ -2,52 +2,43 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, table};
-
-const HOW_TO_READ: &str = "\
-- **kept**: whether the strategy did what it promises. A control is expected to oversell: if it does not, the load \
-was too weak to prove anything. \"Refused or failed\": so many buyers got no decision that units were left, or the \
-books of a trial that had not come to rest do not balance, which proves nothing either way.
-- **bad trials**: trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer \
-something that the database denies; the warm-up is judged, too. In brackets the exact one-sided 95 % upper bound of \
-their rate among the trials that prove anything: a few good trials prove little.
-- **oversold**, **undersold**: units, in the worst trial. Undersold are units that buyers wanted and did not get, \
-although one of them was told \"sold out\".
-- **overlaps**: critical sections that were entered while as many others were inside as the lock permits, by the \
-instances' own clocks; – where sections may overlap.
-- **times**: of the buyers who got a unit, all trials merged, from the instant at which the request was meant to start \
-to the last byte of the answer. A quantile that the sample cannot carry (fewer than ten values above it) is left out.
-- **ratio**: of the median times, paired within blocks, with its 95 % bootstrap interval over the blocks. ~: an exact \
-signed-rank test with Holm's correction finds no difference, or it is within 5 %. ?: too few trials to find any. \
-Strategies that sold wrongly, or that were not decided, are shown, and never ranked or related to the reference.
-- **notifications/release**: watch events that ZooKeeper sent for each lock release, and in brackets what is to be \
-expected when all users wait at once. Left out when buyers got no decision, as nobody knows what they released.
-- **requests/sale**: requests to ZooKeeper for each unit sold.
-";
+use crate::judge::diff::{Diff, Row};
+use crate::judge::finding::count_of;
+use crate::judge::metrics::{Better, Column, Metric};
+use crate::report::table::{self, TextTable};
+use crate::report::{Report, glossary};
 
 /// The whole file.
-pub(crate) fn render(report: &Report) -> String {
+pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     let mut text = format!("# Flash-sale comparison\n\n{}\n\n", report.verdict.sentence);
-    let _ = writeln!(text, "{}.\n", table::conditions(report));
+    for detail in &report.verdict.details {
+        let _ = writeln!(text, "- {detail}");
+    }
+    let _ = writeln!(text, "\n{}.\n", table::conditions(report));
     for reason in &report.verdict.reasons {
         let _ = writeln!(text, "**Verdict: {reason}.**\n");
     }
-    table_lines(&mut text, report);
+    table_lines(&mut text, &TextTable::of(report, metrics, Column::Wide));
     text.push('\n');
     for line in table::generator(report).iter().chain(&report.caveats) {
         let _ = writeln!(text, "- {line}");
     }
-    let _ = writeln!(text, "\n## How to read it\n\n{HOW_TO_READ}");
+    let _ = writeln!(text, "\n## How to read it\n");
+    for term in glossary::terms(metrics, Column::Wide) {
+        let _ = writeln!(text, "- **{}**: {}", term.name, term.text);
+    }
+    text.push('\n');
     environment(&mut text, report);
     text
 }
 
-fn table_lines(text: &mut String, report: &Report) {
-    let header = table::header(report);
+fn table_lines(text: &mut String, table: &TextTable<'_>) {
+    let title = |(title, unit): (&str, &str)| format!("{title} {unit}").trim_end().replace('\u{ad}', "");
+    let header: Vec<String> = table.header().into_iter().map(title).collect();
     let rules = (0..header.len()).map(|column| if column < table::TEXT_COLUMNS { "---" } else { "---:" });
     let rules: Vec<String> = rules.map(str::to_owned).collect();
-    for row in [header, rules].into_iter().chain(table::rows(report)) {
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+    for row in [header, rules].into_iter().chain(table.rows()) {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
 }
@@ -80,22 +71,89 @@ fn environment(text: &mut String, report: &Report) {
     );
 }
 
+/// What every figure means.
+pub(crate) fn figures(metrics: &[&Metric]) -> String {
+    let mut text = String::from("| key | figure | better | meaning |\n|---|---|---|---|\n");
+    for metric in metrics {
+        let better = match metric.better {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Zero => "zero",
+            Better::Neither => "",
+        };
+        let _ = writeln!(text, "| `{}` | {} | {better} | {} |", metric.key, metric.name(), metric.definition);
+    }
+    text
+}
+
+/// What came of comparing two runs, as a comment for a pull request: what changed, how much did not, and what makes the
+/// runs hard to compare.
+pub(crate) fn diff(diff: &Diff) -> String {
+    let changed: Vec<&Row> = diff.rows.iter().filter(|row| row.is_significant()).collect();
+    let worse = changed.iter().filter(|row| row.is_regression()).count();
+    let title = match (diff.broken.len(), worse, changed.len() - worse) {
+        (0, 0, 0) => "no difference that these trials could show".to_owned(),
+        (0, worse, better) => format!("{worse} figures worse, {better} better"),
+        (broken, worse, better) => {
+            format!("{} broke, {worse} figures worse, {better} better", count_of(broken as u64, "promise"))
+        }
+    };
+    let mut text = format!("### Flash-sale comparison: {title}\n\n");
+    for broken in &diff.broken {
+        let _ = writeln!(text, "- **{broken}**");
+    }
+    if !changed.is_empty() {
+        text += "\n| strategy | users | figure | before | after | after ÷ before | |\n|---|--:|---|--:|--:|--:|---|\n";
+    }
+    for row in changed {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            row.strategy,
+            row.users,
+            row.metric.name(),
+            row.metric.write(Some(row.old)),
+            row.metric.write(Some(row.new)),
+            row.interval(),
+            if row.is_regression() { "**worse**" } else { "better" }
+        );
+    }
+    let same = diff.rows.iter().filter(|row| !row.is_significant()).count();
+    let _ = writeln!(text, "\n{same} of {} figures show no significant difference.", diff.rows.len());
+    if !diff.caveats.is_empty() {
+        text += "\n<details><summary>Differences of the runs</summary>\n\n";
+        for caveat in &diff.caveats {
+            let _ = writeln!(text, "- {caveat}");
+        }
+        text += "\n</details>\n";
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::metrics::METRICS;
     use crate::report::fixture;
 
     #[test]
     fn a_comparison() {
-        insta::assert_snapshot!(render(&fixture::report()));
+        insta::assert_snapshot!(render(&fixture::report(), METRICS));
+    }
+
+    #[test]
+    fn the_guide_to_the_report_has_every_figure() {
+        let guide = include_str!("../../REPORT.md");
+        let figures = figures(METRICS);
+        assert!(guide.contains(&figures), "put this into loadgen/REPORT.md: loadgen report --figures\n{figures}");
     }
 
     #[test]
     fn every_row_of_the_table_has_as_many_cells() {
-        let text = render(&fixture::report());
+        let text = render(&fixture::report(), METRICS);
         let table =
-            text.lines().skip_while(|line| !line.starts_with("| strategy")).take_while(|line| line.starts_with('|'));
+            text.lines().skip_while(|line| !line.starts_with("| Strategy")).take_while(|line| line.starts_with('|'));
         let widths: Vec<usize> = table.map(|line| line.matches(" | ").count()).collect();
-        assert_eq!(widths, [14; 6]);
+        assert_eq!(widths, [METRICS.iter().filter(|metric| metric.column <= Column::Wide).count() + 1; 6]);
     }
 }

@@ -1,134 +1,67 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
-use stats::Difference;
-
-use crate::judge::finding::Finding;
+use crate::judge::metrics::{Column, Metric};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::trial::plan::Plan;
 
-/// What stands for a figure that there is none of, or that the sample cannot carry.
-const ABSENT: &str = "–";
-
-/// Titles of the columns; a line break where a narrow heading may have one.
-pub(crate) fn header(report: &Report) -> Vec<String> {
-    let ratio = reference(report).map_or_else(|| "ratio".to_owned(), |reference| format!("×\n{reference}"));
-    let titles = [
-        "strategy",
-        "promise",
-        "kept",
-        "bad trials\n(≤ 95 %)",
-        "oversold",
-        "undersold",
-        "overlaps",
-        "sold\n/s",
-        "p50\nms",
-        "p90\nms",
-        "p99\nms",
-        "max\nms",
-        &ratio,
-        "notifications\n/release",
-        "requests\n/sale",
-    ];
-    titles.map(str::to_owned).to_vec()
-}
-
-/// The strategy that all ratios refer to, if it is one and the same.
-fn reference(report: &Report) -> Option<&String> {
-    let mut references = report.results.iter().filter_map(|result| result.reference.as_ref());
-    let first = references.next()?;
-    references.all(|reference| reference == first).then_some(first)
-}
-
-/// The column that is left out where room is short: the promise is the same in every comparison.
-pub(crate) const PROMISE_COLUMN: usize = 1;
-
 /// Columns that hold text; all others hold figures.
-pub(crate) const TEXT_COLUMNS: usize = 3;
+pub(crate) const TEXT_COLUMNS: usize = 2;
 
-/// One row for each strategy and number of users, in the service's order.
-pub(crate) fn rows(report: &Report) -> Vec<Vec<String>> {
-    let tell_users = report.plan.users.len() > 1;
-    report.results.iter().map(|result| row(result, tell_users)).collect()
+/// A table of text: the figures that `column` and narrower tables show.
+pub(crate) struct TextTable<'a> {
+    report: &'a Report,
+    metrics: Vec<&'a Metric>,
+    column: Column,
 }
 
-fn row(result: &StrategyResult, tell_users: bool) -> Vec<String> {
-    let sold = &result.latency.response.sold;
-    let users = if tell_users { format!(" @{}", result.users) } else { String::new() };
-    vec![
-        format!("{}{users}", result.strategy),
-        result.promise.as_str().to_owned(),
-        kept(result.finding).to_owned(),
-        bad_trials(result),
-        ran(result, result.oversold_max.to_string()),
-        ran(result, result.undersold_max.to_string()),
-        result.overlaps.map_or_else(|| ABSENT.to_owned(), |overlaps| overlaps.to_string()),
-        figure(result.goodput_per_s.map(|estimate| estimate.value)),
-        figure(sold.quantile_ms(500)),
-        figure(sold.quantile_ms(900)),
-        figure(sold.quantile_ms(990)),
-        figure(sold.max_ms()),
-        ratio(result),
-        notifications(result),
-        figure(result.requests_per_sale.map(|estimate| estimate.value)),
-    ]
-}
+impl<'a> TextTable<'a> {
+    /// The table of a report.
+    pub(crate) fn of(report: &'a Report, metrics: &[&'a Metric], column: Column) -> TextTable<'a> {
+        let metrics = metrics.iter().copied().filter(|metric| metric.column <= column).collect();
+        TextTable { report, metrics, column }
+    }
 
-/// The ratio with its interval, and whether it is to be told from one.
-fn ratio(result: &StrategyResult) -> String {
-    match &result.ratio_to_reference {
-        Some(ratio) => match (ratio.low, ratio.high) {
-            (Some(low), Some(high)) => {
-                let sign = match ratio.difference {
-                    Difference::Smaller | Difference::Larger => "",
-                    Difference::Indistinguishable => " ~",
-                    Difference::TooFewBlocks => " ?",
-                };
-                format!("{:.2} [{low:.2}, {high:.2}]{sign}", ratio.estimate)
-            }
-            _ => format!("{:.2} ?", ratio.estimate),
-        },
-        None if result.reference.as_ref() == Some(&result.strategy) => "1".to_owned(),
-        None => ABSENT.to_owned(),
+    /// Titles of the columns, each with its unit. A soft hyphen stands where a narrow heading may break.
+    pub(crate) fn header(&self) -> Vec<(&'a str, &'a str)> {
+        let figures = self.metrics.iter().map(|metric| (metric.title, metric.unit));
+        [("Strategy", ""), ("Kept", "")].into_iter().chain(figures).collect()
+    }
+
+    /// One row for each strategy and number of users, in the service's order.
+    pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        self.report.results.iter().map(|result| self.row(result)).collect()
+    }
+
+    fn row(&self, result: &StrategyResult) -> Vec<String> {
+        let users = if self.report.plan.users.len() > 1 { format!(" @{}", result.users) } else { String::new() };
+        let is_control_as_expected = result.kept == Some(true) && result.bad_trials > 0;
+        let words = [format!("{}{users}", result.strategy), result.finding.describe(is_control_as_expected).to_owned()];
+        words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
+    }
+
+    /// The value, and beside it what belongs to it where there is room.
+    fn cell(&self, metric: &Metric, result: &StrategyResult) -> String {
+        let value = metric.text(result);
+        match metric.aside(result).filter(|_| self.column > Column::Narrow) {
+            Some(aside) => format!("{value} {aside}"),
+            None => value,
+        }
     }
 }
 
-fn kept(finding: Finding) -> &'static str {
-    match finding {
-        Finding::Kept => "yes",
-        Finding::Broken => "NO",
-        Finding::Inconclusive => "refused or failed",
-        Finding::LoadTooWeak => "load too weak",
-        Finding::NotRun => "not run",
-    }
-}
-
-fn bad_trials(result: &StrategyResult) -> String {
-    let bound = result.bad_trial_rate_upper_95 * 100.0;
-    ran(result, format!("{}/{} (≤ {bound:.0} %)", result.bad_trials, result.trials))
-}
-
-fn notifications(result: &StrategyResult) -> String {
-    let measured = result.notifications_per_release.map(|estimate| estimate.value);
-    match (measured, result.notifications_per_release_expected) {
-        (None, _) => ABSENT.to_owned(),
-        (measured, None) => figure(measured),
-        (measured, expected) => format!("{} (of {})", figure(measured), figure(expected)),
-    }
-}
-
-/// The cell, unless no trial stands behind it.
-fn ran(result: &StrategyResult, cell: String) -> String {
-    if result.trials > 0 { cell } else { ABSENT.to_owned() }
-}
-
-/// Three significant digits are all that a histogram has; below ten one decimal, above none.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    match value {
-        None => ABSENT.to_owned(),
-        Some(value) if value < 10.0 => format!("{value:.1}"),
-        Some(value) => format!("{value:.0}"),
-    }
+/// What the columns mean that need words.
+pub(crate) fn legend(report: &Report) -> String {
+    let mut references: Vec<&str> = report.results.iter().filter_map(|result| result.reference.as_deref()).collect();
+    references.dedup();
+    let reference = match references.as_slice() {
+        [reference] => format!("the p50 of {reference}"),
+        _ => "the p50 of the reference".to_owned(),
+    };
+    format!(
+        "Times are those of the buyers who got a unit, from the intended start to the last byte; – where there are too few of \
+         them.\nRatio: p50 ÷ {reference}; ~ no significant difference, ? too few trials to tell.\n"
+    )
 }
 
 /// The conditions in one line.

@@ -1,34 +1,48 @@
 //! The comparison for a terminal.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 
 use crate::judge::diff::{Diff, Row};
+use crate::judge::metrics::{Column, Metric};
 use crate::lab::strategy::Strategy;
-use crate::report::{Report, table};
+use crate::report::Report;
+use crate::report::table::{self, TextTable};
+
+/// Where a narrow table wraps the finding, its blanks included.
+const KEPT_WIDTH: u16 = 13;
 
 /// Where a table of sentences wraps them.
 const PROSE_WIDTH: u16 = 110;
 
-/// The table, the conditions and the verdict.
-pub(crate) fn render(report: &Report) -> String {
-    let narrow = |mut cells: Vec<String>| {
-        cells.remove(table::PROMISE_COLUMN);
-        cells
+/// The table, the conditions and the verdict. A narrow table fits 100 columns.
+pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column) -> String {
+    let table = TextTable::of(report, metrics, column);
+    let title = |(title, unit): (&str, &str)| match column {
+        Column::Narrow => format!("{title} {unit}").trim_end().replace('\u{ad}', "-\n").replace(' ', "\n"),
+        Column::Wide | Column::Page => format!("{title}\n{unit}").trim_end().replace('\u{ad}', ""),
     };
-    let rows = table::rows(report).into_iter().map(narrow).collect();
-    // As wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
-    let table = framed(&narrow(table::header(report)), rows, table::TEXT_COLUMNS - 1);
-    let mut text = format!("{}\n{table}\n", table::conditions(report));
-    text.push_str(
-        "response times of the sold, from the intended start to the last byte; – where the sample cannot carry it\n\
-         ratio of the medians with its 95 % interval; ~ not to be told from 1, ? too few trials to tell\n",
-    );
+    let header: Vec<String> = table.header().into_iter().map(title).collect();
+    // A wide table is as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
+    let mut framed = framed(&header, table.rows(), table::TEXT_COLUMNS);
+    if column == Column::Narrow {
+        for column in framed.column_iter_mut() {
+            column.set_padding((0, 1));
+        }
+        if let Some(kept) = framed.column_mut(1) {
+            kept.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(KEPT_WIDTH)));
+        }
+    }
+    let mut text = format!("{}\n{framed}\n", table::conditions(report));
+    text.push_str(&table::legend(report));
     for line in table::generator(report).iter().chain(&report.caveats) {
         text.push_str(line);
         text.push('\n');
     }
     text += &format!("{}\n", report.verdict.sentence);
+    for detail in &report.verdict.details {
+        text += &format!("- {detail}\n");
+    }
     for reason in &report.verdict.reasons {
         text += &format!("verdict: {reason}\n");
     }
@@ -50,16 +64,12 @@ pub(crate) fn strategies(strategies: &[Strategy]) -> String {
 pub(crate) fn diff(diff: &Diff) -> String {
     let header = ["strategy", "figure", "old", "new", "new/old [95 %]", "p (Holm)", ""].map(str::to_owned);
     let row = |row: &Row| {
-        let interval = match (row.ratio.low, row.ratio.high) {
-            (Some(low), Some(high)) => format!("{:.2} [{low:.2}, {high:.2}]", row.ratio.estimate),
-            _ => format!("{:.2}", row.ratio.estimate),
-        };
         vec![
             format!("{} @{}", row.strategy, row.users),
-            row.figure.to_owned(),
-            table::figure(Some(row.old)),
-            table::figure(Some(row.new)),
-            interval,
+            row.metric.name(),
+            row.metric.write(Some(row.old)),
+            row.metric.write(Some(row.new)),
+            row.interval(),
             format!("{:.3}", row.ratio.p_holm),
             row.verdict().to_owned(),
         ]
@@ -69,8 +79,10 @@ pub(crate) fn diff(diff: &Diff) -> String {
     for line in &diff.caveats {
         text += &format!("{line}\n");
     }
-    let worse: Vec<String> =
-        diff.regressions().map(|row| format!("{} of {} with {} users", row.figure, row.strategy, row.users)).collect();
+    let worse: Vec<String> = diff
+        .regressions()
+        .map(|row| format!("{} of {} with {} users", row.metric.name(), row.strategy, row.users))
+        .collect();
     for broken in &diff.broken {
         text += &format!("verdict: {broken}\n");
     }
@@ -97,16 +109,42 @@ pub(crate) fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::metrics::METRICS;
     use crate::report::fixture;
 
     #[test]
     fn a_comparison() {
-        insta::assert_snapshot!(render(&fixture::report()));
+        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow));
+    }
+
+    #[test]
+    fn the_narrow_table_fits_100_columns_whatever_it_says() {
+        let mut report = fixture::report();
+        for result in &mut report.results {
+            result.strategy = "zk-mutex-early-release".to_owned();
+            result.users = 1500;
+        }
+        report.plan.users = vec![30, 1500];
+        let text = render(&report, METRICS, Column::Narrow);
+        let table = text
+            .lines()
+            .skip_while(|line| !line.starts_with('═') && !line.starts_with('─'))
+            .take_while(|line| !line.starts_with("Times"));
+        let widest = table.map(|line| line.chars().count()).max().unwrap();
+        assert!((60..=100).contains(&widest), "{widest} columns:\n{text}");
+    }
+
+    #[test]
+    fn the_wide_table_has_all_that_the_narrow_one_has_and_intervals() {
+        let (narrow, wide) =
+            [Column::Narrow, Column::Wide].map(|column| render(&fixture::report(), METRICS, column)).into();
+        assert!(wide.contains("Bad trials") && !narrow.contains("Bad"), "{narrow}\n{wide}");
+        assert!(wide.contains('[') && !narrow.contains('['), "{narrow}\n{wide}");
     }
 
     #[test]
     fn an_interrupted_comparison() {
-        insta::assert_snapshot!(render(&fixture::interrupted()));
+        insta::assert_snapshot!(render(&fixture::interrupted(), METRICS, Column::Narrow));
     }
 
     #[test]

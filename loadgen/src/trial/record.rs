@@ -148,9 +148,9 @@ impl Trial {
         !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
     }
 
-    /// Units sold, as a divisor: nothing when there are none.
-    pub(crate) fn units_sold(&self) -> Option<f64> {
-        u64::try_from(self.audit.sold).ok().filter(|sold| *sold > 0).map(as_f64)
+    /// A figure for each unit sold; nothing when none was.
+    pub(crate) fn per_sale(&self, figure: Option<f64>) -> Option<f64> {
+        (self.audit.sold > 0).then(|| as_f64(self.audit.sold)).and_then(|sold| Some(figure? / sold))
     }
 }
 

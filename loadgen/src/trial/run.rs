@@ -6,6 +6,7 @@ use reqwest::Url;
 use stats::as_ms;
 use stats::times::Times;
 use tokio::time::{Instant, MissedTickBehavior};
+use tracing::{Instrument as _, debug_span, instrument};
 
 use crate::error::Error;
 use crate::judge::audit::{Audit, Evidence, OrderRow, foreign_order};
@@ -74,26 +75,26 @@ struct Counted {
 /// # Cancel safety
 ///
 /// The buyers give up; the sale stays open in the database, and the next trial opens another.
+#[instrument(skip_all, fields(block = planned.block, strategy = strategy.name, users = planned.subject.users))]
 pub(crate) async fn trial(
     stack: &Stack,
     conditions: &Conditions,
     strategy: &Strategy,
     planned: PlannedTrial<'_>,
 ) -> Result<Ran, Error> {
-    let mut opened = Vec::with_capacity(conditions.goods_nos.len());
-    for goods_no in &conditions.goods_nos {
-        opened.push(open_sale(stack, *goods_no, conditions.stock, strategy).await?);
-    }
+    let opened = open_sales(stack, conditions, strategy).instrument(debug_span!("open the sales")).await?;
     let mark = stack.service.history_mark().await?;
-    let before = count(stack).await?;
+    let before = count(stack).instrument(debug_span!("count before")).await?;
     let purchase = purchase(stack, conditions, strategy, planned)?;
-    let (load, lock_waits) = with_lock_waits(stack, load::run(&purchase)).await?;
-    let settled = settle(stack, &conditions.goods_nos, &opened, &before.snapshot).await?;
-    let after = count(stack).await?;
-    let history = stack.service.history_since(&mark).await?;
+    let load = load::run(&purchase).instrument(debug_span!("load"));
+    let (load, lock_waits) = with_lock_waits(stack, load).await?;
+    let settle = settle(stack, &conditions.goods_nos, &opened, &before.snapshot);
+    let settled = settle.instrument(debug_span!("settle")).await?;
+    let after = count(stack).instrument(debug_span!("count after")).await?;
+    let history = stack.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
     let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
 
-    let audit = audit(stack, conditions, strategy, &opened, &load.samples).await?;
+    let audit = audit(stack, conditions, strategy, &opened, &load.samples).instrument(debug_span!("audit")).await?;
     let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
     let postgres = PostgresLoad {
         commits: transactions.map(|(commits, _)| commits),
@@ -202,6 +203,14 @@ fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
         cpu_time: load.cpu_time,
         cores: conditions.cores,
     }
+}
+
+async fn open_sales(stack: &Stack, conditions: &Conditions, strategy: &Strategy) -> Result<Vec<Goods>, Error> {
+    let mut opened = Vec::with_capacity(conditions.goods_nos.len());
+    for goods_no in &conditions.goods_nos {
+        opened.push(open_sale(stack, *goods_no, conditions.stock, strategy).await?);
+    }
+    Ok(opened)
 }
 
 /// Opens a new sale that this strategy sells, and makes sure that the database has it as the service says. Strategies of

@@ -1,6 +1,7 @@
 //! The thresholds that k6 can check.
 
 use crate::export::load::Load;
+use crate::judge::metrics::K6;
 use crate::judge::thresholds::{Parts, Threshold};
 
 /// The thresholds of a load, as k6 sees them.
@@ -63,19 +64,14 @@ fn expression(rule: &Parts, stock: u32) -> Option<(&'static str, String)> {
     let Parts { sign, value, .. } = rule;
     let bound = |sign: &str| Some(("sold", format!("count{sign}${{{stock} * GOODS.length}}")));
     let quantile = |quantile: &str| Some(("sold_ms", format!("{quantile}{sign}{value}")));
-    match rule.metric {
-        "p50" => quantile("p(50)"),
-        "p90" => quantile("p(90)"),
-        "p99" => quantile("p(99)"),
-        "p999" => quantile("p(99.9)"),
-        "max" => quantile("max"),
-        "refused" => Some(("refused", format!("rate{sign}{value}"))),
-        "errors" => Some(("errors", format!("rate{sign}{value}"))),
-        "dropped" => Some(("dropped_iterations", format!("count{sign}{value}"))),
-        // Neither count is below zero, so "none" is a bound of the units that were sold.
-        "oversold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound("<="),
-        "undersold" if ["<=", "=="].contains(sign) && *value == 0.0 => bound(">="),
-        _ => None,
+    // Neither count is below zero, so "none" is a bound of the units that were sold.
+    let is_none = ["<=", "=="].contains(sign) && *value == 0.0;
+    match rule.metric.k6? {
+        K6::SoldTime(aggregate) => quantile(aggregate),
+        K6::Rate(name) => Some((name, format!("rate{sign}{value}"))),
+        K6::Count(name) => Some((name, format!("count{sign}{value}"))),
+        K6::SoldAtMost => is_none.then(|| bound("<=")).flatten(),
+        K6::SoldAtLeast => is_none.then(|| bound(">=")).flatten(),
     }
 }
 

@@ -2,44 +2,26 @@
 
 use stats::as_f64;
 
+use crate::judge::metrics::{Metric, Section as ShownIn};
 use crate::judge::result::StrategyResult;
 use crate::lab::cpu::GENERATOR;
 use crate::report::Report;
-use crate::report::html::figures;
+use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::name;
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
+use stats::figures;
 
 /// What is done to the stock happens in the database, whatever guards it.
-pub(super) fn database(report: &Report) -> Section {
-    let row = |result: &StrategyResult| {
-        let trials: Vec<&Trial> = measured(report, result).collect();
-        let most = trials.iter().filter_map(|trial| trial.postgres.lock_waiting_max).max();
-        let rollbacks: Option<u64> = trials.iter().map(|trial| trial.postgres.rollbacks).sum();
-        Row {
-            name: name(report, result),
-            cells: vec![
-                Cell::estimate(result.commits_per_sale),
-                Cell::count(rollbacks.filter(|_| !trials.is_empty())),
-                Cell::estimate(result.wal_bytes_per_sale),
-                Cell::estimate(result.lock_wait_ms_per_sale),
-                Cell::count(most),
-            ],
-        }
-    };
+pub(super) fn database(report: &Report, metrics: &[&Metric]) -> Section {
+    let row =
+        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Database, result) };
     let table = Table {
         id: "table-database",
         caption: "What Postgres had to do: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns: vec![
-            Column::words("Strategy"),
-            Column::figures("Commits", "a unit sold"),
-            Column::figures("Rollbacks", "all trials"),
-            Column::figures("Write-ahead log", "bytes a unit sold"),
-            Column::figures("Wait for locks", "ms a unit sold"),
-            Column::figures("Waiting at once", "most seen"),
-        ],
+        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Database)).collect(),
         groups: groups(report, row),
     };
     let words = "Only transactions that wrote or locked a row are counted. The wait for locks is the database's own, added up \
@@ -85,7 +67,7 @@ fn kind_of(process: &str) -> &'static str {
 }
 
 /// Where processor time goes, and whether the generator kept up.
-pub(super) fn processors(report: &Report) -> Section {
+pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> Section {
     let known = report.results.iter().any(|result| cpu_ms(report, result).iter().any(Option::is_some));
     let words = |result: &StrategyResult| {
         let of_kind = |(kind, ms): (&str, Option<f64>)| Some(format!("{kind} {} ms", figures::figure(ms?)));
@@ -109,21 +91,22 @@ pub(super) fn processors(report: &Report) -> Section {
     };
     let mut blocks = vec![Block::Charts(vec![chart])];
     if known {
-        blocks.push(Block::Table(processes(report)));
+        blocks.push(Block::Table(processes(report, metrics)));
     }
     if !report.trials.is_empty() {
-        blocks.push(Block::Table(generator(report)));
+        blocks.push(Block::Table(generator(report, metrics)));
     }
     Section { id: "processors", title: "Processors and generator", blocks }
 }
 
 /// Every process by itself.
-fn processes(report: &Report) -> Table {
+fn processes(report: &Report, metrics: &[&Metric]) -> Table {
     let mut names: Vec<&str> =
         report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    let mut columns = vec![Column::words("Strategy"), Column::figures("All but the generator", "ms a request")];
+    let mut columns = vec![Column::words("Strategy")];
+    columns.extend(self::columns(metrics, ShownIn::Processors));
     let short =
         |name: &&str| Column::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
     columns.extend(names.iter().map(short));
@@ -133,7 +116,7 @@ fn processes(report: &Report) -> Table {
             let each: Vec<f64> = measured(report, result).filter_map(of_trial).collect();
             Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / as_f64(each.len())))
         };
-        let mut cells = vec![Cell::figure(result.cpu_ms_per_request)];
+        let mut cells = self::cells(metrics, ShownIn::Processors, result);
         cells.extend(names.iter().map(mean));
         Row { name: name(report, result), cells }
     };
@@ -147,49 +130,15 @@ fn processes(report: &Report) -> Table {
 }
 
 /// What the load generator did: the worst trial of each strategy.
-fn generator(report: &Report) -> Table {
-    let row = |result: &StrategyResult| {
-        let trials: Vec<&Trial> = measured(report, result).collect();
-        let worst = |figure: fn(&Trial) -> Option<f64>| {
-            Cell::figure(trials.iter().filter_map(|trial| figure(trial)).reduce(f64::max))
-        };
-        let limited = f64::from(result.client_limited_trials);
-        let limited = Cell {
-            text: format!("{}/{}", result.client_limited_trials, trials.len()),
-            sort: Some(limited),
-            mark: if limited > 0.0 { Mark::Bad } else { Mark::None },
-            ..Cell::default()
-        };
-        Row {
-            name: name(report, result),
-            cells: vec![
-                worst(|trial| trial.generator.start_lag_p50_ms),
-                worst(|trial| trial.generator.start_lag_max_ms),
-                worst(|trial| Some(trial.generator.start_spread_ms)),
-                worst(|trial| Some(trial.generator.cpu_share * 100.0)),
-                worst(|trial| trial.generator.cpu_us_per_request),
-                Cell::count(Some(result.late)),
-                Cell::count(Some(result.dropped)),
-                limited,
-            ],
-        }
-    };
+fn generator(report: &Report, metrics: &[&Metric]) -> Table {
+    let row =
+        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Generator, result) };
     let rows = report.results.iter().filter(|result| result.trials > 0).map(row).collect();
     Table {
         id: "table-generator",
-        caption: "Whether the load generator kept up: its worst trial that counts, and sums over them".to_owned(),
+        caption: "Whether the load generator kept up, in the measured trials".to_owned(),
         label: None,
-        columns: vec![
-            Column::words("Strategy"),
-            Column::figures("Start lag p50", "ms"),
-            Column::figures("Start lag", "ms, longest"),
-            Column::figures("First starts", "ms, spread"),
-            Column::figures("Processor", "% of all cores"),
-            Column::figures("Processor", "µs a request"),
-            Column::figures("Late starts", "> 5 ms"),
-            Column::figures("Dropped", "arrivals"),
-            Column::figures("Client-limited", "trials"),
-        ],
+        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Generator)).collect(),
         groups: vec![Group { title: None, rows }],
     }
 }

@@ -7,6 +7,7 @@ use stats::times::Times;
 use stats::{Difference, Estimate, as_f64};
 
 use crate::judge::herd::notifications_expected;
+use crate::judge::metrics::{CLIENT_NOTIFICATIONS, GOODPUT, NOTIFICATIONS_PER_RELEASE, P50};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
 use crate::report::Report;
@@ -133,8 +134,8 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
     ResultData {
         strategy: places[result.strategy.as_str()],
         users: result.users,
-        ranked: result.is_comparable(),
-        p50_ms: result.p50_ms,
+        ranked: result.is_comparable,
+        p50_ms: P50.of(result),
         n: sold.count(),
         reference: result.reference.as_deref(),
         ratio: result.ratio_to_reference.map(|ratio| RatioData {
@@ -143,10 +144,10 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
             high: ratio.high,
             difference: ratio.difference,
         }),
-        goodput_per_s: result.goodput_per_s,
+        goodput_per_s: GOODPUT.of(result),
         zookeeper: result.mechanism == Mechanism::Zookeeper,
-        notifications: result.notifications_per_release,
-        client_notifications: result.client_notifications_per_release,
+        notifications: NOTIFICATIONS_PER_RELEASE.of(result),
+        client_notifications: CLIENT_NOTIFICATIONS.value(result),
         expected_notifications: result.notifications_per_release_expected,
         quantiles: quantiles(sold),
         cpu_ms: cpu_ms(report, result),

@@ -5,8 +5,9 @@ use stats::figures::count;
 use crate::error::Exit;
 use crate::judge::finding::Finding;
 use crate::report::Report;
+use crate::report::glossary::Term;
 use crate::report::html::names::model_label;
-use crate::report::html::page::{Banner, Term};
+use crate::report::html::page::Banner;
 
 /// The title of the page, which says what was compared.
 pub(super) fn title(report: &Report) -> String {

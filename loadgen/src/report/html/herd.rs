@@ -1,21 +1,23 @@
 //! The traffic on ZooKeeper, and how everything grows with the number of users.
 
+use crate::judge::metrics::{GOODPUT, Metric, NOTIFICATIONS_PER_RELEASE, P50, Section as ShownIn};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
 use crate::report::Report;
+use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
-use crate::report::html::figures;
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::groups_of;
+use stats::figures;
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
     let words = "A release of the lock wakes those who watch for it. A queue wakes the next in line; a lock that all watch \
                  wakes the herd, and all but one of them came for nothing.";
     let mut blocks = vec![Block::Paragraph(words.to_owned()), Block::Charts(vec![notifications(report)])];
-    match table(report) {
+    match table(report, metrics) {
         Some(table) => {
             blocks.push(Block::Table(table));
             blocks.extend(by_server(report).map(Block::Table));
@@ -31,7 +33,7 @@ fn is_zookeeper(result: &StrategyResult) -> bool {
 
 fn notifications(report: &Report) -> Chart {
     let words = |result: &StrategyResult| {
-        let measured = figures::estimate(&result.notifications_per_release?);
+        let measured = figures::estimate(&NOTIFICATIONS_PER_RELEASE.of(result)?);
         let expected = result.notifications_per_release_expected;
         let expected = expected.map(|expected| format!(", expected {}", figures::figure(expected))).unwrap_or_default();
         Some(format!("{}: {measured} notifications a release{expected}", name(report, result)))
@@ -60,36 +62,17 @@ fn notifications(report: &Report) -> Chart {
     }
 }
 
-fn table(report: &Report) -> Option<Table> {
-    let columns = vec![
-        Column::words("Strategy"),
-        Column::words("A release wakes"),
-        Column::figures("Notifications", "a release, servers"),
-        Column::figures("Notifications", "a release, clients"),
-        Column::figures("Expected", "a release"),
-        Column::figures("Woken at once", "most, if a record"),
-        Column::figures("Notifications", "a trial"),
-        Column::figures("Expected", "a trial"),
-        Column::figures("Requests", "a unit sold"),
-        Column::figures("Bytes", "a unit sold"),
-    ];
-    let row = |result: &StrategyResult| Row {
-        name: name(report, result),
-        cells: vec![
-            Cell::text(match result.wakes {
-                Wakes::None => "nobody",
-                Wakes::One => "the next in line",
-                Wakes::All => "all who wait",
-            }),
-            Cell::estimate(result.notifications_per_release),
-            Cell::figure(result.client_notifications_per_release),
-            Cell::figure(result.notifications_per_release_expected),
-            Cell::count(result.wake_max),
-            Cell::figure(result.notifications),
-            Cell::count(result.notifications_expected),
-            Cell::estimate(result.requests_per_sale),
-            Cell::estimate(result.bytes_per_sale),
-        ],
+fn table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
+    let words = [Column::words("Strategy"), Column::words("A release wakes")];
+    let columns = words.into_iter().chain(columns(metrics, ShownIn::Herd)).collect();
+    let row = |result: &StrategyResult| {
+        let woken = Cell::text(match result.wakes {
+            Wakes::None => "nobody",
+            Wakes::One => "the next in line",
+            Wakes::All => "all who wait",
+        });
+        let cells = std::iter::once(woken).chain(cells(metrics, ShownIn::Herd, result)).collect();
+        Row { name: name(report, result), cells }
     };
     let groups = groups_of(report, is_zookeeper, row);
     (!groups.is_empty()).then(|| Table {
@@ -168,15 +151,13 @@ pub(super) fn scaling(report: &Report) -> Section {
     let unmeasured = |words: &Vec<String>| {
         words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
     };
-    let words = |unit: &str, figure: &dyn Fn(&StrategyResult) -> Option<stats::Estimate>| -> Vec<String> {
+    let words = |metric: &Metric| -> Vec<String> {
         let of = |result: &StrategyResult| {
-            Some(format!("{}: {} {unit}", name(report, result), figures::estimate(&figure(result)?)))
+            Some(format!("{}: {} {}", name(report, result), figures::estimate(&metric.of(result)?), metric.unit))
         };
         report.results.iter().filter_map(of).collect()
     };
-    let medians = words("ms", &|result| result.p50_ms);
-    let goodput = words("units a second", &|result| result.goodput_per_s);
-    let notifications = words("notifications a release", &|result| result.notifications_per_release);
+    let [medians, goodput, notifications] = [&P50, &GOODPUT, &NOTIFICATIONS_PER_RELEASE].map(words);
     let mut charts = vec![
         chart(
             "scale-median",

@@ -3,63 +3,41 @@
 use stats::Ratio;
 use stats::times::Times;
 
+use crate::judge::metrics::{HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, SOLD_OUT_AFTER, Section as ShownIn};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::report::html::figures;
+use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::{groups, groups_of, mechanism};
+use stats::figures;
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;
 
-pub(super) fn section(report: &Report) -> Section {
-    let mut blocks = vec![Block::Table(response(report)), Block::Charts(charts(report))];
+pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
+    let mut blocks = vec![Block::Table(response(report, metrics)), Block::Charts(charts(report))];
     if let Some(table) = correction(report) {
         blocks.push(Block::Table(table));
-    } else if report.results.iter().any(|result| result.p50_ms.is_some()) {
+    } else if report.results.iter().any(|result| P50.value(result).is_some()) {
         blocks.push(Block::Paragraph(
             "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
              as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
                 .to_owned(),
         ));
     }
-    blocks.push(Block::Table(outcomes(report)));
+    blocks.push(Block::Table(outcomes(report, metrics)));
     Section { id: "latency", title: "How long buyers waited", blocks }
 }
 
-fn response(report: &Report) -> Table {
-    let columns = vec![
-        Column::words("Strategy"),
-        Column::figures("Rank", ""),
-        Column::words("Guarded by"),
-        Column::figures("n", ""),
-        Column::figures("p50", "ms"),
-        Column::figures("p90", "ms"),
-        Column::figures("p99", "ms"),
-        Column::figures("Longest", "ms"),
-        Column::figures("Ratio", "to the reference"),
-        Column::figures("Goodput", "units/s"),
-        Column::figures("Sold out after", "ms"),
-    ];
+fn response(report: &Report, metrics: &[&Metric]) -> Table {
+    let words = [Column::words("Strategy"), Column::figures("Rank", ""), Column::words("Guarded by")];
+    let columns = words.into_iter().chain(columns(metrics, ShownIn::Response)).collect();
     let row = |result: &StrategyResult| {
-        let sold = &result.latency.response.sold;
         let rank = result.rank.and_then(|rank| u64::try_from(rank).ok());
-        Row {
-            name: name(report, result),
-            cells: vec![
-                Cell::count(rank),
-                Cell::text(mechanism(result.mechanism)),
-                Cell::count(Some(sold.count())),
-                Cell::estimate(result.p50_ms),
-                Cell::figure(sold.quantile_ms(900)),
-                Cell::estimate(result.p99_ms),
-                Cell::figure(sold.max_ms()),
-                ratio(result),
-                Cell::estimate(result.goodput_per_s),
-                Cell::estimate(result.sold_out_after_ms),
-            ],
-        }
+        let words = [Cell::count(rank), Cell::text(mechanism(result.mechanism))];
+        let cells = words.into_iter().chain(cells(metrics, ShownIn::Response, result)).collect();
+        Row { name: name(report, result), cells }
     };
     let mut groups = groups(report, row);
     // By rank, but each number of users by itself.
@@ -82,21 +60,6 @@ fn rank_of(row: &Row) -> f64 {
     row.cells[0].sort.unwrap_or(f64::INFINITY)
 }
 
-/// The ratio with its interval, and the sign that says whether it is to be told from one.
-fn ratio(result: &StrategyResult) -> Cell {
-    match &result.ratio_to_reference {
-        Some(ratio) => {
-            let text = format!("{} {}", figures::figure(ratio.estimate), figures::sign(ratio)).trim_end().to_owned();
-            let aside = figures::interval(ratio.low, ratio.high).unwrap_or_default();
-            Cell { text, aside, sort: Some(ratio.estimate), ..Cell::default() }
-        }
-        None if result.reference.as_ref() == Some(&result.strategy) => {
-            Cell { sort: Some(1.0), ..Cell::text("reference") }
-        }
-        None => Cell::text(figures::ABSENT),
-    }
-}
-
 fn charts(report: &Report) -> Vec<Chart> {
     let label = Some(model_label(report));
     let unmeasured = || Absent {
@@ -117,9 +80,9 @@ fn charts(report: &Report) -> Vec<Chart> {
         absent: (!sold_any).then(unmeasured),
         wide: true,
     };
-    let has_median = results.iter().any(|result| result.p50_ms.is_some());
+    let has_median = results.iter().any(|result| P50.value(result).is_some());
     let median_words = |result: &StrategyResult| {
-        let p50 = result.p50_ms?;
+        let p50 = P50.of(result)?;
         Some(format!("{}: median {} ms", name(report, result), figures::estimate(&p50)))
     };
     let medians = Chart {
@@ -159,7 +122,7 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
         _ => "Median as a multiple of the reference's".to_owned(),
     };
     let has_others = report.results.iter().any(|result| {
-        result.is_comparable() && result.reference.as_ref().is_some_and(|reference| *reference != result.strategy)
+        result.is_comparable && result.reference.as_ref().is_some_and(|reference| *reference != result.strategy)
     });
     let (why, command) = if references.is_empty() {
         let why = "There is no reference: no safe strategy sold exactly the stock in every trial.";
@@ -242,7 +205,7 @@ fn correction(report: &Report) -> Option<Table> {
 }
 
 /// How many were told what, and how long each took. What nobody was told is left out.
-fn outcomes(report: &Report) -> Table {
+fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     type Pick = fn(&StrategyResult) -> (u64, &Times);
     let all: [(&str, &str, Pick); 5] = [
         ("Sold", "Sold p50", |result| (result.answers.sold, &result.latency.response.sold)),
@@ -258,11 +221,13 @@ fn outcomes(report: &Report) -> Table {
         columns.extend([Column::figures(title, "n"), Column::figures(median, "ms")]);
     }
     columns.push(Column::figures("First byte p50", "ms, sold"));
+    columns.extend(self::columns(metrics, ShownIn::Outcomes));
     let row = |result: &StrategyResult| {
         let pairs = told.iter().map(|(_, _, pick)| pick(result));
         let mut cells: Vec<Cell> =
             pairs.flat_map(|(n, times)| [Cell::count(Some(n)), Cell::figure(times.quantile_ms(500))]).collect();
         cells.push(Cell::figure(result.latency.first_byte_sold.quantile_ms(500)));
+        cells.extend(self::cells(metrics, ShownIn::Outcomes, result));
         Row { name: name(report, result), cells }
     };
     let none: Vec<String> = untold.iter().map(|(title, _, _)| title.to_lowercase()).collect();
@@ -277,14 +242,14 @@ fn outcomes(report: &Report) -> Table {
 }
 
 /// How the lock went from hand to hand.
-pub(super) fn handovers(report: &Report) -> Section {
+pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
     let trials = || report.trials.iter().filter(|trial| !trial.warm_up);
     let no_history = trials().all(|trial| trial.entered_over_time.at_ms.is_empty());
     let none_ended = trials().next().is_none();
     let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
     let sold_words = |result: &StrategyResult| {
         let name = name(report, result);
-        let Some(after) = result.sold_out_after_ms else {
+        let Some(after) = SOLD_OUT_AFTER.of(result) else {
             let theirs = trials().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
             let left = theirs.map(|trial| stock_total - trial.audit.sold).max()?;
             return Some(format!("{name}: the stock was not gone; up to {} units were left", figures::signed(left)));
@@ -315,9 +280,8 @@ pub(super) fn handovers(report: &Report) -> Section {
         let ends = theirs
             .filter_map(|trial| Some((*trial.entered_over_time.at_ms.last()?, *trial.entered_over_time.count.last()?)));
         let (after_ms, entered) = ends.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let handovers = &result.handovers;
-        let half = handovers.quantile_ms(500).map(|p50| {
-            let (count, p50) = (figures::count(handovers.count()), figures::figure(p50));
+        let half = HANDOVER_P50.value(result).map(|p50| {
+            let (count, p50) = (HANDOVERS.text(result), HANDOVER_P50.write(Some(p50)));
             format!("; half of {count} hand-overs took at most {p50} ms")
         });
         Some(format!(
@@ -347,49 +311,25 @@ pub(super) fn handovers(report: &Report) -> Section {
         wide: false,
     };
     let mut blocks = vec![Block::Charts(vec![stock, entered])];
-    blocks.push(handover_table(report).map_or_else(
+    blocks.push(handover_table(report, metrics).map_or_else(
         || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
         Block::Table,
     ));
     Section { id: "handovers", title: "From hand to hand", blocks }
 }
 
-fn handover_table(report: &Report) -> Option<Table> {
-    let has_any = |result: &StrategyResult| result.handovers.count() > 0 || result.inside_max.is_some();
-    let row = |result: &StrategyResult| {
-        let handovers = &result.handovers;
-        Row {
-            name: name(report, result),
-            cells: vec![
-                Cell::count(Some(handovers.count())),
-                Cell::figure(handovers.quantile_ms(500)),
-                Cell::figure(handovers.quantile_ms(990)),
-                Cell::figure(handovers.max_ms()),
-                Cell::count(result.inside_max),
-                Cell {
-                    text: result.inversion_share.map_or_else(|| figures::ABSENT.to_owned(), figures::percent),
-                    sort: result.inversion_share,
-                    ..Cell::default()
-                },
-            ],
-        }
-    };
+fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
+    let has_any = |result: &StrategyResult| HANDOVERS.value(result).or(INSIDE_MAX.value(result)).is_some();
+    let row =
+        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Handover, result) };
     let groups = groups_of(report, has_any, row);
     (!groups.is_empty()).then(|| Table {
         id: "table-handovers",
         caption:
-            "From each release of the lock to the next entry of one who waited, and in which order they were served"
+            "From each release of the lock to the entry of the next waiter, and the order in which they were served"
                 .to_owned(),
         label: Some(model_label(report)),
-        columns: vec![
-            Column::words("Strategy"),
-            Column::figures("Hand-overs", "n"),
-            Column::figures("p50", "ms"),
-            Column::figures("p99", "ms"),
-            Column::figures("Longest", "ms"),
-            Column::figures("Inside at once", "most"),
-            Column::figures("Served out of order", "of all pairs"),
-        ],
+        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Handover)).collect(),
         groups,
     })
 }

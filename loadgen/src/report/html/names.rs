@@ -33,5 +33,5 @@ pub(super) fn name(report: &Report, result: &StrategyResult) -> String {
 
 /// Whether its trials were run and show that it may not be ranked.
 pub(super) fn is_unranked(result: &StrategyResult) -> bool {
-    result.trials > 0 && !result.is_comparable()
+    result.trials > 0 && !result.is_comparable
 }

@@ -1,15 +1,19 @@
 //! What the page is made of: sections of tables, charts and sentences, which the template writes down.
 
 use askama::Template;
-use stats::{Estimate, figures};
+use stats::figures;
+
+use crate::report::glossary::Term;
 
 /// The whole page.
 #[derive(Template)]
 #[template(path = "page.html")]
 pub(super) struct Page {
     pub(super) title: String,
-    /// The comparison in a sentence or a few.
+    /// The comparison in at most three sentences.
     pub(super) sentence: String,
+    /// What else came out, one line each.
+    pub(super) details: Vec<String>,
     /// What has to be known before anything else, as an early end or a broken promise.
     pub(super) banner: Option<Banner>,
     /// Why the verdict is what it is.
@@ -42,19 +46,6 @@ pub(super) struct Banner {
     pub(super) exit_code: u8,
     /// Whether it is about a wrong, and not only about something left open.
     pub(super) grave: bool,
-}
-
-/// A name and what it stands for.
-#[derive(Debug)]
-pub(super) struct Term {
-    pub(super) name: String,
-    pub(super) text: String,
-}
-
-impl Term {
-    pub(super) fn new(name: &str, text: impl Into<String>) -> Term {
-        Term { name: name.to_owned(), text: text.into() }
-    }
 }
 
 /// A part of the page with a heading of its own.
@@ -115,7 +106,7 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) title: String,
-    pub(super) unit: &'static str,
+    pub(super) unit: String,
     /// Whether it holds words, and not figures.
     pub(super) words: bool,
 }
@@ -170,11 +161,11 @@ impl Mark {
 
 impl Column {
     pub(super) fn words(title: &str) -> Column {
-        Column { title: title.to_owned(), unit: "", words: true }
+        Column { title: title.to_owned(), unit: String::new(), words: true }
     }
 
-    pub(super) fn figures(title: &str, unit: &'static str) -> Column {
-        Column { title: title.to_owned(), unit, words: false }
+    pub(super) fn figures(title: &str, unit: &str) -> Column {
+        Column { title: title.to_owned(), unit: unit.to_owned(), words: false }
     }
 }
 
@@ -189,21 +180,6 @@ impl Cell {
 
     pub(super) fn count(value: Option<u64>) -> Cell {
         Cell { text: figures::maybe_count(value), sort: value.map(stats::as_f64), ..Cell::default() }
-    }
-
-    pub(super) fn signed(value: i64) -> Cell {
-        Cell { text: figures::signed(value), sort: Some(stats::as_f64(value)), ..Cell::default() }
-    }
-
-    pub(super) fn estimate(estimate: Option<Estimate>) -> Cell {
-        let aside = estimate.and_then(|estimate| figures::interval(estimate.low, estimate.high)).unwrap_or_default();
-        Cell { aside, ..Cell::figure(estimate.map(|estimate| estimate.value)) }
-    }
-
-    /// Marks a count of something that must not be: bad unless it is zero.
-    pub(super) fn bad_unless_zero(self) -> Cell {
-        let mark = if self.sort.is_some_and(|value| value != 0.0) { Mark::Bad } else { Mark::None };
-        Cell { mark, ..self }
     }
 
     pub(super) fn marked(self, mark: Mark) -> Cell {

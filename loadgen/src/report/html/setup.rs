@@ -3,10 +3,12 @@
 use stats::as_f64;
 use stats::figures::{bytes, count};
 
+use crate::judge::metrics::{Column as ShownIn, Metric};
 use crate::lab::zookeeper::ZooKeeperServer;
-use crate::report::Report;
+use crate::report::glossary::Term;
 use crate::report::html::names::model_label;
-use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table, Term};
+use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table};
+use crate::report::{Report, glossary};
 use crate::trial::plan::Block as PlanBlock;
 
 /// The rules that were given, and what came of them.
@@ -47,53 +49,10 @@ pub(super) fn thresholds(report: &Report) -> Section {
     Section { id: "thresholds", title: "Thresholds", blocks: vec![block] }
 }
 
-/// How to read it.
-pub(super) fn guide() -> Section {
-    let terms = [
-        (
-            "Kept",
-            "Whether the strategy did what it promises. A control is expected to oversell: if it does not, the load was too \
-             weak to prove anything.",
-        ),
-        (
-            "Bad trials",
-            "Trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer something that \
-             the database denies. Beside it the exact one-sided 95 % upper bound of their rate: a few good trials prove \
-             little.",
-        ),
-        ("Lost updates", "Initial stock − final stock − units sold. Negative: orders whose deduction was overwritten."),
-        (
-            "Overlaps",
-            "Critical sections entered while as many others were inside as the lock permits; – where they may overlap, or \
-             without a history. A token regression is a hold whose fencing token is not above those before it.",
-        ),
-        (
-            "Indeterminate",
-            "Orders in the database whose buyers saw an error or nothing. They are counted apart, and held against nobody.",
-        ),
-        (
-            "Response time",
-            "From the instant at which a request was meant to start to the last byte of its answer, so that no wait is \
-             forgotten (no coordinated omission). A quantile with fewer than ten values above it is left out: –.",
-        ),
-        (
-            "Intervals",
-            "95 % bootstrap intervals over the blocks, from six on: requests of one trial depend on each other, trials do \
-             not.",
-        ),
-        (
-            "Ratio, ~ and ?",
-            "Of the medians, paired within blocks. ~: an exact signed-rank test with Holm's correction finds no difference, \
-             or it is within 5 %. ?: too few trials to find any.",
-        ),
-        (
-            "Rank",
-            "By median response time, only among strategies that sold no unit too many and none too few in every trial: \
-             being fast at selling what is not there is no merit.",
-        ),
-    ];
-    let terms = terms.into_iter().map(|(name, text)| Term::new(name, text)).collect();
-    Section { id: "guide", title: "How to read it", blocks: vec![Block::Terms(terms)] }
+/// What the words and figures of the page mean.
+pub(super) fn guide(metrics: &[&Metric]) -> Section {
+    let blocks = vec![Block::Terms(glossary::terms(metrics, ShownIn::Page))];
+    Section { id: "guide", title: "How to read it", blocks }
 }
 
 /// Where it ran and what was asked for.

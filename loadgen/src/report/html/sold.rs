@@ -1,17 +1,19 @@
 //! What was sold: the audit of every trial.
 
 use crate::judge::finding::{Finding, count_of};
+use crate::judge::metrics::{Metric, OVERSOLD, Section as ShownIn};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Promise};
 use crate::report::Report;
-use crate::report::html::figures::{self, ABSENT};
+use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use stats::figures::{self, ABSENT};
 
 /// What stands above the rows of strategies that sold wrongly.
 pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, or undecided: shown, never ranked";
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
     let words = "Judged from the database after every trial, the warm-up included: units sold against units that there \
                  were, and what buyers were told against what was written.";
     Section {
@@ -19,33 +21,24 @@ pub(super) fn section(report: &Report) -> Section {
         title: "What was sold",
         blocks: vec![
             Block::Paragraph(words.to_owned()),
-            Block::Table(table(report)),
+            Block::Table(table(report, metrics)),
             Block::Charts(vec![chart(report)]),
         ],
     }
 }
 
-fn table(report: &Report) -> Table {
-    let columns = vec![
-        Column::words("Strategy"),
-        Column::words("Promise"),
-        Column::words("Kept"),
-        Column::figures("Bad trials", "of all"),
-        Column::figures("Oversold", "units, worst"),
-        Column::figures("Undersold", "units, worst"),
-        Column::figures("Lost updates", "worst"),
-        Column::figures("Sold twice", "worst"),
-        Column::words("Ledger"),
-        Column::figures("Overlaps", "all trials"),
-        Column::figures("Token regressions", "all trials"),
-        Column::figures("Indeterminate", "orders"),
-    ];
-    let row = |result: &StrategyResult| Row { name: name(report, result), cells: cells(result) };
+fn table(report: &Report, metrics: &[&Metric]) -> Table {
+    let words = [Column::words("Strategy"), Column::words("Promise"), Column::words("Kept")];
+    let row = |result: &StrategyResult| {
+        let words = [promise(result.promise), kept(result)];
+        let cells = words.into_iter().chain(cells(metrics, ShownIn::Sold, result)).collect();
+        Row { name: name(report, result), cells }
+    };
     Table {
         id: "table-sold",
         caption: "What each strategy sold".to_owned(),
         label: None,
-        columns,
+        columns: words.into_iter().chain(columns(metrics, ShownIn::Sold)).collect(),
         groups: groups(report, row),
     }
 }
@@ -72,36 +65,6 @@ pub(super) fn groups_of(
     groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
 }
 
-fn cells(result: &StrategyResult) -> Vec<Cell> {
-    let mut cells = vec![promise(result.promise), kept(result)];
-    if result.trials == 0 {
-        cells.extend((0..9).map(|_| Cell::text(ABSENT)));
-        return cells;
-    }
-    let bound = format!("≤ {}", figures::percent(result.bad_trial_rate_upper_95));
-    let bad = Cell {
-        text: format!("{}/{}", result.bad_trials, result.trials),
-        sort: Some(f64::from(result.bad_trials) / f64::from(result.trials)),
-        aside: bound,
-        ..Cell::default()
-    };
-    let bad = if result.bad_trials > 0 { bad.marked(Mark::Bad) } else { bad };
-    let oversold = Cell::signed(result.oversold_max).bad_unless_zero();
-    let rate = if result.oversold_max > 0 { figures::percent(result.oversell_rate_max) } else { String::new() };
-    cells.extend([
-        bad,
-        oversold.aside(rate),
-        Cell::signed(result.undersold_max).bad_unless_zero(),
-        Cell::signed(result.lost_updates_max).bad_unless_zero(),
-        Cell::count(Some(result.double_sales_max)).bad_unless_zero(),
-        if result.ledger_balanced { Cell::text("balanced") } else { Cell::text("✗ not balanced").marked(Mark::Bad) },
-        Cell::count(result.overlaps).bad_unless_zero(),
-        Cell::count(result.token_regressions).bad_unless_zero(),
-        Cell::count(Some(result.indeterminate)),
-    ]);
-    cells
-}
-
 fn promise(promise: Promise) -> Cell {
     let (text, aside) = match promise {
         Promise::Oversells => ("oversells", "the control"),
@@ -113,14 +76,15 @@ fn promise(promise: Promise) -> Cell {
 }
 
 fn kept(result: &StrategyResult) -> Cell {
-    match result.finding {
-        Finding::Kept if result.bad_trials > 0 => Cell::text("✓ oversold").aside("as it has to").marked(Mark::Open),
-        Finding::Kept => Cell::text("✓ yes").marked(Mark::Good),
-        Finding::Broken => Cell::text("✗ NO").marked(Mark::Bad),
-        Finding::Inconclusive => Cell::text("? refused or failed").marked(Mark::Open),
-        Finding::LoadTooWeak => Cell::text("? load too weak").marked(Mark::Open),
-        Finding::NotRun => Cell::text("not run"),
-    }
+    let is_expected = result.kept == Some(true) && result.bad_trials > 0;
+    let (sign, mark) = match result.finding {
+        Finding::Kept if is_expected => ("✓", Mark::Open),
+        Finding::Kept => ("✓", Mark::Good),
+        Finding::Broken => ("✗", Mark::Bad),
+        Finding::Inconclusive | Finding::LoadTooWeak => ("?", Mark::Open),
+        Finding::NotRun => ("", Mark::None),
+    };
+    Cell::text(format!("{sign} {}", result.finding.describe(is_expected)).trim_start()).marked(mark)
 }
 
 fn chart(report: &Report) -> Chart {
@@ -130,9 +94,10 @@ fn chart(report: &Report) -> Chart {
             report.trials.iter().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
         let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);
         let short = (short > 0).then(|| format!("up to {} units short", figures::signed(short)));
-        let beyond = (result.oversold_max > 0).then(|| {
+        let oversold = OVERSOLD.value(result).filter(|oversold| *oversold > 0.0);
+        let beyond = oversold.map(|oversold| {
             let median = result.oversold_median.map_or_else(|| ABSENT.to_owned(), figures::figure);
-            format!("up to {} units beyond the stock (median {median})", figures::signed(result.oversold_max))
+            format!("up to {} units beyond the stock (median {median})", OVERSOLD.write(Some(oversold)))
         });
         let found: Vec<String> = [beyond, short].into_iter().flatten().collect();
         let found = if found.is_empty() { "no unit too many and none too few".to_owned() } else { found.join(", ") };

@@ -1,18 +1,20 @@
 //! The page as it is written, before any script has run.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use scraper::{ElementRef, Html, Selector};
 
 use super::render;
+use crate::judge::metrics::METRICS;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::Threshold;
-use crate::report::{Report, fixture};
+use crate::report::{Report, fixture, json};
 
 const HOSTILE: &str = "</script><img src=x onerror=\"alert('sold')\">";
 
 fn page(report: &Report) -> Html {
-    let page = Html::parse_document(&render(report).unwrap());
+    let page = Html::parse_document(&render(report, METRICS).unwrap());
     assert_eq!(page.errors, Vec::<std::borrow::Cow<str>>::new());
     page
 }
@@ -38,7 +40,7 @@ fn with_thresholds() -> Report {
     let rules = ["zk-mutex p50<250ms", "zk-* oversold==0", "unguarded oversold==0"];
     let thresholds = rules.iter().map(|rule| Threshold::parse(rule).unwrap()).collect();
     let findings = fixture::findings(None, fixture::report().trials);
-    Report::of(crate::report::Findings { thresholds, ..findings })
+    Report::of(crate::report::Findings { thresholds, ..findings }, METRICS)
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn a_run_without_a_fault_has_no_banner_and_every_other_has_one() {
     assert!(all(&clean, ".banner:not(noscript .banner)").is_empty() && !all(&clean, ".reasons li").is_empty());
     let interrupted = page(&fixture::interrupted());
     assert_eq!(texts(&interrupted, ".banner-title"), ["! Ended early: interrupted (1 of 36 trials)"]);
-    let broken = Report::of(fixture::findings(None, vec![fixture::trial("zk-mutex", 0, 100, 103)]));
+    let broken = Report::of(fixture::findings(None, vec![fixture::trial("zk-mutex", 0, 100, 103)]), METRICS);
     let page = page(&broken);
     assert_eq!(texts(&page, ".banner.grave .banner-title"), ["✗ A promise was broken"]);
     assert!(texts(&page, ".banner p").contains(&"Exit code 2.".to_owned()));
@@ -174,7 +176,7 @@ fn a_chart_without_data_says_why_and_what_gives_them() {
     }
     assert_eq!(absent(&interrupted, "oversell"), "", "the warm-up was audited");
     let alone = fixture::report().trials.into_iter().filter(|trial| trial.strategy == "zk-mutex").collect();
-    let alone = page(&Report::of(fixture::findings(None, alone)));
+    let alone = page(&Report::of(fixture::findings(None, alone), METRICS));
     assert!(absent(&alone, "ratios").starts_with("There is nothing to compare the reference with"));
     assert_eq!(absent(&alone, "medians"), "");
 }
@@ -230,7 +232,7 @@ fn a_simulation_is_shown_beside_its_measurements_and_without_one_the_page_says_h
     let without = page(&fixture::report());
     let sentence = texts(&without, "#simulation .absent").join(" ");
     assert!(sentence.contains("loadgen simulate --json simulation.json"), "{sentence}");
-    let report: Report = serde_json::from_str(include_str!("../../../tests/it/report.json")).unwrap();
+    let report = json::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/report.json"))).unwrap();
     let page = page(&report);
     for chart in ["simulated-time", "simulated-notifications", "simulated-bytes"] {
         assert_eq!(texts(&page, &format!("#{chart}[data-chart] li")).len(), 4, "{chart}: a line a recipe");

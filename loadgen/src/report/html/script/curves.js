@@ -39,6 +39,37 @@ const line = (points, strategy, { marked = points, curve = "linear", dashed = fa
   }),
 ];
 
+// Room right of a plot for the names of its lines, where there is any.
+const nameRoom = (width) => (width < NARROW ? 18 : 150);
+
+// Writes the name of each strategy at the end of its line; names that would meet are pushed apart.
+const NAME_HEIGHT = 14;
+const withNames = (svg, width, ends) => {
+  if (width < NARROW) return svg;
+  const [x, y] = [svg.scale("x"), svg.scale("y")];
+  const names = ends
+    .map(({ strategy, end: [px, py] }) => ({ strategy, left: x.apply(px) + 9, top: y.apply(py) }))
+    .sort((a, b) => a.top - b.top);
+  for (let place = 1; place < names.length; place += 1) {
+    names[place].top = Math.max(names[place].top, names[place - 1].top + NAME_HEIGHT);
+  }
+  const bottom = Math.max(...y.range);
+  for (let place = names.length - 1, limit = bottom; place >= 0; place -= 1, limit -= NAME_HEIGHT) {
+    names[place].top = Math.min(names[place].top, limit);
+  }
+  for (const { strategy, left, top } of names) {
+    d3.select(svg)
+      .append("text")
+      .attr("class", `s s${strategy} name`)
+      .attr("x", left)
+      .attr("y", top)
+      .attr("dy", "0.32em")
+      .attr("fill", colour(strategy))
+      .text(nameOf(strategy));
+  }
+  return svg;
+};
+
 const QUANTILE_TICKS = [
   [1, "0 %"],
   [2, "50 %"],
@@ -59,8 +90,9 @@ const quantiles = (width) => {
   );
   const narrow = width < NARROW;
   const ticks = QUANTILE_TICKS.filter(([tail]) => tail <= most && !(narrow && tail === 1));
-  const svg = Plot.plot({
+  const plot = Plot.plot({
     ...base(width, Math.min(440, 220 + width * 0.22)),
+    marginRight: nameRoom(width),
     x: {
       type: "log",
       domain: [1, most * 1.05],
@@ -88,6 +120,11 @@ const quantiles = (width) => {
       )
       .flat(),
   });
+  const svg = withNames(
+    plot,
+    width,
+    rows.map(({ strategy, quantiles: own }) => ({ strategy, end: own.at(-1) })),
+  );
   const share = (tail, row) => (tail >= row.n ? "all" : `${Number((100 * (1 - 1 / tail)).toPrecision(4))} %`);
   const points = rows.flatMap((row) =>
     row.quantiles.map(([tail, ms]) => ({
@@ -103,8 +140,9 @@ const quantiles = (width) => {
 const timeline = (width, { curves, label, baseline = [], text }) => {
   if (curves.length === 0) return null;
   const last = d3.max(curves, ({ points }) => points[points.length - 1][0]);
-  const svg = Plot.plot({
+  const plot = Plot.plot({
     ...base(width, Math.min(360, 200 + width * 0.2)),
+    marginRight: nameRoom(width),
     x: {
       domain: [0, last * 1.03],
       grid: true,
@@ -128,6 +166,11 @@ const timeline = (width, { curves, label, baseline = [], text }) => {
         .flat(),
     ],
   });
+  const svg = withNames(
+    plot,
+    width,
+    curves.map(({ strategy, points: own }) => ({ strategy, end: own.at(-1) })),
+  );
   const points = curves.flatMap(({ points: own, strategy }) =>
     own.map((point) => ({ px: point[0], py: point[1], series: strategy, text: `${nameOf(strategy)}\n${text(point)}` })),
   );
@@ -181,9 +224,9 @@ const scaling =
     const strategies = [...new Set(rows.map((row) => row.strategy))];
     const series = strategies.map((strategy) => ({ strategy, rows: rows.filter((row) => row.strategy === strategy) }));
     const names = { one: "a queue", all: "a herd" };
-    const frame = base(width, Math.min(380, 240 + width * 0.16));
+    const frame = { ...base(width, Math.min(380, 240 + width * 0.16)), marginRight: nameRoom(width) };
     const named = namedLevels(d3.scaleLog(users, [frame.marginLeft, width - frame.marginRight]));
-    const svg = Plot.plot({
+    const plot = Plot.plot({
       ...frame,
       x: {
         type: "log",
@@ -236,6 +279,12 @@ const scaling =
           .flat(2),
       ],
     });
+    const end = (row) => [row.users, of(row).value];
+    const svg = withNames(
+      plot,
+      width,
+      series.map(({ strategy, rows: own }) => ({ strategy, end: end(d3.greatest(own, (row) => row.users)) })),
+    );
     const points = series.flatMap(({ strategy, rows: own }) =>
       own.map((row) => ({
         px: row.users,

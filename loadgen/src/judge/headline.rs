@@ -1,0 +1,280 @@
+//! What a report opens with: at most three sentences, then one line for everything else that came out.
+
+use stats::{Difference, Ratio};
+
+use crate::judge::finding::{Finding, count_of};
+use crate::judge::metrics::{
+    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OVERLAPS, OVERSELL_RATE, OVERSOLD, P50,
+    TOKEN_REGRESSIONS, UNBALANCED, UNDERSOLD,
+};
+use crate::judge::result::StrategyResult;
+use crate::lab::strategy::{Promise, Wakes};
+use crate::trial::plan::Plan;
+use crate::trial::record::Trial;
+use stats::figures as format;
+
+/// What came out of the largest number of users that was tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Headline {
+    /// At most three sentences: who sold how, who was fastest, the herd.
+    pub(crate) sentence: String,
+    /// One line each: broken promises, controls, what is not proved, the bound of the failure rate.
+    pub(crate) details: Vec<String>,
+}
+
+impl Headline {
+    /// Writes the headline.
+    pub(crate) fn of(plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Headline {
+        let run = || results.iter().filter(|result| result.trials > 0);
+        let Some(users) = run().map(|result| result.users).max() else {
+            return Headline { sentence: "No trial was run to its end.".to_owned(), details: Vec::new() };
+        };
+        let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
+        let sentences = [Some(sold(plan, users, &level, trials)), speed(&level), herd(&level)];
+        Headline {
+            sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
+            details: [broken(&level), controls(&level), not_proved(&level), bound(&level)].concat(),
+        }
+    }
+}
+
+/// Who sold right, or who broke a promise.
+fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
+    let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<&str> {
+        level.iter().filter(|result| is(result)).map(|result| result.strategy.as_str()).collect()
+    };
+    let broken = names(&|result| result.finding == Finding::Broken);
+    let right = names(&|result| result.is_comparable);
+    let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
+    let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
+        let nobody = format!("With {users} users no strategy was found to sell right in every trial");
+        return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
+    };
+    let each = if plan.goods > 1 { " of each SKU" } else { "" };
+    let stock_total = i64::from(plan.stock) * i64::from(plan.goods);
+    let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.strategy.as_str());
+    // Fewer than there are is right as well, where no more were asked for.
+    let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
+        format!("exactly the {} units{each}", plan.stock)
+    } else {
+        "no unit too many and none too few".to_owned()
+    };
+    let times = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
+    let broke = if broke.is_empty() { broke } else { format!("; {broke}") };
+    format!("With {users} users {} sold {what} in {times}{broke}.", listed(&right))
+}
+
+/// Two names, or how many there are.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        [one, other] => format!("{one} and {other}"),
+        many => format!("{} strategies", many.len()),
+    }
+}
+
+/// Who broke the promise, and how.
+fn broken(level: &[&StrategyResult]) -> Vec<String> {
+    let broken = level.iter().filter(|result| result.finding == Finding::Broken);
+    broken.map(|result| format!("{} broke its promise: {}", result.strategy, fault(result))).collect()
+}
+
+/// The controls that sold wrongly, as they have to.
+fn controls(level: &[&StrategyResult]) -> Vec<String> {
+    let is_control = |result: &&&StrategyResult| result.finding == Finding::Kept && result.bad_trials > 0;
+    let controls: Vec<String> =
+        level.iter().filter(is_control).map(|result| format!("{} {}", result.strategy, fault(result))).collect();
+    match controls.as_slice() {
+        [] => Vec::new(),
+        [one] => vec![format!("The control sold wrongly, as expected: {one}")],
+        many => vec![format!("The controls sold wrongly, as expected: {}", many.join(", "))],
+    }
+}
+
+/// Strategies of which nothing is proved.
+fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
+    let names = |finding: Finding| -> String {
+        let of_kind = level.iter().filter(|result| result.finding == finding);
+        of_kind.map(|result| result.strategy.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (weak, unknown) = (names(Finding::LoadTooWeak), names(Finding::Inconclusive));
+    let mut lines = Vec::new();
+    if !weak.is_empty() {
+        lines.push(format!("The load was too weak to make {weak} oversell"));
+    }
+    if !unknown.is_empty() {
+        let why = "buyers got no decision, or a trial did not come to rest";
+        lines.push(format!("Nothing can be said of {unknown}: {why}"));
+    }
+    lines
+}
+
+/// The upper bound of the failure rate of those that sold right.
+fn bound(level: &[&StrategyResult]) -> Vec<String> {
+    let right = level.iter().filter(|result| result.is_comparable);
+    let bound = right.map(|result| result.bad_trial_rate_upper_95).reduce(f64::max);
+    bound
+        .map(|bound| {
+            format!("Failure rate of the others: below {} of the trials (95 % confidence)", format::percent(bound))
+        })
+        .into_iter()
+        .collect()
+}
+
+/// How one strategy sold wrongly.
+fn fault(result: &StrategyResult) -> String {
+    let size = |metric: &Metric| metric.value(result).filter(|value| *value != 0.0);
+    let count = |metric: &Metric| size(metric).map(|value| metric.write(Some(value.abs())));
+    if result.bad_trials == 0 {
+        let parts = [
+            count(&OVERLAPS).map(|overlaps| format!("let buyers in beside others {overlaps} times")),
+            count(&TOKEN_REGRESSIONS).map(|tokens| format!("gave {tokens} tokens not above all before")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        return format!("its lock {}", parts.join(", and "));
+    }
+    let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
+    let denied = || "told buyers what the database denies".to_owned();
+    let how = if is_control && size(&UNBALANCED).is_some() {
+        denied()
+    } else if let Some(oversold) = count(&OVERSOLD) {
+        format!("oversold by up to {oversold} units ({})", OVERSELL_RATE.text(result))
+    } else if let Some(undersold) = count(&UNDERSOLD) {
+        format!("left up to {undersold} units that buyers wanted")
+    } else if let Some(twice) = count(&DOUBLE_SALES) {
+        format!("sold up to {twice} units twice")
+    } else if let (Some(lost), None) = (count(&LOST_UPDATES), size(&UNBALANCED)) {
+        format!("lost up to {lost} updates")
+    } else {
+        denied()
+    };
+    let trials = if result.bad_trials == result.trials {
+        "every trial".to_owned()
+    } else {
+        format!("{} of {}", result.bad_trials, count_of(u64::from(result.trials), "trial"))
+    };
+    format!("{how} in {trials}")
+}
+
+fn speed(level: &[&StrategyResult]) -> Option<String> {
+    let mut ranked: Vec<&StrategyResult> = level.iter().copied().filter(|result| result.rank.is_some()).collect();
+    ranked.sort_by_key(|result| result.rank);
+    let [fastest, .., slowest] = ranked.as_slice() else { return None };
+    Some(format!("Fastest was {}, slowest {}.", place(fastest), place(slowest)))
+}
+
+/// A strategy with its median and its ratio to the reference.
+fn place(result: &StrategyResult) -> String {
+    let median = format!("p50 {} ms", P50.text(result));
+    match (&result.ratio_to_reference, &result.reference) {
+        (Some(ratio), Some(reference)) => {
+            format!("{} ({median}, {} that of {reference})", result.strategy, factor(ratio))
+        }
+        _ => format!("{} ({median})", result.strategy),
+    }
+}
+
+/// A ratio, and the sign for one that does not differ significantly, or of too few trials to tell.
+fn factor(ratio: &Ratio) -> String {
+    let sign = match ratio.difference {
+        Difference::Indistinguishable => "~",
+        Difference::TooFewBlocks => "?",
+        Difference::Smaller | Difference::Larger => "",
+    };
+    format!("{sign}{} ×", format::figure(ratio.estimate))
+}
+
+fn herd(level: &[&StrategyResult]) -> Option<String> {
+    let woken = |wakes: Wakes| {
+        let of_kind = level.iter().filter(|result| result.wakes == wakes);
+        let figures = of_kind.filter_map(|result| Some((*result, NOTIFICATIONS_PER_RELEASE.value(result)?)));
+        figures.max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let ((all, _), (queue, _)) = (woken(Wakes::All)?, woken(Wakes::One)?);
+    let [herd, one] = [all, queue].map(|result| NOTIFICATIONS_PER_RELEASE.text(result));
+    Some(format!("A release of {} woke {herd} waiters on average, a release of a queue at most {one}.", all.strategy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::audit::Audit;
+    use crate::judge::metrics::METRICS;
+    use crate::judge::verdict::Verdict;
+    use crate::report::{Report, fixture};
+
+    fn verdict(trials: Vec<Trial>) -> Verdict {
+        Report::of(fixture::findings(None, trials), METRICS).verdict
+    }
+
+    #[test]
+    fn a_comparison_opens_with_what_came_out() {
+        let Verdict { sentence, details, .. } = fixture::report().verdict;
+        insta::assert_snapshot!(format!("{sentence}\n{}", details.join("\n")));
+    }
+
+    #[test]
+    fn the_opening_has_at_most_three_sentences() {
+        let mut broken = fixture::report().trials;
+        broken.iter_mut().for_each(|trial| trial.audit.double_sales += 1);
+        for trials in [fixture::report().trials, broken] {
+            let sentence = verdict(trials).sentence;
+            assert!(sentence.matches(". ").count() <= 2 && sentence.ends_with('.'), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_broken_promise_is_told_in_the_opening_and_then_by_its_kind() {
+        let told = |change: fn(&mut Audit)| {
+            let mut trial = fixture::trial("pg-conditional", 0, 100, 100);
+            change(&mut trial.audit);
+            verdict(vec![trial])
+        };
+        for (verdict, expected) in [
+            (told(|audit| audit.oversold = 3), "oversold by up to 3 units (3\u{202f}%) in every trial"),
+            (told(|audit| audit.undersold = 2), "left up to 2 units that buyers wanted in every trial"),
+            (told(|audit| audit.double_sales = 2), "sold up to 2 units twice in every trial"),
+            (told(|audit| audit.lost_updates = -4), "lost up to 4 updates in every trial"),
+            (told(|audit| audit.orders_unexplained = 1), "told buyers what the database denies in every trial"),
+        ] {
+            let opening =
+                "With 300 users no strategy was found to sell right in every trial; pg-conditional broke the promise.";
+            assert_eq!(verdict.sentence, opening);
+            assert_eq!(verdict.details[0], format!("pg-conditional broke its promise: {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_lock_that_did_not_exclude_is_told_although_it_sold_right() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
+        trial.history.as_mut().unwrap().overlaps = Some(2);
+        assert_eq!(
+            verdict(vec![trial]).details[0],
+            "zk-mutex broke its promise: its lock let buyers in beside others 2 times"
+        );
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_not_missed() {
+        let mut trial = fixture::trial("zk-mutex", 0, 100, 60);
+        trial.audit.undersold = 0;
+        let sentence = verdict(vec![trial]).sentence;
+        let expected = "With 300 users zk-mutex sold no unit too many and none too few in";
+        assert!(sentence.starts_with(expected), "{sentence}");
+    }
+
+    #[test]
+    fn strategies_of_which_nothing_is_proved_are_told() {
+        let weak = fixture::trial("unguarded", 0, 100, 100);
+        let mut refused = fixture::trial("zk-mutex", 0, 100, 20);
+        (refused.audit.undersold, refused.audit.unsold_undecided) = (0, 80);
+        let details = verdict(vec![weak, refused]).details;
+        assert!(details.contains(&"The load was too weak to make unguarded oversell".to_owned()), "{details:?}");
+        assert!(details.iter().any(|line| line.starts_with("Nothing can be said of zk-mutex")), "{details:?}");
+    }
+
+    #[test]
+    fn nothing_run_is_nothing_told() {
+        assert_eq!(verdict(Vec::new()).sentence, "No trial was run to its end.");
+    }
+}

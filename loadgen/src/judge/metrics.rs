@@ -1,0 +1,10 @@
+//! The figures of a report.
+//!
+//! `table.rs` has one row a figure. The terminal table, Markdown, the page, the JSON schema, thresholds, `diff`, the rules of
+//! k6 and `REPORT.md` iterate it, so a row that is added there appears in all of them.
+
+mod metric;
+mod table;
+
+pub(crate) use self::metric::{Better, Column, K6, Kind, Metric, Section, Source, Trials};
+pub(crate) use self::table::*;

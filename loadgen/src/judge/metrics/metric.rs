@@ -1,0 +1,255 @@
+//! A figure: what it means, how trials give its value, and how it is written.
+
+use std::fmt;
+
+use stats::times::{Times, quantile_estimate};
+use stats::{Estimate, as_f64, median_estimate};
+
+use crate::judge::result::StrategyResult;
+use crate::trial::record::Trial;
+use stats::figures as format;
+
+/// One figure.
+pub(crate) struct Metric {
+    /// Name in thresholds and in `report.json`, such as `requests_per_sale`.
+    pub(crate) key: &'static str,
+    /// Heading of its column. A soft hyphen stands where a narrow heading may break.
+    pub(crate) title: &'static str,
+    /// What stands beneath the heading: the unit, or over which trials the figure is taken.
+    pub(crate) unit: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) better: Better,
+    /// What the figure means. It is text of the page, of the schema and of `REPORT.md`.
+    pub(crate) definition: &'static str,
+    pub(crate) source: Source,
+    /// Words that belong to the value, such as an upper bound or what is expected.
+    pub(crate) beside: fn(&StrategyResult) -> Option<String>,
+    /// Table of the page that shows it.
+    pub(crate) section: Section,
+    pub(crate) column: Column,
+    /// Whether `diff` compares it. Each comparison more makes the correction for all of them stricter.
+    pub(crate) is_compared: bool,
+    /// How k6 can check it, where buyers alone can tell.
+    pub(crate) k6: Option<K6>,
+}
+
+/// What kind of number a figure is, which says how it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A whole number, written exactly.
+    Count,
+    /// A number, written with three significant digits.
+    Number,
+    /// Milliseconds. A threshold may give the unit: `250ms`, `1.5s`.
+    Time,
+    /// A part of one, written in percent. A threshold may give `0.05` or `5%`.
+    Share,
+    /// A multiple of the reference's, with a sign where it does not differ significantly.
+    Ratio,
+}
+
+/// Which direction is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    Lower,
+    Higher,
+    /// Anything but zero is a fault.
+    Zero,
+    Neither,
+}
+
+/// How trials give the value. Where trials that warm up are left out, the figure is of *measured* trials.
+pub(crate) enum Source {
+    /// Median over the measured trials, with an interval.
+    Median(fn(&Trial) -> Option<f64>),
+    /// The value of all trials that is farthest from zero.
+    Worst(fn(&Trial) -> Option<f64>),
+    /// The largest value of the measured trials.
+    Largest(fn(&Trial) -> Option<f64>),
+    /// Sum over all trials.
+    Sum(fn(&Trial) -> Option<f64>),
+    /// Sum over the measured trials.
+    SumMeasured(fn(&Trial) -> Option<f64>),
+    /// A part and its whole, each added up over the measured trials.
+    Share(fn(&Trial) -> (u64, u64)),
+    /// A quantile in permille of the merged times of the measured trials, with an interval.
+    Quantile(fn(&Trial) -> &Times, u16),
+    /// The longest of these times.
+    Longest(fn(&Trial) -> &Times),
+    /// Follows from the other fields of a result.
+    Result(fn(&StrategyResult) -> Option<Estimate>),
+}
+
+/// The table of the page that shows a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    Sold,
+    Response,
+    Outcomes,
+    Handover,
+    Herd,
+    Database,
+    Processors,
+    Generator,
+    /// None: thresholds and `report.json` have it.
+    Rules,
+}
+
+/// Which tables of text show a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Column {
+    /// The terminal, in 100 columns.
+    Narrow,
+    /// Markdown, and the terminal with `--wide`.
+    Wide,
+    /// The page alone.
+    Page,
+}
+
+/// How k6 can check a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum K6 {
+    /// By this aggregate of the times of the sold.
+    SoldTime(&'static str),
+    /// As the rate of this name.
+    Rate(&'static str),
+    /// As the count of this name.
+    Count(&'static str),
+    /// A bound of zero says that at most the stock was sold.
+    SoldAtMost,
+    /// A bound of zero says that at least the stock was sold.
+    SoldAtLeast,
+}
+
+impl fmt::Debug for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
+impl Metric {
+    /// Title and unit in one text.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.title, self.unit).replace('\u{ad}', "")
+    }
+
+    /// Title, unit and definition in one text.
+    pub(crate) fn described(&self) -> String {
+        format!("{}. {}", self.name(), self.definition)
+    }
+
+    /// The value of one trial; nothing if the trial does not have it.
+    pub(crate) fn of_trial(&self, trial: &Trial) -> Option<f64> {
+        match self.source {
+            Source::Median(of)
+            | Source::Worst(of)
+            | Source::Largest(of)
+            | Source::Sum(of)
+            | Source::SumMeasured(of) => of(trial),
+            Source::Share(of) => share(of(trial)),
+            Source::Quantile(times, permille) => times(trial).quantile_ms(permille),
+            Source::Longest(times) => times(trial).max_ms(),
+            Source::Result(_) => None,
+        }
+    }
+
+    /// The value of the trials of one strategy and number of users; nothing if it follows from other fields.
+    pub(crate) fn over(&self, trials: &Trials<'_>) -> Option<Estimate> {
+        let all = |of: fn(&Trial) -> Option<f64>| trials.all.iter().filter_map(move |trial| of(trial));
+        let measured = |of: fn(&Trial) -> Option<f64>| trials.measured().filter_map(of);
+        match self.source {
+            Source::Median(of) => median_estimate(&measured(of).collect::<Vec<_>>(), trials.seed),
+            Source::Worst(of) => all(of).reduce(|a, b| if b.abs() > a.abs() { b } else { a }).map(exact),
+            Source::Largest(of) => measured(of).reduce(f64::max).map(exact),
+            Source::Sum(of) => all(of).reduce(|a, b| a + b).map(exact),
+            Source::SumMeasured(of) => measured(of).reduce(|a, b| a + b).map(exact),
+            Source::Share(of) => {
+                share(trials.measured().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))).map(exact)
+            }
+            Source::Quantile(times, permille) => {
+                quantile_estimate(&trials.measured().map(times).collect::<Vec<_>>(), permille, trials.seed)
+            }
+            Source::Longest(times) => {
+                trials.measured().filter_map(|trial| times(trial).max_ms()).reduce(f64::max).map(exact)
+            }
+            Source::Result(_) => None,
+        }
+    }
+
+    /// The value of a result; nothing if no trial was run, or none had it.
+    pub(crate) fn of(&self, result: &StrategyResult) -> Option<Estimate> {
+        match self.source {
+            _ if result.trials == 0 => None,
+            Source::Result(of) => of(result),
+            _ => result.figures.get(self.key),
+        }
+    }
+
+    /// The same without its interval.
+    pub(crate) fn value(&self, result: &StrategyResult) -> Option<f64> {
+        self.of(result).map(|estimate| estimate.value)
+    }
+
+    /// A value as it is written everywhere.
+    pub(crate) fn write(&self, value: Option<f64>) -> String {
+        let Some(value) = value else { return format::ABSENT.to_owned() };
+        match self.kind {
+            Kind::Count => format::whole(value),
+            Kind::Number | Kind::Time | Kind::Ratio => format::figure(value),
+            Kind::Share => format::percent(value),
+        }
+    }
+
+    /// The value of a result as it is written everywhere, without its interval.
+    pub(crate) fn text(&self, result: &StrategyResult) -> String {
+        match (self.kind, &result.ratio_to_reference) {
+            (Kind::Ratio, Some(ratio)) => {
+                format!("{} {}", format::figure(ratio.estimate), format::sign(ratio)).trim_end().to_owned()
+            }
+            (Kind::Ratio, None) if result.is_reference() => "reference".to_owned(),
+            _ => self.write(self.value(result)),
+        }
+    }
+
+    /// What belongs to the value of a result: its interval, a bound, what is expected.
+    pub(crate) fn aside(&self, result: &StrategyResult) -> Option<String> {
+        let estimate = self.of(result)?;
+        let interval = format::interval(estimate.low, estimate.high);
+        let parts: Vec<String> = interval.into_iter().chain((self.beside)(result)).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// Whether the value of a result is a fault.
+    pub(crate) fn is_fault(&self, result: &StrategyResult) -> bool {
+        self.better == Better::Zero && self.value(result).is_some_and(|value| value != 0.0)
+    }
+}
+
+/// The trials of one strategy and number of users.
+pub(crate) struct Trials<'a> {
+    /// All of them, those that warm up included.
+    pub(crate) all: Vec<&'a Trial>,
+    /// Draws the intervals.
+    pub(crate) seed: u64,
+}
+
+impl<'a> Trials<'a> {
+    /// Those that count: all but the ones that warm up.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &'a Trial> {
+        self.all.iter().copied().filter(|trial| !trial.warm_up)
+    }
+
+    /// How many of all trials are so.
+    pub(crate) fn count(&self, is: impl Fn(&Trial) -> bool) -> u32 {
+        u32::try_from(self.all.iter().filter(|trial| is(trial)).count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A figure without an interval.
+pub(super) fn exact(value: f64) -> Estimate {
+    Estimate { value, low: None, high: None }
+}
+
+fn share((part, whole): (u64, u64)) -> Option<f64> {
+    (whole > 0).then(|| as_f64(part) / as_f64(whole))
+}

@@ -1,0 +1,348 @@
+//! The one table of figures. A row that is added here appears in every output.
+
+use stats::{Estimate, as_f64};
+
+use super::metric::{Better, Column, K6, Kind, Metric, Section, Source, exact};
+use crate::lab::cpu::GENERATOR;
+use crate::trial::record::Trial;
+use stats::figures as format;
+
+/// What most rows have.
+pub(crate) const ROW: Metric = Metric {
+    key: "",
+    title: "",
+    unit: "",
+    kind: Kind::Number,
+    better: Better::Lower,
+    definition: "",
+    source: Source::Median(|_| None),
+    beside: |_| None,
+    section: Section::Sold,
+    column: Column::Page,
+    is_compared: false,
+    k6: None,
+};
+
+/// Names every row, and lists all of them in their order.
+macro_rules! metrics {
+    ($($name:ident { $($field:ident: $value:expr),* $(,)? })*) => {
+        $(pub(crate) static $name: Metric = Metric { $($field: $value,)* ..ROW };)*
+
+        /// Every figure, in the order in which tables show them.
+        pub(crate) static METRICS: &[&Metric] = &[$(&$name),*];
+    };
+}
+
+metrics! {
+    BAD_TRIALS {
+        key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
+        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer something \
+            that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their rate: a few good \
+            trials prove little.",
+        source: Source::Result(|result| Some(exact(f64::from(result.bad_trials)))),
+        beside: |result| {
+            let bound = format::percent(result.bad_trial_rate_upper_95);
+            Some(format!("of {} (≤ {bound})", result.trials))
+        },
+        column: Column::Wide,
+    }
+    OVERSOLD {
+        key: "oversold", title: "Over\u{ad}sold", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Units sold beyond the stock, in the worst trial; warm-up included.",
+        source: Source::Worst(|trial| Some(as_f64(trial.audit.oversold))),
+        beside: |result| OVERSELL_RATE.value(result).filter(|rate| *rate > 0.0).map(|rate| format!("({})", format::percent(rate))),
+        column: Column::Narrow, k6: Some(K6::SoldAtMost),
+    }
+    OVERSELL_RATE {
+        key: "oversell_rate", title: "Oversell rate", unit: "of the stock, worst", kind: Kind::Share, better: Better::Zero,
+        definition: "Units sold beyond the stock, divided by the stock, in the worst trial.",
+        source: Source::Result(|result| Some(exact(OVERSOLD.value(result)? / as_f64(result.stock)))),
+        section: Section::Rules,
+    }
+    UNDERSOLD {
+        key: "undersold", title: "Under\u{ad}sold", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Units that buyers wanted and did not get although one of them was told \"sold out\", or although enough \
+            buyers were told \"sold\" to take them all; worst trial.",
+        source: Source::Worst(|trial| Some(as_f64(trial.audit.undersold))),
+        column: Column::Narrow, k6: Some(K6::SoldAtLeast),
+    }
+    LOST_UPDATES {
+        key: "lost_updates", title: "Lost updates", unit: "worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Initial stock − final stock − units sold, in the worst trial. Negative: the deduction of an order was \
+            overwritten. Positive: stock vanished without an order.",
+        source: Source::Worst(|trial| Some(as_f64(trial.audit.lost_updates))),
+    }
+    DOUBLE_SALES {
+        key: "double_sales", title: "Sold twice", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Orders for a unit that an earlier order had taken already, in the worst trial.",
+        source: Source::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
+    }
+    UNBALANCED {
+        key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
+        definition: "Trials whose orders are not exactly those that buyers were told of, indeterminate ones apart.",
+        source: Source::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
+    }
+    OVERLAPS {
+        key: "overlaps", title: "Overlaps", unit: "all trials", kind: Kind::Count, better: Better::Zero,
+        definition: "Critical sections that were entered while as many others were inside as the lock permits, by the \
+            instances' own clocks. Absent where sections may overlap, or without a history.",
+        source: Source::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
+        column: Column::Wide,
+    }
+    TOKEN_REGRESSIONS {
+        key: "token_regressions", title: "Token regres\u{ad}sions", unit: "all trials", kind: Kind::Count, better: Better::Zero,
+        definition: "Holds whose fencing token is not above the tokens of all earlier holds.",
+        source: Source::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
+    }
+    INDETERMINATE {
+        key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
+        definition: "Orders in the database whose buyers saw an error or nothing. They are held against nobody.",
+        source: Source::Sum(|trial| Some(as_f64(trial.audit.indeterminate))),
+    }
+    BUYERS {
+        key: "n", title: "n", unit: "sold", kind: Kind::Count, better: Better::Neither,
+        definition: "Buyers who got a unit in a measured trial: the sample of the response times.",
+        source: Source::SumMeasured(|trial| Some(as_f64(trial.latency.response.sold.count()))),
+        section: Section::Response,
+    }
+    GOODPUT {
+        key: "goodput", title: "Sold", unit: "units/s", better: Better::Higher,
+        definition: "Units of the stock sold a second, from the first start to the last sale; units beyond the stock do not \
+            count. Median over the trials.",
+        source: Source::Median(|trial| trial.goodput_per_s),
+        section: Section::Response, column: Column::Narrow, is_compared: true,
+    }
+    P50 {
+        key: "p50", title: "p50", unit: "ms", kind: Kind::Time,
+        definition: "Median response time of the buyers who got a unit, all trials merged.",
+        source: Source::Quantile(|trial| &trial.latency.response.sold, 500),
+        section: Section::Response, column: Column::Narrow, is_compared: true, k6: Some(K6::SoldTime("p(50)")),
+    }
+    P90 {
+        key: "p90", title: "p90", unit: "ms", kind: Kind::Time,
+        definition: "90 % of the buyers who got a unit waited at most this long.",
+        source: Source::Quantile(|trial| &trial.latency.response.sold, 900),
+        section: Section::Response, column: Column::Wide, is_compared: true, k6: Some(K6::SoldTime("p(90)")),
+    }
+    P99 {
+        key: "p99", title: "p99", unit: "ms", kind: Kind::Time,
+        definition: "99 % of the buyers who got a unit waited at most this long.",
+        source: Source::Quantile(|trial| &trial.latency.response.sold, 990),
+        section: Section::Response, column: Column::Narrow, k6: Some(K6::SoldTime("p(99)")),
+    }
+    P999 {
+        key: "p999", title: "p99.9", unit: "ms", kind: Kind::Time,
+        definition: "99.9 % of the buyers who got a unit waited at most this long.",
+        source: Source::Quantile(|trial| &trial.latency.response.sold, 999),
+        section: Section::Rules, k6: Some(K6::SoldTime("p(99.9)")),
+    }
+    MAX {
+        key: "max", title: "Longest", unit: "ms", kind: Kind::Time,
+        definition: "The longest response time of a buyer who got a unit.",
+        source: Source::Longest(|trial| &trial.latency.response.sold),
+        section: Section::Response, column: Column::Wide, k6: Some(K6::SoldTime("max")),
+    }
+    RATIO {
+        key: "ratio", title: "Ratio", unit: "to the refer\u{ad}ence", kind: Kind::Ratio,
+        definition: "Median response time as a multiple of the reference's, paired within blocks, with its 95 % bootstrap \
+            interval. ~: no significant difference, or within 5 %. ?: too few trials to find any. Strategies that sold wrongly \
+            or were not decided have none.",
+        source: Source::Result(|result| {
+            let ratio = result.ratio_to_reference?;
+            Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
+        }),
+        section: Section::Response, column: Column::Narrow,
+    }
+    SOLD_OUT_AFTER {
+        key: "sold_out_after", title: "Sold out after", unit: "ms", kind: Kind::Time,
+        definition: "From the release of the buyers until the last unit of the stock was sold. Median over the trials.",
+        source: Source::Median(|trial| trial.sold_out_after_ms),
+        section: Section::Response,
+    }
+    REFUSED {
+        key: "refused", title: "Refused", unit: "of the requests", kind: Kind::Share,
+        definition: "Requests that were refused with the promise that nothing was written.",
+        source: Source::Share(|trial| (trial.answers.refused, trial.answers.total())),
+        section: Section::Outcomes, k6: Some(K6::Rate("refused")),
+    }
+    ERRORS {
+        key: "errors", title: "Errors", unit: "of the requests", kind: Kind::Share,
+        definition: "Requests that ended in an error or a timeout: the unit may have been sold.",
+        source: Source::Share(|trial| (trial.answers.error + trial.answers.timeout, trial.answers.total())),
+        section: Section::Outcomes, k6: Some(K6::Rate("errors")),
+    }
+    HANDOVERS {
+        key: "handovers", title: "Hand-overs", unit: "n", kind: Kind::Count, better: Better::Neither,
+        definition: "Releases of the lock after which a waiter entered, where the history tells.",
+        source: Source::SumMeasured(|trial| some_count(trial.handovers.count())),
+        section: Section::Handover,
+    }
+    HANDOVER_P50 {
+        key: "handover_p50", title: "Hand-over p50", unit: "ms", kind: Kind::Time,
+        definition: "Median time from a release of the lock to the entry of the next waiter.",
+        source: Source::Quantile(|trial| &trial.handovers, 500),
+        section: Section::Handover,
+    }
+    HANDOVER_P99 {
+        key: "handover_p99", title: "Hand-over p99", unit: "ms", kind: Kind::Time,
+        definition: "99 % of the hand-overs took at most this long.",
+        source: Source::Quantile(|trial| &trial.handovers, 990),
+        section: Section::Handover,
+    }
+    HANDOVER_MAX {
+        key: "handover_max", title: "Longest hand-over", unit: "ms", kind: Kind::Time,
+        definition: "The longest time from a release of the lock to the entry of the next waiter.",
+        source: Source::Longest(|trial| &trial.handovers),
+        section: Section::Handover,
+    }
+    INSIDE_MAX {
+        key: "inside_max", title: "Inside at once", unit: "most", kind: Kind::Count, better: Better::Neither,
+        definition: "Most visitors of the critical section of one SKU at one instant.",
+        source: Source::Worst(|trial| trial.history.as_ref().map(|history| as_f64(history.inside_max))),
+        section: Section::Handover,
+    }
+    INVERSION_SHARE {
+        key: "inversion_share", title: "Out of order", unit: "of all pairs", kind: Kind::Share, better: Better::Neither,
+        definition: "Share of the pairs of buyers that were served in another order than they asked in: 0 for a queue, about \
+            one half for a lock without an order. Median over the trials.",
+        source: Source::Median(|trial| trial.history.as_ref()?.inversion_share()),
+        section: Section::Handover,
+    }
+    NOTIFICATIONS_PER_RELEASE {
+        key: "notifications_per_release", title: "Notifi\u{ad}cations", unit: "per release",
+        definition: "Watch events that ZooKeeper sent for each release of the lock. Beside it what is expected when all users \
+            wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
+        source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
+        beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
+        section: Section::Herd, column: Column::Narrow, is_compared: true,
+    }
+    CLIENT_NOTIFICATIONS {
+        key: "client_notifications_per_release", title: "Received", unit: "per release",
+        definition: "Watch events that the instances' sessions received for each release. A server notifies a session once for \
+            all of its waiters. Median over the trials.",
+        source: Source::Median(|trial| trial.zookeeper.client_notifications_per_release()),
+        section: Section::Herd,
+    }
+    WAKE_MAX {
+        key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,
+        definition: "Most connections that one deletion woke, where a trial woke more than any before it on that server.",
+        source: Source::Worst(|trial| trial.zookeeper.wake_max.map(as_f64)),
+        section: Section::Herd,
+    }
+    NOTIFICATIONS {
+        key: "notifications", title: "Notifi\u{ad}cations", unit: "a trial",
+        definition: "Watch events of a trial, as the servers count them, or else the instances' sessions. Beside them what is \
+            expected when all users wait at once. Median over the trials.",
+        source: Source::Median(|trial| trial.zookeeper.notifications().map(as_f64)),
+        beside: |result| result.notifications_expected.map(|expected| format!("of {}", format::count(expected))),
+        section: Section::Herd,
+    }
+    REQUESTS_PER_SALE {
+        key: "requests_per_sale", title: "Requests", unit: "per sale",
+        definition: "Requests to ZooKeeper for each unit sold. Median over the trials.",
+        source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_requests.map(as_f64))),
+        section: Section::Herd, column: Column::Wide, is_compared: true,
+    }
+    BYTES_PER_SALE {
+        key: "bytes_per_sale", title: "Bytes", unit: "per sale",
+        definition: "Bytes to and from ZooKeeper for each unit sold. Median over the trials.",
+        source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_bytes().map(as_f64))),
+        section: Section::Herd,
+    }
+    COMMITS_PER_SALE {
+        key: "commits_per_sale", title: "Commits", unit: "per sale",
+        definition: "Transactions that wrote or locked a row and were committed, for each unit sold. Median over the trials.",
+        source: Source::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
+        section: Section::Database,
+    }
+    ROLLBACKS {
+        key: "rollbacks", title: "Rollbacks", unit: "measured trials", kind: Kind::Count,
+        definition: "Transactions that wrote or locked a row and were rolled back.",
+        source: Source::SumMeasured(|trial| trial.postgres.rollbacks.map(as_f64)),
+        section: Section::Database,
+    }
+    WAL_BYTES_PER_SALE {
+        key: "wal_bytes_per_sale", title: "Write-ahead log", unit: "bytes per sale",
+        definition: "Bytes of Postgres' write-ahead log for each unit sold. Median over the trials.",
+        source: Source::Median(|trial| trial.per_sale(trial.postgres.wal_bytes.map(as_f64))),
+        section: Section::Database, is_compared: true,
+    }
+    LOCK_WAIT_PER_SALE {
+        key: "lock_wait_per_sale", title: "Lock wait", unit: "ms per sale", kind: Kind::Time,
+        definition: "Time that connections waited for locks of Postgres, added up and estimated from samples, for each unit \
+            sold. Median over the trials.",
+        source: Source::Median(|trial| trial.per_sale(trial.postgres.lock_wait_ms)),
+        section: Section::Database,
+    }
+    LOCK_WAITING_MAX {
+        key: "lock_waiting_max", title: "Waiting at once", unit: "most seen", kind: Kind::Count,
+        definition: "Most connections that were seen to wait for a lock of Postgres at one instant.",
+        source: Source::Largest(|trial| trial.postgres.lock_waiting_max.map(as_f64)),
+        section: Section::Database,
+    }
+    CPU_PER_REQUEST {
+        key: "cpu_per_request", title: "All but the generator", unit: "ms per request", kind: Kind::Time,
+        definition: "Processor time of the service and the servers for each request. Median over the trials.",
+        source: Source::Median(cpu_per_request),
+        section: Section::Processors,
+    }
+    START_LAG_P50 {
+        key: "start_lag_p50", title: "Start lag p50", unit: "ms, worst trial", kind: Kind::Time,
+        definition: "Median time from the intended start of a request to the actual one.",
+        source: Source::Largest(|trial| trial.generator.start_lag_p50_ms),
+        section: Section::Generator,
+    }
+    START_LAG_MAX {
+        key: "start_lag_max", title: "Start lag", unit: "ms, longest", kind: Kind::Time,
+        definition: "Longest time from the intended start of a request to the actual one.",
+        source: Source::Largest(|trial| trial.generator.start_lag_max_ms),
+        section: Section::Generator,
+    }
+    START_SPREAD {
+        key: "start_spread", title: "First starts", unit: "ms, spread", kind: Kind::Time,
+        definition: "From the first user's first request to the last user's, in the worst trial.",
+        source: Source::Largest(|trial| Some(trial.generator.start_spread_ms)),
+        section: Section::Generator,
+    }
+    GENERATOR_CPU {
+        key: "generator_cpu", title: "Processor", unit: "of all cores", kind: Kind::Share,
+        definition: "Processor time of the load generator as a share of all cores, in the worst trial.",
+        source: Source::Largest(|trial| Some(trial.generator.cpu_share)),
+        section: Section::Generator,
+    }
+    GENERATOR_CPU_PER_REQUEST {
+        key: "generator_cpu_per_request", title: "Processor", unit: "µs per request",
+        definition: "Processor time of the load generator for each request, in the worst trial.",
+        source: Source::Largest(|trial| trial.generator.cpu_us_per_request),
+        section: Section::Generator,
+    }
+    LATE {
+        key: "late", title: "Late starts", unit: "> 5 ms", kind: Kind::Share,
+        definition: "Requests that started more than 5 ms later than they were meant to.",
+        source: Source::Share(|trial| (trial.generator.late, trial.answers.total())),
+        section: Section::Generator,
+    }
+    DROPPED {
+        key: "dropped", title: "Dropped", unit: "arrivals", kind: Kind::Count,
+        definition: "Arrivals of an open model that found every user busy and were never started.",
+        source: Source::SumMeasured(|trial| Some(as_f64(trial.generator.dropped))),
+        section: Section::Generator, k6: Some(K6::Count("dropped_iterations")),
+    }
+    CLIENT_LIMITED {
+        key: "client_limited", title: "Client-limited", unit: "trials", kind: Kind::Count, better: Better::Zero,
+        definition: "Measured trials in which the load generator was the bottleneck.",
+        source: Source::SumMeasured(|trial| Some(f64::from(u8::from(trial.generator.limited)))),
+        beside: |result| Some(format!("of {}", result.measured_trials)),
+        section: Section::Generator,
+    }
+}
+
+fn cpu_per_request(trial: &Trial) -> Option<f64> {
+    let others: Vec<f64> = trial.cpu.iter().filter(|cpu| cpu.process != GENERATOR).map(|cpu| cpu.cpu_s * 1e3).collect();
+    (!others.is_empty() && trial.generator.requests > 0)
+        .then(|| others.iter().sum::<f64>() / as_f64(trial.generator.requests))
+}
+
+fn some_count(count: u64) -> Option<f64> {
+    (count > 0).then(|| as_f64(count))
+}

@@ -1,0 +1,143 @@
+//! Makes results of the trials: one for each strategy and number of users, related to each other and ranked.
+
+use stats::{as_f64, median, rate};
+
+use crate::judge::finding::Finding;
+use crate::judge::herd::notifications_expected;
+use crate::judge::metrics::{Metric, P50, Source, Trials};
+use crate::judge::result::{Figures, StrategyResult};
+use crate::lab::strategy::{Mechanism, Promise, Strategy};
+use crate::load::sample::ByOutcome;
+use crate::trial::plan::{Plan, Subject};
+use crate::trial::record::{Latency, Trial};
+
+/// The strategy that others are measured against, if it took part and kept its promise.
+const REFERENCE: &str = "zk-mutex";
+
+/// The results of every strategy and number of users of the plan, by the figures of this table.
+pub(crate) fn results_of(
+    plan: &Plan,
+    strategies: &[Strategy],
+    trials: &[Trial],
+    metrics: &[&Metric],
+) -> Vec<StrategyResult> {
+    let is_planned = |strategy: &Strategy, users: u32| {
+        let is_it = |subject: &Subject| subject.strategy == strategy.name && subject.users == users;
+        plan.blocks.iter().any(|block| block.trials.iter().any(is_it))
+    };
+    let mut results: Vec<StrategyResult> = Vec::new();
+    for strategy in strategies {
+        let levels = plan.users.iter().filter(|users| is_planned(strategy, **users));
+        results.extend(levels.map(|users| result_of(strategy, *users, plan, trials, metrics)));
+    }
+    for users in &plan.users {
+        let mut of_level: Vec<&mut StrategyResult> =
+            results.iter_mut().filter(|result| result.users == *users).collect();
+        relate(&mut of_level, plan, trials);
+        stats::correct(of_level.iter_mut().filter_map(|result| result.ratio_to_reference.as_mut()));
+        rank(&mut of_level);
+    }
+    results
+}
+
+/// Draws the result of the trials of one strategy and number of users.
+fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
+    let is_own = |trial: &&Trial| trial.strategy == strategy.name && trial.users == users;
+    let trials = Trials { all: all.iter().filter(is_own).collect(), seed: u64::from(plan.seed) };
+    let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
+    let inconclusive_trials = trials.count(Trial::is_inconclusive);
+    let finding = Finding::of(strategy.promise, plan.instances, &trials.all);
+    let expected =
+        plan.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), plan.zk_sessions_total));
+    let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
+    let oversold: Vec<f64> = trials.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect();
+    StrategyResult {
+        strategy: strategy.name.clone(),
+        users,
+        summary: strategy.summary.clone(),
+        promise: strategy.promise,
+        mechanism: strategy.mechanism,
+        wakes: strategy.wakes,
+        kept: match finding {
+            Finding::Kept => Some(true),
+            Finding::Broken => Some(false),
+            Finding::Inconclusive | Finding::LoadTooWeak | Finding::NotRun => None,
+        },
+        finding,
+        rank: None,
+        stock: u64::from(plan.stock) * u64::from(plan.goods),
+        trials: run,
+        measured_trials: trials.count(|trial| !trial.warm_up),
+        bad_trials,
+        inconclusive_trials,
+        bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - inconclusive_trials),
+        unsettled_trials: trials.count(|trial| !trial.settled),
+        client_limited_trials: trials.count(|trial| !trial.warm_up && trial.generator.limited),
+        is_comparable: run > 0
+            && bad_trials == 0
+            && inconclusive_trials == 0
+            && !trials.all.iter().any(|trial| trial.is_excluding_violated()),
+        oversold_median: median(&oversold),
+        answers: ByOutcome::fold(&answers, |counts| counts.sum()),
+        undecided: trials.all.iter().map(|trial| trial.answers.undecided()).sum(),
+        latency: Latency::merged(&trials.measured().map(|trial| &trial.latency).collect::<Vec<_>>()),
+        reference: None,
+        ratio_to_reference: None,
+        notifications_expected: expected,
+        notifications_per_release_expected: expected
+            .filter(|_| strategy.mechanism == Mechanism::Zookeeper)
+            .map(|expected| as_f64(expected) / f64::from(users)),
+        figures: figures(&trials, metrics),
+    }
+}
+
+fn figures(trials: &Trials<'_>, metrics: &[&Metric]) -> Figures {
+    let of_trials = metrics.iter().filter(|metric| !matches!(metric.source, Source::Result(_)));
+    Figures(of_trials.map(|metric| (metric.key.to_owned(), metric.over(trials))).collect())
+}
+
+/// The median response time of the sold in each block that counts, where the sample can carry it.
+fn medians_by_block(trials: &[Trial], strategy: &str, users: u32, plan: &Plan) -> Vec<Option<f64>> {
+    let measured = plan.blocks.iter().enumerate().filter(|(_, block)| !block.warm_up);
+    let in_block = |number: usize| {
+        trials.iter().find(|trial| trial.block == number && trial.strategy == strategy && trial.users == users)
+    };
+    measured.map(|(number, _)| in_block(number)?.latency.response.sold.quantile_ms(500)).collect()
+}
+
+/// Relates the median response times of one number of users to those of the reference.
+fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
+    let Some(reference) = reference(results) else { return };
+    let figures = |result: &StrategyResult| medians_by_block(trials, &result.strategy, result.users, plan);
+    let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
+    let Some(base) = base else { return };
+    for result in results.iter_mut().filter(|result| result.is_comparable && result.strategy != reference) {
+        result.ratio_to_reference = stats::paired::ratio(&figures(result), &base, u64::from(plan.seed));
+    }
+    for result in results.iter_mut() {
+        result.reference = Some(reference.clone());
+    }
+}
+
+/// The usual reference, or else the first strategy that is safe and kept its promise.
+fn reference(results: &[&mut StrategyResult]) -> Option<String> {
+    let is_safe = |result: &&&mut StrategyResult| {
+        matches!(result.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells) && result.is_comparable
+    };
+    let usual = results.iter().filter(is_safe).find(|result| result.strategy == REFERENCE);
+    usual.or_else(|| results.iter().find(is_safe)).map(|result| result.strategy.clone())
+}
+
+/// Ranks by median response time those that may be ranked.
+fn rank(results: &mut [&mut StrategyResult]) {
+    let mut order: Vec<(f64, usize)> = results
+        .iter()
+        .enumerate()
+        .filter(|(_, result)| result.is_comparable)
+        .filter_map(|(index, result)| Some((P50.value(result)?, index)))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (place, (_, index)) in order.into_iter().enumerate() {
+        results[index].rank = Some(place + 1);
+    }
+}

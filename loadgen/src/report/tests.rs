@@ -1,0 +1,62 @@
+//! A figure that is added to the table appears in every output.
+
+use serde_json::Value;
+
+use crate::judge::diff::Diff;
+use crate::judge::metrics::{Better, Column, K6, Kind, METRICS, Metric, ROW, Section, Source};
+use crate::judge::thresholds::Threshold;
+use crate::report::{Report, fixture, html, json, markdown, terminal};
+
+/// A figure that no table has.
+static BUYERS_ASKED: Metric = Metric {
+    key: "buyers_asked",
+    title: "Asked",
+    unit: "buyers a trial",
+    kind: Kind::Count,
+    better: Better::Higher,
+    definition: "Buyers who sent a request, whatever became of it.",
+    source: Source::Median(|trial| Some(stats::as_f64(trial.answers.total()))),
+    section: Section::Response,
+    column: Column::Narrow,
+    is_compared: true,
+    k6: Some(K6::Count("asked")),
+    ..ROW
+};
+
+fn table() -> Vec<&'static Metric> {
+    METRICS.iter().copied().chain([&BUYERS_ASKED]).collect()
+}
+
+#[test]
+fn a_figure_is_added_in_one_place_and_found_in_every_output() {
+    let metrics = table();
+    let report = Report::of(fixture::findings(None, fixture::report().trials), &metrics);
+    assert!(report.results.iter().all(|result| BUYERS_ASKED.text(result) == "300"));
+
+    assert!(terminal::render(&report, &metrics, Column::Narrow).contains("Asked"));
+    let text = markdown::render(&report, &metrics);
+    assert!(text.contains("| Asked buyers a trial |") && text.contains(BUYERS_ASKED.definition), "{text}");
+    let page = html::render(&report, &metrics).unwrap();
+    assert!(page.contains(">Asked<") && page.contains(BUYERS_ASKED.definition));
+    assert!(markdown::figures(&metrics).contains("`buyers_asked`"));
+
+    let written: Value = serde_json::from_str(&json::render(&report).unwrap()).unwrap();
+    assert_eq!(written["results"][0]["figures"]["buyers_asked"]["value"], 300.0);
+    let schema: Value = serde_json::from_str(&json::schema(&metrics)).unwrap();
+    let described = schema["$defs"]["Figures"]["properties"]["buyers_asked"]["description"].as_str().unwrap();
+    assert!(described.contains(BUYERS_ASKED.definition), "{described}");
+
+    let threshold = Threshold::parse_by(&metrics, "zk-* buyers_asked>=300").unwrap();
+    assert!(threshold.check(&report.results).iter().all(|checked| checked.held));
+    assert_eq!(threshold.parts().metric.k6, Some(K6::Count("asked")));
+    let diff = Diff::of(&report, &report, &metrics);
+    assert!(terminal::diff(&diff).contains("Asked buyers a trial"));
+}
+
+#[test]
+fn every_key_is_there_once_and_every_figure_is_explained() {
+    for (place, metric) in METRICS.iter().enumerate() {
+        assert!(METRICS[..place].iter().all(|other| other.key != metric.key), "{} is there twice", metric.key);
+        assert!(metric.definition.ends_with('.') && !metric.title.is_empty(), "{}", metric.key);
+    }
+}

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use loadgen::report::{Report, Trial, read};
+use loadgen::report::json::read;
+use loadgen::report::{Report, Trial};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use program::chain;

@@ -14,7 +14,7 @@
 //! | `export` | the same load for JMeter and k6 |
 //!
 //! `judge` and the load models are pure: they know no clock, no task and no socket. `REPORT.md` says how to read the
-//! report. The library exists for the program and for the benches, which read reports by [`report::read`].
+//! report. The library exists for the program and for the benches, which read reports by [`report::json::read`].
 
 mod commands;
 mod config;

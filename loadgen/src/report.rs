@@ -6,7 +6,7 @@ pub(crate) mod caveats;
 pub(crate) mod files;
 pub(crate) mod glossary;
 pub(crate) mod html;
-pub(crate) mod json;
+pub mod json;
 pub(crate) mod markdown;
 mod table;
 pub(crate) mod terminal;
@@ -16,7 +16,6 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-pub use self::json::read;
 pub use crate::trial::record::Trial;
 
 use schemars::JsonSchema;

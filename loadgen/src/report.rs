@@ -31,7 +31,6 @@ use crate::judge::verdict::{Conclusion, EndedEarly, Verdict};
 use crate::lab::environment::Environment;
 use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
-use simulation::Simulation;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "seckill-report/4";

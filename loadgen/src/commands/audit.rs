@@ -8,6 +8,7 @@ use program::Interrupt;
 
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
+use crate::judge::history::HistoryAudit;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::output::Output;

@@ -13,12 +13,12 @@ use std::time::Instant;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use program::{Interrupt, Progress};
+use simulation::{LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
 use stats::as_ms;
 use stats::figures::ms;
 
 use crate::error::{Error, Exit};
 use crate::output::Output;
-use simulation::{LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
 
 /// The memory of a simulated queue, and the time that the rounds of the herd take, stay bounded by it.
 const WAITERS_MAX: u32 = 100_000;

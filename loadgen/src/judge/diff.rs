@@ -5,13 +5,13 @@
 //! What was sold is compared as it is: a strategy that kept its promise and no longer does has regressed, whatever a test
 //! of significance may say.
 
+use stats::figures as format;
 use stats::{Difference, Ratio, correct, median, unpaired};
 
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Better, Metric};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use stats::figures as format;
 
 /// Ratios are drawn from a fixed seed, so that the same two files always give the same answer.
 const SEED: u64 = 1;

@@ -1,5 +1,6 @@
 //! What a report opens with: at most three sentences, then one line for everything else that came out.
 
+use stats::figures as format;
 use stats::{Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
@@ -11,7 +12,6 @@ use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Promise, Wakes};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
-use stats::figures as format;
 
 /// What came out of the largest number of users that was tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

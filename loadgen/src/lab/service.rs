@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use testbed::Counters;
 
 use crate::error::Error;
+use crate::judge::history::Section;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::strategy::Strategy;
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use stats::times::Times;
 
+use crate::judge::audit::{Audit, Evidence, OrderRow};
+use crate::judge::history::{HistoryAudit, Section, handovers_ns};
 use crate::judge::metrics::METRICS;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::cpu::ProcessCpu;

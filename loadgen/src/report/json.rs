@@ -5,6 +5,7 @@ use std::path::Path;
 
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
+use simulation::Simulation;
 
 use crate::error::Error;
 use crate::judge::metrics::{METRICS, Metric, Source};
@@ -15,7 +16,6 @@ use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA, SCHEMAS_BEFORE};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
-use simulation::Simulation;
 
 /// The whole file.
 ///

@@ -1,11 +1,11 @@
 //! Which drains are measured, how often, and what is made of those of one kind.
 
 use program::Progress;
+use simulation::{Measured, Point, Recipe};
 use stats::median;
 
 use super::drain::Lab;
 use crate::error::Error;
-use simulation::{Measured, Point, Recipe};
 
 /// A point is the median of so many drains, figure by figure.
 const REPEATS: usize = 3;

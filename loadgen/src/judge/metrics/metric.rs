@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use stats::figures as format;
 use stats::times::{Times, quantile_estimate};
 use stats::{Estimate, as_f64, median_estimate};
 
 use crate::judge::result::StrategyResult;
 use crate::trial::record::Trial;
-use stats::figures as format;
 
 /// One figure.
 pub(crate) struct Metric {

@@ -1,11 +1,11 @@
 //! The one table of figures. A row that is added here appears in every output.
 
+use stats::figures as format;
 use stats::{Estimate, as_f64};
 
 use super::metric::{Better, Column, K6, Kind, Metric, Section, Source, exact};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
-use stats::figures as format;
 
 /// What most rows have.
 pub(crate) const ROW: Metric = Metric {

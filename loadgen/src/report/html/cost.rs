@@ -1,6 +1,7 @@
 //! What it cost: the database, and processor time.
 
 use stats::as_f64;
+use stats::figures;
 
 use crate::judge::metrics::{Metric, Section as ShownIn};
 use crate::judge::result::StrategyResult;
@@ -11,7 +12,6 @@ use crate::report::html::names::name;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
-use stats::figures;
 
 /// What is done to the stock happens in the database, whatever guards it.
 pub(super) fn database(report: &Report, metrics: &[&Metric]) -> Section {

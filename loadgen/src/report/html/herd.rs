@@ -1,5 +1,7 @@
 //! The traffic on ZooKeeper, and how everything grows with the number of users.
 
+use stats::figures;
+
 use crate::judge::metrics::{GOODPUT, Metric, NOTIFICATIONS_PER_RELEASE, P50, Section as ShownIn};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
@@ -9,7 +11,6 @@ use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::groups_of;
-use stats::figures;
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 

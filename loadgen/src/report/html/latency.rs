@@ -1,6 +1,7 @@
 //! How long buyers waited, and how the lock went from hand to hand.
 
 use stats::Ratio;
+use stats::figures;
 use stats::times::Times;
 
 use crate::judge::metrics::{HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, SOLD_OUT_AFTER, Section as ShownIn};
@@ -10,7 +11,6 @@ use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::{groups, groups_of, mechanism};
-use stats::figures;
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;

@@ -1,6 +1,7 @@
 //! What a simulation predicts for more waiters than one machine can have, beside what was measured.
 
 use serde::Serialize;
+use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
 use stats::figures;
 
 use crate::report::Report;

@@ -1,5 +1,7 @@
 //! What was sold: the audit of every trial.
 
+use stats::figures::{self, ABSENT};
+
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{Metric, OVERSOLD, Section as ShownIn};
 use crate::judge::result::StrategyResult;
@@ -8,7 +10,6 @@ use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
-use stats::figures::{self, ABSENT};
 
 /// What stands above the rows of strategies that sold wrongly.
 pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, or undecided: shown, never ranked";

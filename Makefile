@@ -64,7 +64,7 @@ sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
 		cargo sqlx migrate run --source migrations; \
 		SQLX_OFFLINE=false cargo sqlx prepare --workspace -- --all-targets'
 
-bench: deps-bench gungraun-runner ## run the benchmarks; with ARGS those of wall clock only: ARGS='-- handoff/mutex'
+bench: deps-bench gungraun-runner ## run the benchmarks; with ARGS those of wall clock only: ARGS='-- handover/mutex'
 	cargo bench --locked -p bench $(ARGS)
 ifeq ($(strip $(ARGS)),)
 	@if command -v valgrind >/dev/null; then set -x; cargo bench --locked -p bench --bench instructions; \

@@ -18,8 +18,8 @@ const SESSIONS: usize = 3;
 /// How many contend for a lock.
 const CONTENDERS: [usize; 4] = [2, 30, 300, 1500];
 
-/// The most that contend for the naive lock. Each of its releases wakes all others, who all ask again: one hand-off among
-/// 300 takes some 600 requests, and without an order it would take thousands of hand-offs until each has had its turn.
+/// The most that contend for the naive lock. Each of its releases wakes all others, who all ask again: one hand-over among
+/// 300 takes some 600 requests, and without an order it would take thousands of hand-overs until each has had its turn.
 const HERD_MAX: usize = 30;
 
 /// How many contend when the benches are only run once, as then the gathering of a crowd would be all that takes time.
@@ -47,12 +47,12 @@ fn uncontended(c: &mut Criterion) {
     group.finish();
 }
 
-/// The time of one cycle while many contend: that of a hand-off, but for readers and permits, which share the lock.
-fn handoff(c: &mut Criterion) {
+/// The time of one cycle while many contend: that of a hand-over, but for readers and permits, which share the lock.
+fn handover(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let Stage { server, .. } = runtime.block_on(Stage::set(0)).expect("a ZooKeeper server");
-    let mut group = c.benchmark_group("handoff");
-    // Every sample takes the same time, however slow a hand-off is.
+    let mut group = c.benchmark_group("handover");
+    // Every sample takes the same time, however slow a hand-over is.
     group.sampling_mode(SamplingMode::Flat);
     for recipe in Recipe::ALL {
         for contenders in CONTENDERS.into_iter().filter(|&count| recipe != Recipe::Naive || count <= HERD_MAX) {
@@ -116,6 +116,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(3));
-    targets = handoff
+    targets = handover
 }
 criterion_main!(alone, crowded);

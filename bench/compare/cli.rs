@@ -10,7 +10,7 @@ The table, on standard output:
     head ÷ base  the ratio
     interval     where the ratio lies if the 95 % intervals of all four times hold
     ... noise    by how much a revision differed from itself, half from half
-    verdict      faster, slower, ~ (not to be told apart), or regressed
+    verdict      faster, slower, ~ (no significant difference), or regressed
 
 Times are taken in the order base, head, head, base. They are regressed if head is slower in both halves, the intervals
 do not meet, and the ratio is above 1.3 and above 1 + 3 times the noise of base. Instructions are regressed above +5 %.

@@ -25,7 +25,7 @@ const INSTRUCTIONS_SAME_WITHIN: u128 = 50;
 pub(crate) enum Verdict {
     /// Head takes less.
     Faster,
-    /// They cannot be told apart.
+    /// There is no significant difference.
     Same,
     /// Head takes more, but not so much that the gate would close.
     Slower,

@@ -53,5 +53,5 @@ fn run(task: Task) -> Result<Exit, Error> {
         text += &format!("instructions were not checked: {reason}\n");
     }
     print(&text);
-    Ok(if report.is_regressed() { Exit::NotHeld } else { Exit::Held })
+    Ok(if report.is_regressed() { Exit::Failed } else { Exit::Passed })
 }

@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_file_belongs_to_the_revision_and_the_half_of_its_folder() {
         let place =
-            |folder: &str| side_and_half(&Path::new("criterion/handoff/mutex/2").join(folder).join("estimates.json"));
+            |folder: &str| side_and_half(&Path::new("criterion/handover/mutex/2").join(folder).join("estimates.json"));
         assert_eq!(place("base-1"), Some((Side::Base, 0)));
         assert_eq!(place("head-2"), Some((Side::Head, 1)));
         assert_eq!(place("new"), None);

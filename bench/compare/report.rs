@@ -234,9 +234,9 @@ mod tests {
             ("queues/parse_name/any", Sides { base: None, head: Some(321) }),
         ];
         let clocked = [
-            ("handoff/mutex/1500", times([2_000_000.0, 2_100_000.0], [1_000_000.0, 1_050_000.0])),
-            ("handoff/mutex/30", times([400_000.0, 400_000.0], [460_000.0, 460_000.0])),
-            ("handover/mutex/30", Sides { base: Some([time(900.0), time(950.0)]), head: None }),
+            ("handover/mutex/1500", times([2_000_000.0, 2_100_000.0], [1_000_000.0, 1_050_000.0])),
+            ("handover/mutex/30", times([400_000.0, 400_000.0], [460_000.0, 460_000.0])),
+            ("uncontended/mutex", Sides { base: Some([time(900.0), time(950.0)]), head: None }),
         ];
         let owned = |name: &str| name.to_owned();
         Report::new(
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_filter_keeps_the_benches_that_have_it_in_their_names() {
-        let filtered = report(1_400_000, Some("handoff"));
+        let filtered = report(1_400_000, Some("handover"));
         assert_eq!(filtered.rows.len(), 2);
         assert!(!filtered.is_regressed());
         assert!(report(1_400_000, Some("nothing like it")).is_empty());

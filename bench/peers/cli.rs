@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     /// Timed repetitions, beside one that warms up and one that counts bytes
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     reps: u16,
-    /// How long the hand-offs of each measurement are counted
+    /// How long the hand-overs of each measurement are counted
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_window)]
     pub(crate) window: Duration,
     /// Numbers of contenders

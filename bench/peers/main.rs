@@ -30,7 +30,7 @@ use crate::error::Error;
 
 fn main() -> ExitCode {
     run_program(|cli: Cli| match cli.command {
-        Some(Command::Worker) => worker::run().map(|()| Exit::Held).map_err(Error::system("serve as a worker")),
+        Some(Command::Worker) => worker::run().map(|()| Exit::Passed).map_err(Error::system("serve as a worker")),
         None => orchestrate(&cli),
     })
 }

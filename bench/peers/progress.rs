@@ -9,7 +9,7 @@ use crate::plan::{Repetition, Step};
 pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {
     let what = match outcome {
         None => "left out, as before".to_owned(),
-        Some(Outcome::Measured(window)) => format!("{}/s", figure(window.ops_per_s())),
+        Some(Outcome::Measured(window)) => format!("{}/s", figure(window.cycles_per_s())),
         Some(Outcome::OutOfBounds(reason)) => reason.clone(),
         Some(Outcome::Failed(reason)) => format!("failed: {reason}"),
     };

@@ -4,7 +4,7 @@ use bench::{Goal, Ratio, Spread};
 use stats::figures::count;
 use stats::median;
 
-use crate::results::{Figure, Results, notifications_per_release, ops_per_s, p50_ms};
+use crate::results::{Figure, Results, cycles_per_s, notifications_per_release, p50_ms};
 use crate::waiters::Waiters;
 
 /// With nobody else there.
@@ -18,19 +18,19 @@ const MANY: u32 = 1500;
 pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
     let mut ratios = vec![uncontended(results, "raw", 1.15), uncontended(results, "curator", 0.75)];
     let at_many = |name: &str, goal| Ratio {
-        name: format!("{name} ÷ curator, operations a second at {MANY}"),
+        name: format!("{name} ÷ curator, cycles per second at {MANY}"),
         goal: Goal::AtLeast(goal),
-        spread: paired(results, (name, MANY), ("curator", MANY), ops_per_s),
+        spread: paired(results, (name, MANY), ("curator", MANY), cycles_per_s),
     };
     ratios.extend([at_many("mutex", 2.5), at_many("handoff", 7.0), at_many("cohort", 100.0)]);
     ratios.push(Ratio {
-        name: format!("handoff at {MANY} ÷ at {FEW}, operations a second"),
+        name: format!("handoff at {MANY} ÷ at {FEW}, cycles per second"),
         goal: Goal::AtLeast(0.85),
-        spread: paired(results, ("handoff", MANY), ("handoff", FEW), ops_per_s),
+        spread: paired(results, ("handoff", MANY), ("handoff", FEW), cycles_per_s),
     });
-    let bytes = |contenders| results.bytes_per_handoff("handoff", contenders);
+    let bytes = |contenders| results.bytes_per_release("handoff", contenders);
     ratios.push(Ratio {
-        name: format!("handoff at {MANY} ÷ at {FEW}, bytes a hand-off"),
+        name: format!("handoff at {MANY} ÷ at {FEW}, bytes per release"),
         goal: Goal::AtMost(1.1),
         spread: bytes(MANY).zip(bytes(FEW)).and_then(|(many, few)| Spread::of(&[many / few])),
     });
@@ -77,7 +77,7 @@ fn notifications(results: &Results) -> Ratio {
         .max_by(|one, other| one.2.median.total_cmp(&other.2.median));
     let which = worst.map_or(String::new(), |(name, contenders, _)| format!(" ({name} at {contenders})"));
     Ratio {
-        name: format!("notifications a release, most of any queue of ours{which}"),
+        name: format!("notifications per release, most of any queue of ours{which}"),
         goal: Goal::AtMost(1.0),
         spread: worst.map(|(_, _, spread)| spread),
     }
@@ -149,7 +149,7 @@ mod tests {
         }
         let ratios = ratios(&results, None);
         let ratio = named(&ratios, "notifications");
-        assert_eq!(ratio.name, "notifications a release, most of any queue of ours (write at 30)");
+        assert_eq!(ratio.name, "notifications per release, most of any queue of ours (write at 30)");
         assert_eq!(ratio.spread, Spread::of(&[1.0]));
     }
 

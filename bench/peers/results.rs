@@ -42,15 +42,15 @@ pub(crate) struct Row {
     pub(crate) sessions: u32,
     pub(crate) contenders: u32,
     /// Median over the repetitions.
-    pub(crate) ops_per_s: Option<f64>,
+    pub(crate) cycles_per_s: Option<f64>,
     /// Of the cycles of all repetitions together.
     pub(crate) p50_ms: Option<f64>,
     /// Of the cycles of all repetitions together.
     pub(crate) p99_ms: Option<f64>,
     /// Median over the repetitions.
-    pub(crate) requests_per_handoff: Option<f64>,
+    pub(crate) requests_per_release: Option<f64>,
     /// Of the one repetition through the proxy.
-    pub(crate) bytes_per_handoff: Option<f64>,
+    pub(crate) bytes_per_release: Option<f64>,
     /// Median over the repetitions.
     pub(crate) notifications_per_release: Option<f64>,
     pub(crate) missing: Option<Missing>,
@@ -115,19 +115,19 @@ impl Results {
         let nothing = Series::default();
         let series = self.series.get(&(implementation, contenders)).unwrap_or(&nothing);
         let times = Times::merged(series.windows.values().filter_map(|window| window.times.as_ref()));
-        let ops_per_s = median(&series.windows.values().map(Window::ops_per_s).collect::<Vec<_>>());
-        let is_idle = ops_per_s == Some(0.0);
+        let cycles_per_s = median(&series.windows.values().map(Window::cycles_per_s).collect::<Vec<_>>());
+        let is_idle = cycles_per_s == Some(0.0);
         let idle = || Missing { reason: "no cycle finished in most windows".to_owned(), is_failure: false };
         let median_of = |figure: Figure| median(&series.windows.values().filter_map(figure).collect::<Vec<_>>());
         Row {
             implementation,
             sessions: sessions_of(contenders),
             contenders,
-            ops_per_s: ops_per_s.filter(|_| !is_idle),
+            cycles_per_s: cycles_per_s.filter(|_| !is_idle),
             p50_ms: times.quantile_ms(500),
             p99_ms: times.quantile_ms(990),
-            requests_per_handoff: median_of(|window| window.exchange.requests_per_handoff()),
-            bytes_per_handoff: self.bytes_per_handoff(implementation, contenders),
+            requests_per_release: median_of(|window| window.exchange.requests_per_release()),
+            bytes_per_release: self.bytes_per_release(implementation, contenders),
             notifications_per_release: median_of(notifications_per_release),
             missing: series.missing.clone().or_else(|| is_idle.then(idle)),
         }
@@ -140,10 +140,10 @@ impl Results {
         (0..self.reps).map(|repetition| window(repetition).and_then(figure)).collect()
     }
 
-    /// The bytes of a hand-off, which were counted in one repetition.
-    pub(crate) fn bytes_per_handoff(&self, implementation: &str, contenders: u32) -> Option<f64> {
+    /// The bytes of a hand-over, which were counted in one repetition.
+    pub(crate) fn bytes_per_release(&self, implementation: &str, contenders: u32) -> Option<f64> {
         let series = self.series.iter().find(|(key, _)| **key == (implementation, contenders))?;
-        series.1.proxied?.bytes_per_handoff()
+        series.1.proxied?.bytes_per_release()
     }
 
     /// Whether an implementation failed.
@@ -153,8 +153,8 @@ impl Results {
 }
 
 /// Cycles a second.
-pub(crate) fn ops_per_s(window: &Window) -> Option<f64> {
-    Some(window.ops_per_s())
+pub(crate) fn cycles_per_s(window: &Window) -> Option<f64> {
+    Some(window.cycles_per_s())
 }
 
 /// The middle time of a cycle.
@@ -213,8 +213,8 @@ pub(crate) mod tests {
         let rows = results.rows();
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((row.implementation, row.sessions, row.contenders), ("mutex", 3, 30));
-        assert_eq!((row.ops_per_s, row.p50_ms, row.p99_ms), (Some(2000.0), Some(0.2), Some(0.3)));
-        assert_eq!((row.bytes_per_handoff, row.requests_per_handoff), (Some(800.0), None));
+        assert_eq!((row.cycles_per_s, row.p50_ms, row.p99_ms), (Some(2000.0), Some(0.2), Some(0.3)));
+        assert_eq!((row.bytes_per_release, row.requests_per_release), (Some(800.0), None));
         assert_eq!(row.missing, None);
     }
 
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     fn the_warm_up_leaves_no_figures() {
         let mut results = Results::new(&[Implementation::Curator], &[1], 1);
         results.measured(step(Repetition::WarmUp, "curator", 1), window(100, 100, Exchange::default()));
-        assert_eq!(results.rows()[0].ops_per_s, None);
+        assert_eq!(results.rows()[0].cycles_per_s, None);
     }
 
     #[test]
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     fn windows_in_which_nothing_finished_are_told_and_tried_again() {
         let results = results(&[("naive", 1500, &[(0, 1), (3, 1), (0, 1)])]);
         let row = &results.rows()[0];
-        assert_eq!((row.ops_per_s, row.p50_ms), (None, None));
+        assert_eq!((row.cycles_per_s, row.p50_ms), (None, None));
         assert_eq!(row.missing.as_ref().unwrap().reason, "no cycle finished in most windows");
         assert!(!results.is_given_up(step(Repetition::Bytes, "naive", 1500)));
     }
@@ -254,8 +254,8 @@ pub(crate) mod tests {
     fn a_figure_of_each_repetition_keeps_its_place() {
         let mut results = results(&[("mutex", 1, &[(10, 1), (20, 1)])]);
         results.reps = 3;
-        assert_eq!(results.by_repetition("mutex", 1, ops_per_s), [Some(10.0), Some(20.0), None]);
-        assert_eq!(results.by_repetition("handoff", 1, ops_per_s), [None; 3]);
+        assert_eq!(results.by_repetition("mutex", 1, cycles_per_s), [Some(10.0), Some(20.0), None]);
+        assert_eq!(results.by_repetition("handoff", 1, cycles_per_s), [None; 3]);
         assert_eq!(results.series[&("mutex", 1)].windows[&0].elapsed, Duration::from_secs(1));
     }
 }

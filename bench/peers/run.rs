@@ -84,7 +84,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
         ratios: ratios(&results, waiters.as_ref()),
         waiters,
     };
-    Ok((report, if has_failed { Exit::NotHeld } else { Exit::Held }))
+    Ok((report, if has_failed { Exit::Failed } else { Exit::Passed }))
 }
 
 async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<Outcome, Error> {

@@ -45,15 +45,15 @@ impl Window {
         }
     }
 
-    /// Cycles a second: hand-offs of a lock that is contended for.
-    pub(crate) fn ops_per_s(&self) -> f64 {
+    /// Cycles a second: hand-overs of a lock that is contended for.
+    pub(crate) fn cycles_per_s(&self) -> f64 {
         as_f64(self.cycles) / self.elapsed.as_secs_f64()
     }
 }
 
 impl Exchange {
     /// Packets a cycle.
-    pub(crate) fn requests_per_handoff(&self) -> Option<f64> {
+    pub(crate) fn requests_per_release(&self) -> Option<f64> {
         self.per_cycle(self.requests)
     }
 
@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     /// Bytes a cycle.
-    pub(crate) fn bytes_per_handoff(&self) -> Option<f64> {
+    pub(crate) fn bytes_per_release(&self) -> Option<f64> {
         self.per_cycle(self.bytes)
     }
 
@@ -92,7 +92,7 @@ mod tests {
     fn cycles_a_second_follow_from_the_real_length_of_the_window() {
         let window = Window::new(&measured(&[(100, 30), (200, 10)]), true, Exchange::default());
         assert_eq!(window.cycles, 40);
-        assert!((window.ops_per_s() - 20.0).abs() < 1e-9);
+        assert!((window.cycles_per_s() - 20.0).abs() < 1e-9);
     }
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn an_exchange_is_shared_out_among_its_cycles() {
         let exchange = Exchange { cycles: 50.0, requests: Some(150), notifications: Some(0), bytes: None };
-        assert_eq!(exchange.requests_per_handoff(), Some(3.0));
+        assert_eq!(exchange.requests_per_release(), Some(3.0));
         assert_eq!(exchange.notifications_per_release(), Some(0.0));
-        assert_eq!(exchange.bytes_per_handoff(), None);
-        assert_eq!(Exchange { cycles: 0.0, ..exchange }.requests_per_handoff(), None);
+        assert_eq!(exchange.bytes_per_release(), None);
+        assert_eq!(Exchange { cycles: 0.0, ..exchange }.requests_per_release(), None);
     }
 }

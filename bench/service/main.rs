@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         let runtime = Runtime::new().map_err(Error::system("start the runtime"))?;
         match cli.command {
             Some(Command::Bare) => {
-                runtime.block_on(bare::serve()).map(|()| Exit::Held).map_err(Error::system("serve as the handler"))
+                runtime.block_on(bare::serve()).map(|()| Exit::Passed).map_err(Error::system("serve as the handler"))
             }
             None => {
                 let interrupt = Interrupt::install(Again::Exits);

@@ -78,7 +78,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
         }
     }
     print(&results.render());
-    Ok(if results.is_right() { Exit::Held } else { Exit::NotHeld })
+    Ok(if results.is_right() { Exit::Passed } else { Exit::Failed })
 }
 
 fn keep(name: &str, what: &str, row: &mut Row, pair: Pair, repetition: u16) {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// What was asked for was done, and everything that was checked holds.
-    Held = 0,
+    Passed = 0,
     /// Something that was checked does not hold. The report says what.
-    NotHeld = 1,
+    Failed = 1,
     /// A strategy broke its promise (`loadgen`).
     PromiseBroken = 2,
     /// A server, another program or the machine did not do its part.
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_documented() {
-        let exits = [Exit::Held, Exit::NotHeld, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited];
+        let exits = [Exit::Passed, Exit::Failed, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited];
         assert_eq!(exits.map(Exit::code), [0, 1, 2, 3, 4]);
         assert_eq!([Exit::Usage, Exit::Interrupted].map(Exit::code), [64, 130]);
     }

@@ -40,7 +40,7 @@ pub fn command_line<C: Parser>() -> Result<C, ExitCode> {
 /// Prints why a command line is wrong, or the help that it asks for. Returns the exit code.
 pub fn print_usage(stop: &clap::Error) -> ExitCode {
     let _ = stop.print();
-    if stop.use_stderr() { Exit::Usage.into() } else { Exit::Held.into() }
+    if stop.use_stderr() { Exit::Usage.into() } else { Exit::Passed.into() }
 }
 
 /// Writes a line to standard error.

@@ -7,6 +7,8 @@
 //! | a share | whole percents; one decimal below 1 % | 28 % |
 //! | a size | a figure with a binary unit | 1.21 KiB |
 //! | a time | a figure in milliseconds | 0.964 ms |
+//! | a value beside its limit | up to six decimals, as rounding could hide on which side it lies | 250.3 |
+//! | a p-value | three decimals | 0.041 |
 //!
 //! A narrow no-break space (U+202F) separates the thousands of numbers with five digits or more, and a number from its
 //! unit.
@@ -88,6 +90,17 @@ pub fn ms(ms: f64) -> String {
     with_unit(&figure(ms), "ms")
 }
 
+/// Writes a value that stands beside its limit.
+pub fn exact(value: f64) -> String {
+    let text = format!("{value:.6}");
+    grouped(text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Writes the probability that chance alone makes such a difference.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
 /// Writes an interval in brackets. `None` if an end is absent.
 pub fn interval(low: Option<f64>, high: Option<f64>) -> Option<String> {
     Some(format!("[{}, {}]", figure(low?), figure(high?)))
@@ -136,6 +149,16 @@ fn grouped(number: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_beside_its_limit_shows_on_which_side_it_lies() {
+        assert_eq!([250.3, 250.0, 0.000_001, 12_345.5].map(exact), ["250.3", "250", "0.000001", "12\u{202f}345.5"]);
+    }
+
+    #[test]
+    fn a_p_value_is_never_zero() {
+        assert_eq!([0.0, 0.000_4, 0.041_2, 1.0].map(p_value), ["< 0.001", "< 0.001", "0.041", "1.000"]);
+    }
 
     #[test]
     fn figures_have_three_significant_digits() {

@@ -4,9 +4,10 @@
 //! intervals are drawn over blocks ([`resample`]). Ratios are paired within blocks ([`paired`]) or, between two runs,
 //! taken between two sets of blocks ([`unpaired`]). The number of trials bounds the rate at which a strategy may still
 //! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]). All reports write their numbers in
-//! the same formats ([`figures`]).
+//! the same formats ([`figures`]), and use the same words ([`glossary`]).
 
 pub mod figures;
+pub mod glossary;
 pub mod paired;
 mod ranks;
 pub mod rate;

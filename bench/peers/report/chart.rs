@@ -1,4 +1,4 @@
-//! Hand-offs a second over the number of contenders, as a picture: both axes logarithmic, a labelled line for each
+//! Hand-overs a second over the number of contenders, as a picture: both axes logarithmic, a labelled line for each
 //! implementation. It brings its own background, and so is read on white and on dark alike.
 
 mod scale;
@@ -61,7 +61,7 @@ struct Look {
 struct Line {
     name: &'static str,
     look: Look,
-    /// Contenders and hand-offs a second, in ascending order of the former; absent where nothing was measured.
+    /// Contenders and hand-overs a second, in ascending order of the former; absent where nothing was measured.
     points: Vec<(u32, Option<f64>)>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn render(rows: &[Row]) -> Result<String, Error> {
 fn lines(rows: &[Row]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for row in rows {
-        let point = (row.contenders, row.ops_per_s);
+        let point = (row.contenders, row.cycles_per_s);
         match lines.iter_mut().find(|line| line.name == row.implementation) {
             Some(line) => line.points.push(point),
             None => {
@@ -133,8 +133,8 @@ impl Scale {
         Self { contenders, x, y, ticks }
     }
 
-    fn place(&self, contenders: u32, ops_per_s: f64) -> (i32, i32) {
-        (self.x.at(f64::from(contenders)), self.y.at(ops_per_s))
+    fn place(&self, contenders: u32, cycles_per_s: f64) -> (i32, i32) {
+        (self.x.at(f64::from(contenders)), self.y.at(cycles_per_s))
     }
 }
 
@@ -168,7 +168,7 @@ fn write(
 }
 
 fn draw_title(area: &Area<'_>) -> Drawn {
-    write(area, "Hand-offs of one lock per second", (LEFT, 20), (22, INK), (HPos::Left, VPos::Top))?;
+    write(area, "Hand-overs of one lock per second", (LEFT, 20), (22, INK), (HPos::Left, VPos::Top))?;
     let subtitle =
         "everybody acquires and releases without a pause; solid: this library; raw excludes nobody: the limit";
     write(area, subtitle, (LEFT, 50), (14, PALE_INK), (HPos::Left, VPos::Top))
@@ -201,7 +201,7 @@ fn draw_hand_offs(area: &Area<'_>, scale: &Scale) -> Drawn {
     }
     let style = ("sans-serif", 14).into_font().transform(FontTransform::Rotate270).color(&PALE_INK);
     let style = style.pos(Pos::new(HPos::Center, VPos::Top));
-    area.draw(&Text::new("hand-offs per second (logarithmic)", (16, i32::midpoint(TOP, BOTTOM)), style))?;
+    area.draw(&Text::new("hand-overs per second (logarithmic)", (16, i32::midpoint(TOP, BOTTOM)), style))?;
     Ok(())
 }
 

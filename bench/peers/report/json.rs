@@ -11,11 +11,11 @@ struct JsonRow {
     r#impl: &'static str,
     sessions: u32,
     contenders: u32,
-    ops_per_s: Option<f64>,
+    cycles_per_s: Option<f64>,
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
-    requests_per_handoff: Option<f64>,
-    bytes_per_handoff: Option<f64>,
+    requests_per_release: Option<f64>,
+    bytes_per_release: Option<f64>,
     notifications_per_release: Option<f64>,
 }
 
@@ -36,11 +36,11 @@ impl JsonRow {
             r#impl: row.implementation,
             sessions: row.sessions,
             contenders: row.contenders,
-            ops_per_s: rounded(row.ops_per_s),
+            cycles_per_s: rounded(row.cycles_per_s),
             p50_ms: rounded(row.p50_ms),
             p99_ms: rounded(row.p99_ms),
-            requests_per_handoff: rounded(row.requests_per_handoff),
-            bytes_per_handoff: rounded(row.bytes_per_handoff),
+            requests_per_release: rounded(row.requests_per_release),
+            bytes_per_release: rounded(row.bytes_per_release),
             notifications_per_release: rounded(row.notifications_per_release),
         }
     }
@@ -64,12 +64,12 @@ mod tests {
         let found: Value = serde_json::from_str(&render(&rows).unwrap()).unwrap();
         let expected = json!([
             {
-                "impl": "kazoo", "sessions": 3, "contenders": 30, "ops_per_s": null, "p50_ms": null, "p99_ms": null,
-                "requests_per_handoff": null, "bytes_per_handoff": null, "notifications_per_release": null
+                "impl": "kazoo", "sessions": 3, "contenders": 30, "cycles_per_s": null, "p50_ms": null, "p99_ms": null,
+                "requests_per_release": null, "bytes_per_release": null, "notifications_per_release": null
             },
             {
-                "impl": "mutex", "sessions": 3, "contenders": 30, "ops_per_s": 1000.5, "p50_ms": 0.1, "p99_ms": 0.1,
-                "requests_per_handoff": null, "bytes_per_handoff": null, "notifications_per_release": null
+                "impl": "mutex", "sessions": 3, "contenders": 30, "cycles_per_s": 1000.5, "p50_ms": 0.1, "p99_ms": 0.1,
+                "requests_per_release": null, "bytes_per_release": null, "notifications_per_release": null
             },
         ]);
         assert_eq!(found, expected);

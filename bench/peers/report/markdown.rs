@@ -4,25 +4,28 @@ use std::fmt::Write as _;
 
 use bench::markdown::{ratios, table};
 use stats::figures::{bytes, count, figure, maybe, ms};
+use stats::glossary::{self, Term};
 use stats::{as_f64, as_ms};
 
 use crate::report::Report;
 use crate::results::Row;
 use crate::waiters::{RECIPE, Waiters};
 
+/// What is special about the figures of this run. The glossary has what the words mean everywhere.
 const HOW_TO_READ: &str = "\
-- A closed loop: every contender acquires, releases and does so again at once. `raw` creates and deletes a node of its own \
-and excludes nobody: the limit.
-- **ops/s**: cycles that finished in the window, a second; with more than one contender each is a hand-off. Median over the \
-repetitions.
-- **p50**, **p99**: from the call of acquire to the confirmed release, of the cycles of all repetitions merged. Left out \
-where fewer than ten values lie above, or where the loop did not come to its steady state in time.
-- **requests**, **notifications**: packets that the server received and watch events that it sent, by its own counters just \
-before and after the window, for each cycle in between. Median over the repetitions. A server notifies a session once for \
-all of its waiters.
-- **bytes**: in both directions for each cycle. The server does not count what it sends, so these come from one more \
-repetition, not timed, through a proxy that counts.
+- **Cycle**: every contender acquires the lock, releases it, and does so again at once. With more than one contender, each cycle \
+is one hand-over. `raw` creates and deletes a node of its own and excludes nobody.
+- **cycles/s**: cycles that finished in the window, per second. Median over the repetitions.
+- **p50**, **p99**: from the call of `acquire` to the confirmed release, of the cycles of all repetitions together. They are \
+absent where the loop did not reach its steady state in time.
+- **requests**, **notifications**: what the server's own counters grew by in the window, per cycle. Median over the repetitions.
+- **bytes**: per cycle, in one more repetition through a proxy that counts, which is not timed. The server does not count what it \
+sends.
 ";
+
+/// The words of the table whose meaning all reports share.
+const WORDS: [Term; 5] =
+    [glossary::QUANTILES, glossary::RELEASE, glossary::HANDOVER, glossary::NOTIFICATIONS, glossary::REQUESTS];
 
 /// The whole text.
 pub(crate) fn render(report: &Report) -> String {
@@ -35,12 +38,12 @@ pub(crate) fn render(report: &Report) -> String {
     let header = [
         "implementation",
         "contenders",
-        "ops/s",
+        "cycles/s",
         "p50 ms",
         "p99 ms",
-        "requests / hand-off",
-        "bytes / hand-off",
-        "notifications / release",
+        "requests per release",
+        "bytes per release",
+        "notifications per release",
     ];
     table(&mut text, header, &[0], report.rows.iter().map(row));
     for row in &report.rows {
@@ -49,7 +52,12 @@ pub(crate) fn render(report: &Report) -> String {
             let _ = writeln!(text, "\n`{}` at {}: {what}: {}", row.implementation, row.contenders, missing.reason);
         }
     }
-    let _ = writeln!(text, "\n{HOW_TO_READ}");
+    text.push_str("\n## How to read it\n\n");
+    text.push_str(HOW_TO_READ);
+    for Term { name, text: meaning } in WORDS {
+        let _ = writeln!(text, "- **{name}**: {meaning}");
+    }
+    text.push('\n');
     text.push_str("## Ratios\n\nEach the median of what it is within every repetition.\n\n");
     ratios(&mut text, &report.ratios);
     if let Some(waiters) = &report.waiters {
@@ -62,11 +70,11 @@ fn row(row: &Row) -> [String; 8] {
     [
         format!("`{}`", row.implementation),
         count(row.contenders.into()),
-        maybe(row.ops_per_s),
+        maybe(row.cycles_per_s),
         maybe(row.p50_ms),
         maybe(row.p99_ms),
-        maybe(row.requests_per_handoff),
-        maybe(row.bytes_per_handoff),
+        maybe(row.requests_per_release),
+        maybe(row.bytes_per_release),
         maybe(row.notifications_per_release),
     ]
 }
@@ -79,7 +87,7 @@ fn served(waiters: &Waiters) -> String {
         Ok((queued, drained)) => {
             let each = |total: u64| as_f64(total) / f64::from((*all).max(1));
             format!(
-                "{} of {who}, all in the queue after {}, were served in one go within {}. Each hand-off took {} requests, \
+                "{} of {who}, all in the queue after {}, were served in one go within {}. Each hand-over took {} requests, \
                  {} notifications and {} by the sessions' own count; the requests of queueing came before.",
                 count(drained.served.min(drained.tokens).into()),
                 ms(as_ms(*queued)),
@@ -156,7 +164,7 @@ mod tests {
         assert!(served(&waiters).starts_with("50 of 50 waiters of one `"), "{}", served(&waiters));
         assert!(
             served(&waiters).contains(
-                "within 1500\u{202f}ms. Each hand-off took 2.00 requests, 1.00 notifications and 800\u{202f}B"
+                "within 1500\u{202f}ms. Each hand-over took 2.00 requests, 1.00 notifications and 800\u{202f}B"
             )
         );
         let failed = Waiters { outcome: Err("session lost".to_owned()), ..waiters };

@@ -56,7 +56,7 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
     } else {
         output.print(&table(&findings));
     }
-    Ok(if findings.is_wrong() { Exit::PromiseBroken } else { Exit::Held }.into())
+    Ok(if findings.is_wrong() { Exit::PromiseBroken } else { Exit::Passed }.into())
 }
 
 async fn look(args: &AuditArgs) -> Result<Findings, Error> {

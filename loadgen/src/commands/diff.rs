@@ -42,5 +42,5 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
     let diff = Diff::of(&old, &new, METRICS);
     output.print(&if args.markdown { markdown::diff(&diff) } else { terminal::diff(&diff) });
     let is_worse = diff.regressions().next().is_some() || !diff.broken.is_empty();
-    Ok(if is_worse { Exit::NotHeld } else { Exit::Held }.into())
+    Ok(if is_worse { Exit::Failed } else { Exit::Passed }.into())
 }

@@ -105,7 +105,7 @@ pub(crate) async fn simulate(
         write(&file, &simulation)?;
     }
     output.print(&table::render(&simulation));
-    Ok(Exit::Held.into())
+    Ok(Exit::Passed.into())
 }
 
 /// Fits the model and simulates every recipe, on a thread that may be busy.

@@ -46,5 +46,5 @@ pub(super) async fn strategies(
         }
     };
     output.print(&terminal::strategies(&strategies));
-    Ok(Exit::Held.into())
+    Ok(Exit::Passed.into())
 }

@@ -112,7 +112,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
     ));
     interrupt.raised().await;
     stack.stop().await?;
-    Ok(Exit::Held.into())
+    Ok(Exit::Passed.into())
 }
 
 /// Puts one SKU on sale for each strategy on offer, in the service's order.

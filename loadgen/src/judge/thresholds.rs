@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures;
 use wildmatch::WildMatch;
 
 use crate::judge::metrics::{Better, Kind, METRICS, Metric};
@@ -55,8 +56,8 @@ pub(crate) struct ThresholdResult {
 impl ThresholdResult {
     /// The rule and what was found.
     pub(crate) fn describe(&self) -> String {
-        let value = self.value.map_or_else(|| "was not measured".to_owned(), |value| format!("is {value:.6}"));
-        let value = if value.contains('.') { value.trim_end_matches('0').trim_end_matches('.') } else { &value };
+        let value =
+            self.value.map_or_else(|| "was not measured".to_owned(), |value| format!("is {}", figures::exact(value)));
         format!("{}: {} with {} users {value}", self.rule, self.strategy, self.users)
     }
 }

@@ -73,10 +73,10 @@ impl Verdict {
         if let Some(names) = weak {
             let advice = "the load was too weak to prove anything; raise --users or --hold";
             let reason = format!("expected to oversell, but did not: {names}; {advice}");
-            exits.push((Exit::NotHeld.code(), reason));
+            exits.push((Exit::Failed.code(), reason));
         }
         for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
-            exits.push((Exit::NotHeld.code(), format!("threshold crossed: {}", crossed.describe())));
+            exits.push((Exit::Failed.code(), format!("threshold crossed: {}", crossed.describe())));
         }
         if let Some(names) = limited {
             let advice = "their times say more about the generator than about them";
@@ -86,7 +86,7 @@ impl Verdict {
         if exits.is_empty() {
             let kept = "every strategy kept its promise";
             let held = if thresholds.is_empty() { "" } else { ", and every threshold held" };
-            exits.push((Exit::Held.code(), format!("{kept}{held}")));
+            exits.push((Exit::Passed.code(), format!("{kept}{held}")));
         }
         let exit_code = exits[0].0;
         Verdict {

@@ -1,6 +1,9 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
-use crate::judge::metrics::{Column, Metric};
+use crate::judge::finding::count_of;
+use crate::judge::metrics::{
+    CLIENT_LIMITED, Column, GENERATOR_CPU, GENERATOR_CPU_PER_REQUEST, Metric, START_LAG_P50, START_SPREAD,
+};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::trial::plan::Plan;
@@ -82,19 +85,20 @@ pub(crate) fn conditions(report: &Report) -> String {
     )
 }
 
-/// What the load generator itself did, in one line; nothing without a trial.
+/// What the load generator itself did, in one line; nothing without a measured trial.
 pub(crate) fn generator(report: &Report) -> Option<String> {
-    let worst = |figure: fn(&crate::load::health::Generator) -> f64| {
-        report.trials.iter().map(|trial| figure(&trial.generator)).reduce(f64::max)
-    };
-    let lag = worst(|generator| generator.start_lag_p50_ms.unwrap_or(0.0))?;
-    let spread = worst(|generator| generator.start_spread_ms)?;
-    let cpu = worst(|generator| generator.cpu_share)? * 100.0;
-    let each = worst(|generator| generator.cpu_us_per_request.unwrap_or(0.0))?;
-    let limited = report.trials.iter().filter(|trial| trial.generator.limited).count();
+    let values =
+        |metric: &Metric| -> Vec<f64> { report.results.iter().filter_map(|result| metric.value(result)).collect() };
+    let worst = |metric: &Metric| Some(metric.write(Some(values(metric).into_iter().reduce(f64::max)?)));
+    let limited = CLIENT_LIMITED.write(Some(values(&CLIENT_LIMITED).into_iter().sum()));
+    let measured: u64 = report.results.iter().map(|result| u64::from(result.measured_trials)).sum();
     Some(format!(
-        "generator, worst trial: median start {lag:.1} ms later than meant, first starts spread over {spread:.1} ms, \
-         {cpu:.0} % of all cores, {each:.0} µs of processor time a request; client-limited in {limited} of {} trials",
-        report.trials.len()
+        "load generator, worst trial: median start {} ms late, first starts spread over {} ms, {} of all cores, {} µs of \
+         processor time per request; client-limited in {limited} of {}",
+        worst(&START_LAG_P50)?,
+        worst(&START_SPREAD)?,
+        worst(&GENERATOR_CPU)?,
+        worst(&GENERATOR_CPU_PER_REQUEST)?,
+        count_of(measured, "trial"),
     ))
 }

@@ -2,6 +2,7 @@
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
+use stats::figures;
 
 use crate::judge::diff::{Diff, Row};
 use crate::judge::metrics::{Column, Metric};
@@ -70,12 +71,12 @@ pub(crate) fn diff(diff: &Diff) -> String {
             row.metric.write(Some(row.old)),
             row.metric.write(Some(row.new)),
             row.interval(),
-            format!("{:.3}", row.ratio.p_holm),
+            figures::p_value(row.ratio.p_holm),
             row.verdict().to_owned(),
         ]
     };
     let mut text = format!("{}\n", framed(&header, diff.rows.iter().map(row).collect(), 2));
-    text.push_str("medians over the trials; ~ not to be told apart, ? too few trials to tell\n");
+    text.push_str("medians over the trials; ~ no significant difference, ? too few trials to tell\n");
     for line in &diff.caveats {
         text += &format!("{line}\n");
     }

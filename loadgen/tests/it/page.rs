@@ -107,6 +107,12 @@ async fn the_page_is_accessible_and_fits_in_both_schemes_on_a_phone_and_on_a_wid
     }
     assert!(grounds[0] == grounds[1] && grounds[2] == grounds[3] && grounds[0] != grounds[2], "{grounds:?}");
 
+    browser.set_width(1280).await;
+    browser.until(&format!("innerWidth === 1280 && {DRAWN}")).await;
+    let too_wide = "return [...document.querySelectorAll('.scroll')].filter((area) => area.scrollWidth > area.clientWidth)
+        .map((area) => area.querySelector('table').id);";
+    assert_eq!(browser.run(too_wide).await, json!([]), "1280 wide");
+
     browser.set_width(360).await;
     browser.until("document.querySelector('.table[data-scrolls=more]') !== null").await;
     let hint = "return getComputedStyle(document.querySelector('.table[data-scrolls=more] .hint')).display;";

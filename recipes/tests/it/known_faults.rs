@@ -70,7 +70,7 @@ async fn a_hundred_waiters_that_share_one_lock_object_are_woken_one_at_a_time() 
         soon("a waiter", waiter).await.unwrap();
     }
     let traffic = session.traffic();
-    assert!(traffic.notifications <= 100, "{} notifications for 100 hand-offs", traffic.notifications);
+    assert!(traffic.notifications <= 100, "{} notifications for 100 hand-overs", traffic.notifications);
     // Create, list, watch, list again, delete; and a list more for those whose predecessor went before they watched it.
     assert!(traffic.requests <= 6 * 101, "{} requests for 101 turns", traffic.requests);
 }

@@ -90,8 +90,8 @@ fn judge(folder: &Path, arguments: &[&str]) -> Ended {
 /// Results of two revisions that hardly differ.
 fn alike() -> Recorded {
     let recorded = Recorded::new();
-    recorded.times("handoff/mutex/30", [400_000.0, 410_000.0], [405_000.0, 402_000.0]);
-    recorded.times("handoff/mutex/1500", [900_000.0, 930_000.0], [950_000.0, 910_000.0]);
+    recorded.times("handover/mutex/30", [400_000.0, 410_000.0], [405_000.0, 402_000.0]);
+    recorded.times("handover/mutex/1500", [900_000.0, 930_000.0], [950_000.0, 910_000.0]);
     recorded.counts("verdict", "mutex_100", 10_000, 10_010);
     recorded.counts("into_order", "of_100", 50_000, 52_000);
     recorded
@@ -100,28 +100,28 @@ fn alike() -> Recorded {
 #[test]
 fn revisions_that_hardly_differ_pass() {
     let ended = alike().judge(&[]);
-    ended.assert(0, &["handoff/mutex/1500", "4 benches: 0 faster, 3 the same, 1 slower, 0 regressed"]);
+    ended.assert(0, &["handover/mutex/1500", "4 benches: 0 faster, 3 the same, 1 slower, 0 regressed"]);
     assert_eq!(ended.stderr, "");
 }
 
 #[test]
 fn a_planted_slowdown_of_the_clock_closes_the_gate() {
     let recorded = alike();
-    recorded.times("handoff/mutex/2", [200_000.0, 205_000.0], [300_000.0, 290_000.0]);
-    recorded.judge(&[]).assert(1, &["regressed: handoff/mutex/2: takes 1.46 times as long", "1 regressed"]);
+    recorded.times("handover/mutex/2", [200_000.0, 205_000.0], [300_000.0, 290_000.0]);
+    recorded.judge(&[]).assert(1, &["regressed: handover/mutex/2: takes 1.46 times as long", "1 regressed"]);
 }
 
 #[test]
 fn a_slowdown_in_one_half_only_does_not_close_the_gate() {
     let recorded = alike();
-    recorded.times("handoff/mutex/2", [200_000.0, 205_000.0], [600_000.0, 205_000.0]);
+    recorded.times("handover/mutex/2", [200_000.0, 205_000.0], [600_000.0, 205_000.0]);
     recorded.judge(&[]).assert(0, &["0 regressed"]);
 }
 
 #[test]
 fn a_slowdown_that_the_noise_of_base_explains_does_not_close_the_gate() {
     let recorded = alike();
-    recorded.times("handoff/mutex/2", [300_000.0, 200_000.0], [450_000.0, 300_000.0]);
+    recorded.times("handover/mutex/2", [300_000.0, 200_000.0], [450_000.0, 300_000.0]);
     recorded.judge(&[]).assert(0, &["± 50\u{202f}%", "0 regressed"]);
 }
 
@@ -138,7 +138,7 @@ fn a_planted_slowdown_of_pure_code_closes_the_gate() {
 fn a_bench_that_one_revision_lacks_is_listed() {
     let recorded = alike();
     for baseline in ["head-1", "head-2"] {
-        recorded.time("handoff/handoff/1500", baseline, 300_000.0);
+        recorded.time("handover/handoff/1500", baseline, 300_000.0);
     }
     recorded.count("base", "parse_name", "any", 321);
     recorded.judge(&[]).assert(0, &["only in head", "only in base", "2 in one revision only"]);
@@ -148,7 +148,7 @@ fn a_bench_that_one_revision_lacks_is_listed() {
 fn a_filter_judges_only_what_it_names() {
     let recorded = alike();
     recorded.counts("verdict", "mutex_1000", 100_000, 200_000);
-    recorded.judge(&["handoff"]).assert(0, &["2 benches: "]);
+    recorded.judge(&["handover"]).assert(0, &["2 benches: "]);
     recorded.judge(&["verdict"]).assert(1, &["2 benches: "]);
     recorded.judge(&["shell"]).assert(64, &["no bench has a name with \"shell\" in it"]);
 }
@@ -156,8 +156,8 @@ fn a_filter_judges_only_what_it_names() {
 #[test]
 fn results_that_cannot_be_read_are_named() {
     let recorded = alike();
-    recorded.time("handoff/mutex/2", "base-1", 200_000.0);
-    recorded.judge(&[]).assert(3, &["the times of handoff/mutex/2: one of the halves was not measured"]);
+    recorded.time("handover/mutex/2", "base-1", 200_000.0);
+    recorded.judge(&[]).assert(3, &["the times of handover/mutex/2: one of the halves was not measured"]);
 
     let recorded = alike();
     recorded.write("instructions-head/bench/instructions/queues/verdict.mutex_100", "summary.json", "{");

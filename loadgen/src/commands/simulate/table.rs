@@ -4,6 +4,7 @@ use comfy_table::Table;
 use simulation::{Accuracy, Deviation, LatencyModel, Point, RecipeSimulation, Simulation};
 use stats::as_f64;
 use stats::figures::{bytes, count, figure, maybe, ms};
+use stats::glossary::DRAIN;
 
 use crate::report::terminal;
 
@@ -15,9 +16,10 @@ pub(crate) fn render(simulation: &Simulation) -> String {
     let rows = simulation.recipes.iter().flat_map(|of| of.points.iter().map(|point| row(simulation, of, point)));
     let table = framed(rows.collect());
     let mut text = format!(
-        "a drain: all waiters queue at once for one lock, and each holds it once; seed {}\npredicted, and in brackets \
-         what was measured; * where that was held out of the fit\n{table}\n",
-        simulation.seed
+        "seed {}; predicted, and in brackets what was measured; * where that was held out of the fit\n{table}\n{}: {}\n",
+        simulation.seed,
+        DRAIN.name.to_lowercase(),
+        DRAIN.text,
     );
     let mut line = |sentence: String| {
         text.push_str(&sentence);
@@ -47,11 +49,11 @@ fn framed(rows: Vec<Vec<String>>) -> Table {
         "waiters",
         "sessions",
         "notifications",
-        "/release",
+        "per release",
         "requests",
-        "/release",
+        "per release",
         "bytes",
-        "/release",
+        "per release",
         "hand-over\nms",
         "drain\nms",
     ]

@@ -218,8 +218,7 @@ metrics! {
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
-        definition: "Watch events that the instances' sessions received for each release. A server notifies a session once for \
-            all of its waiters. Median over the trials.",
+        definition: "Watch events that the instances' sessions received for each release. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.client_notifications_per_release()),
         section: Section::Herd,
     }

@@ -29,11 +29,11 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
         let title = format!("Ended early: {} ({trials} of {} trials)", ended.reason, report.plan.len());
         let is_broken = report.results.iter().any(|result| result.finding == Finding::Broken);
         (title, is_broken || code != Exit::Interrupted.code())
-    } else if code == Exit::Held.code() {
+    } else if code == Exit::Passed.code() {
         return None;
     } else if code == Exit::PromiseBroken.code() {
         ("A promise was broken".to_owned(), true)
-    } else if code == Exit::NotHeld.code() {
+    } else if code == Exit::Failed.code() {
         ("A rule did not hold, or the load proved nothing".to_owned(), true)
     } else if code == Exit::ClientLimited.code() {
         ("The load generator was the bottleneck".to_owned(), false)

@@ -141,7 +141,7 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
         title,
         caption: "Paired within blocks, so that a slow moment of the machine falls on both. Left of the line is faster than \
                   the reference, right of it slower; the shaded band is ±5 %, which nobody should act upon. A solid dot \
-                  differs by an exact test, an open one with ~ is not to be told apart, one with ? has too few trials."
+                  differs by an exact test, an open one with ~ shows no significant difference, one with ? has too few trials."
             .to_owned(),
         label,
         absent: words.is_empty().then(|| Absent {
@@ -156,7 +156,7 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
 fn ratio_words(ratio: &Ratio, reference: &str) -> String {
     let interval = figures::interval(ratio.low, ratio.high).map(|interval| format!(" {interval}")).unwrap_or_default();
     let sign = match figures::sign(ratio) {
-        "~" => ", not to be told apart",
+        "~" => ", no significant difference",
         "?" => ", too few trials to tell",
         _ => "",
     };

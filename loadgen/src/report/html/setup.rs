@@ -1,7 +1,7 @@
 //! Rules, conditions, and how to read it all.
 
 use stats::as_f64;
-use stats::figures::{bytes, count};
+use stats::figures::{ABSENT, bytes, count, exact};
 
 use crate::judge::metrics::{Column as ShownIn, Metric};
 use crate::lab::zookeeper::ZooKeeperServer;
@@ -20,7 +20,7 @@ pub(super) fn thresholds(report: &Report) -> Section {
             cells: vec![
                 Cell::text(result.strategy.clone()),
                 Cell::count(Some(u64::from(result.users))),
-                Cell::figure(result.value),
+                Cell { text: result.value.map_or_else(|| ABSENT.to_owned(), exact), ..Cell::figure(result.value) },
                 held.marked(if result.held { Mark::Good } else { Mark::Bad }),
             ],
         }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
 use stats::figures;
+use stats::glossary::DRAIN;
 
 use crate::report::Report;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
@@ -14,10 +15,12 @@ const COMMAND: &str =
 const OFF: f64 = 1.25;
 
 pub(super) fn section(report: &Report) -> Section {
-    let words = "A drain: so many waiters queue at once for one lock, and each holds it once. The counts follow from the \
-                 lock library's own decisions, the times from a model that is fitted to measured drains. Some of those are \
-                 held out of the fit, to see how far the predictions are off.";
-    let mut blocks = vec![Block::Paragraph(words.to_owned())];
+    let words = format!(
+        "Simulated drains. {} The lock library's own decisions give the counts. A model that is fitted to measured drains \
+         gives the times. Some measured drains are held out of the fit, and show how far the predictions are off.",
+        DRAIN.text
+    );
+    let mut blocks = vec![Block::Paragraph(words)];
     match &report.simulation {
         None => {
             let absent = Absent { why: "No simulation was added to this report.".to_owned(), command: COMMAND };

@@ -48,7 +48,7 @@ const withNames = (svg, width, ends) => {
   if (width < NARROW) return svg;
   const [x, y] = [svg.scale("x"), svg.scale("y")];
   const names = ends
-    .map(({ strategy, end: [px, py] }) => ({ strategy, left: x.apply(px) + 9, top: y.apply(py) }))
+    .map(({ strategy, end: [px, py] }) => ({ strategy, left: x.apply(px) + 10, top: y.apply(py) }))
     .sort((a, b) => a.top - b.top);
   for (let place = 1; place < names.length; place += 1) {
     names[place].top = Math.max(names[place].top, names[place - 1].top + NAME_HEIGHT);
@@ -64,6 +64,7 @@ const withNames = (svg, width, ends) => {
       .attr("x", left)
       .attr("y", top)
       .attr("dy", "0.32em")
+      .attr("text-anchor", "start")
       .attr("fill", colour(strategy))
       .text(nameOf(strategy));
   }

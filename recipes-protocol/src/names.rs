@@ -71,6 +71,8 @@ impl Names {
             ("__rlock__", Mode::Shared),
         ],
     };
+    /// Curator's `LeaderLatch`.
+    pub const LATCH: Self = Self { markers: &[("latch-", Mode::Exclusive)] };
     /// The leases of Curator's `InterProcessSemaphoreV2`.
     pub const LEASES: Self = Self { markers: &[("lease-", Mode::Shared)] };
     /// Every contender that may queue in one node.
@@ -81,6 +83,7 @@ impl Names {
             ("__WRIT__", Mode::Exclusive),
             ("__lock__", Mode::Exclusive),
             ("__rlock__", Mode::Shared),
+            ("latch-", Mode::Exclusive),
         ],
     };
 

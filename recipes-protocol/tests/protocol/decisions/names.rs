@@ -41,6 +41,10 @@ fn the_markers_of_all_clients_are_told_apart() {
     assert_eq!(modes(Names::READ_WRITE_AND_KAZOO, kazoo[1]), Some((Mode::Shared, 4)));
     assert_eq!(modes(Names::LEASES, "_c_x-lease-0000000009"), Some((Mode::Shared, 9)));
     assert_eq!(modes(Names::LEASES, "_c_x-lock-0000000009"), None);
+    assert_eq!(modes(Names::LATCH, "_c_x-latch-0000000005"), Some((Mode::Exclusive, 5)));
+    assert_eq!(modes(Names::LATCH, "_c_x-lock-0000000005"), None);
+    assert_eq!(modes(Names::MUTEX, "_c_x-latch-0000000005"), None);
+    assert_eq!(modes(Names::ANY, "_c_x-latch-0000000005"), Some((Mode::Exclusive, 5)));
     assert_eq!((Names::MUTEX.marker(Mode::Exclusive), Names::READ_WRITE.marker(Mode::Shared)), ("lock-", "__READ__"));
 }
 

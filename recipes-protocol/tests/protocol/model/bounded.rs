@@ -8,7 +8,7 @@ use super::endless::find_endless_run;
 use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
 use super::permits::lab::Program::{Take, Try};
 use super::permits::lab::{Faults as Ills, Lab as Semaphore};
-use super::world::lab::Program::{Downgrade, Handoff, Lock, Place, Read, TryHandoff, TryLock, Write};
+use super::world::lab::Program::{Downgrade, Handoff, Lead, Lock, Place, Read, TryHandoff, TryLock, Write};
 use super::world::lab::{Faults, Lab, Program};
 
 #[test]
@@ -20,6 +20,13 @@ fn two_contenders_withstand_faults_of_several_kinds_together() {
     Lab::new(&[(Lock, 0), (TryLock, 1)], Faults::ALL).check(270_220);
     Lab::new(&[(Handoff, 0), (TryHandoff, 1)], Faults::MOST).check(232_619);
     Lab::new(&[(Write, 0), (Read, 1)], Faults::ALL).check(300_297);
+}
+
+/// The machine asks its names only for markers, modes and numbers. So each program has as many states as with the names of a mutex.
+#[test]
+fn the_participants_of_an_election_are_a_queue_under_another_name() {
+    Lab::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
+    Lab::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(123_409);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) enum Program {
     Lock,
     /// `Mutex::try_acquire`.
     TryLock,
+    /// `LeaderLatch::lead`.
+    Lead,
     /// `HandoffMutex::acquire`.
     Handoff,
     /// `HandoffMutex::try_acquire`.
@@ -88,6 +90,7 @@ impl Program {
         let beside = || WishKind::Beside(writer.expect("BUG: a downgrade without a hold"));
         let (mode, naming, names, kind) = match self {
             Self::Lock => (Mode::Exclusive, Naming::Protected, Names::MUTEX, WishKind::Wait),
+            Self::Lead => (Mode::Exclusive, Naming::Protected, Names::LATCH, WishKind::Wait),
             Self::TryLock => (Mode::Exclusive, Naming::Protected, Names::MUTEX, WishKind::Try),
             Self::TryHandoff => (Mode::Exclusive, Naming::Numbered, Names::MUTEX, WishKind::Try),
             Self::Handoff => (Mode::Exclusive, Naming::Numbered, Names::MUTEX, WishKind::Wait),

@@ -7,6 +7,7 @@ pub(crate) mod held;
 pub(crate) mod lock_queue;
 pub(crate) mod multi_guard;
 pub(crate) mod node_claim;
+pub(crate) mod node_watch;
 pub(crate) mod owner;
 pub(crate) mod revoke;
 pub(crate) mod slot;

@@ -12,6 +12,7 @@
 //! | the same, with an N that may change | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
 //! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6, later 5 |
 //! | several locks, all or none | [`MultiLock`] | the sum over its locks |
+//! | one leader among several processes, for as long as it lives | [`LeaderLatch`] | 4, later 3 |
 //! | to choose the recipe at run time | [`AnyLock`] | as the recipe |
 //! | to see what a herd costs, for comparison only | [`NaiveLock`] | 2 |
 //!
@@ -87,7 +88,8 @@
 //!
 //! * A holder that is paused *between* a check and a write can write after another contender was granted the lock. Let the
 //!   storage check the [token](LockGuard::token): `examples/fenced_off.rs` shows how.
-//! * If somebody deletes the node of a hold by hand, the loss is usually noticed only at the release. With a [`CohortMutex`], the
+//! * If somebody deletes the node of a hold by hand, the loss is usually noticed only at the release. A [`LeaderLatch`] notices it
+//!   as soon as a server tells the session, which may be after another participant was told that it leads. With a [`CohortMutex`], the
 //!   release of any holder that has reached a bound notices it. The release of a [`NaiveLock`] may then delete the next holder's
 //!   node, because it has the same path. The release of a [`HandoffMutex`] may do the same if the lock's node was deleted as
 //!   well, because numbers then begin anew.
@@ -197,6 +199,19 @@
 //! # }
 //! ```
 //!
+//! [`LeaderLatch`]: one of several processes leads. Its term is a hold.
+//!
+//! ```no_run
+//! # async fn serve(term: i64) {}
+//! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
+//! let latch = zk_recipes::LeaderLatch::new(&session, "/leaders/goods")?.with_id("instance-1")?;
+//! let term = latch.lead().await?;
+//! term.run(serve(term.token().czxid())).await?;
+//! term.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`Waiter`] and [`Revocation`]: a place in the queue that is given up when somebody asks for it.
 //!
 //! ```no_run
@@ -262,6 +277,10 @@
 //! | `ACLProvider`, `authorization` | [`SessionConfig::acl`], [`acl_of`](SessionConfig::acl_of), [`auth`](SessionConfig::auth) | |
 //! | `creatingParentContainersIfNeeded` | [`SessionConfig::parents`] | containers, unless you ask for persistent nodes |
 //! | `SharedCount` | [`SharedCount`] | |
+//! | `LeaderLatch` | [`LeaderLatch`] | `lead` starts and awaits; a term has a token, and is lost with its session or its node; a lost term needs a new `lead` |
+//! | `LeaderLatch.close()` | [`LockGuard::release`], or a drop | confirmed by the server |
+//! | `LeaderLatchListener`, `hasLeadership()` | [`LockGuard::lost`], [`LockGuard::watch`], [`LockGuard::state`] | |
+//! | `getParticipants()`, `getLeader()`, `getId()` | [`LeaderLatch::participants`], [`LeaderLatch::leader`], [`Participant::data`] | |
 //! | `usingNamespace` | a chroot in the connect string | |
 //! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |
 //! | none | [`HandoffMutex`] | queues with `InterProcessMutex` at the same path; keeps a note in the data of the lock's node |
@@ -311,6 +330,7 @@ pub use hold::watch::HoldWatch;
 pub use locks::any_lock::AnyLock;
 pub use locks::cohort::CohortMutex;
 pub use locks::handoff::HandoffMutex;
+pub use locks::leader_latch::LeaderLatch;
 pub use locks::multi::MultiLock;
 pub use locks::mutex::Mutex;
 pub use locks::naive::NaiveLock;

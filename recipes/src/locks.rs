@@ -3,6 +3,7 @@
 pub(crate) mod any_lock;
 pub(crate) mod cohort;
 pub(crate) mod handoff;
+pub(crate) mod leader_latch;
 pub(crate) mod multi;
 pub(crate) mod mutex;
 pub(crate) mod naive;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
@@ -74,6 +75,7 @@ struct Inner {
     remote: Remote,
     abandoned: mpsc::UnboundedSender<Abandoned>,
     ending: Arc<Ending>,
+    runtime: Handle,
     /// The values that the users of the session share, by type.
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -116,7 +118,7 @@ impl Session {
         let remote = Remote::new(id, wire, liveness);
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let inner = Inner { remote, abandoned, ending, extensions: Mutex::default() };
+        let inner = Inner { remote, abandoned, ending, runtime: Handle::current(), extensions: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -229,6 +231,11 @@ impl Session {
 
     pub(crate) fn ending(&self) -> &Ending {
         &self.inner.ending
+    }
+
+    /// Runs a task on the runtime of the session. So the task ends with the session at the latest.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.runtime.spawn(task);
     }
 
     /// Hands a leftover to the reaper. `hold`: the dropped hold that the leftover stands for, if there was one.

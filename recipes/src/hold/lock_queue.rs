@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
 use crate::hold::held::Hold;
+use crate::hold::node_watch;
 use crate::node;
 use crate::options::validate_node_data;
 use crate::session::Session;
@@ -80,6 +81,10 @@ impl LockQueue {
         self.session.timeout() / 2
     }
 
+    fn is_election(&self) -> bool {
+        self.names == Names::LATCH
+    }
+
     /// Adds a contender and sends its first requests.
     pub(crate) fn enter(&self, mode: Mode, kind: WishKind) -> Contender {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };
@@ -93,6 +98,7 @@ impl LockQueue {
         let recipe = match (mode, self.naming) {
             (Mode::Shared, _) => "read",
             (Mode::Exclusive, _) if is_read_write => "write",
+            (Mode::Exclusive, _) if self.is_election() => "leader",
             (Mode::Exclusive, Naming::Numbered) => "handoff",
             (Mode::Exclusive, Naming::Protected) => "mutex",
         };
@@ -112,13 +118,22 @@ impl LockQueue {
     /// As [`acquire`](Self::acquire), within the span of the caller.
     pub(crate) async fn queue(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let granted = self.contend(mode, deadline).await?;
-        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+        Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
     pub(crate) async fn try_queue(&self, mode: Mode) -> Result<Option<Hold>, Error> {
         let granted = self.try_contend(mode).await?;
-        Ok(granted.map(|(contender, granted)| Hold::of(contender, granted)))
+        Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
+    }
+
+    /// Returns the hold of a contender that was granted the lock.
+    pub(crate) fn hold(&self, contender: Contender, granted: Granted) -> Hold {
+        let hold = Hold::of(contender, granted);
+        if self.is_election() {
+            node_watch::start(&self.session, hold.path(), hold.watch());
+        }
+        hold
     }
 
     /// Waits for a turn: nothing relies on the hold itself. `None` if the deadline came first. The node is gone then.

@@ -13,7 +13,6 @@ use crate::engine::{Contender, Granted};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
-use crate::hold::held::Hold;
 use crate::hold::lock_queue::LockQueue;
 use crate::hold::revoke::Revocation;
 use crate::token::FencingToken;
@@ -36,6 +35,7 @@ use crate::token::FencingToken;
 /// ```
 #[must_use = "if unused the place is given up immediately"]
 pub struct Waiter {
+    queue: Arc<LockQueue>,
     contender: Contender,
     token: FencingToken,
     span: AcquireSpan,
@@ -50,7 +50,8 @@ impl Waiter {
         match span.run_part(contender.placed()).await {
             Ok(made) => {
                 span.note_node(contender.path());
-                Ok(Self { contender, token: FencingToken::new(made.czxid), outcome: None, span })
+                let (queue, token) = (Arc::clone(queue), FencingToken::new(made.czxid));
+                Ok(Self { queue, contender, token, outcome: None, span })
             }
             Err(error) => {
                 span.fail(&error);
@@ -144,14 +145,16 @@ impl Waiter {
     }
 
     async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let Self { mut contender, outcome, span, .. } = self;
+        let Self { queue, mut contender, outcome, span, .. } = self;
         let granted = async {
-            if let Some(outcome) = outcome {
-                return outcome.map(|granted| Some(LockGuard::new(Hold::of(contender, granted))));
-            }
-            contender.wait();
-            let granted = contender.granted_by(deadline).await?;
-            Ok(granted.map(|(contender, granted)| LockGuard::new(Hold::of(contender, granted))))
+            let granted = match outcome {
+                Some(outcome) => Some((contender, outcome?)),
+                None => {
+                    contender.wait();
+                    contender.granted_by(deadline).await?
+                }
+            };
+            Ok(granted.map(|(contender, granted)| LockGuard::new(queue.hold(contender, granted))))
         };
         span.run(granted).await
     }

@@ -97,6 +97,19 @@ impl HoldWatch {
     }
 }
 
+impl HoldWatch {
+    /// Notes that somebody else deleted the node of the hold. Does nothing if the hold has ended.
+    pub(crate) fn note_gone(&self, node: &str) {
+        for Watched { view, end } in &*self.holds {
+            // The hold cannot end while `end` is borrowed. After its end, the next holder of a chain has the view.
+            let end = end.borrow();
+            if end.is_none() {
+                view.lose(node);
+            }
+        }
+    }
+}
+
 impl fmt::Debug for HoldWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HoldWatch").field("state", &self.state()).finish_non_exhaustive()

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::hold::guard::LockGuard;
 use crate::locks::cohort::CohortMutex;
 use crate::locks::handoff::HandoffMutex;
+use crate::locks::leader_latch::LeaderLatch;
 use crate::locks::mutex::Mutex;
 use crate::locks::naive::NaiveLock;
 use crate::locks::participants::Participant;
@@ -44,11 +45,16 @@ pub enum AnyLock {
     SemaphoreMutex(SemaphoreMutex),
     /// One permit; see [`Semaphore`].
     Semaphore(Semaphore),
+    /// An acquire leads; see [`LeaderLatch`].
+    Leader(LeaderLatch),
 }
 
-/// Does the same with a lock of any recipe.
+/// Does the same with a lock of any recipe. A latch may differ, because it has other verbs.
 macro_rules! each {
     ($any:expr, $lock:ident => $work:expr) => {
+        each!($any, $lock => $work, $lock => $work)
+    };
+    ($any:expr, $lock:ident => $work:expr, $latch:ident => $lead:expr) => {
         match $any {
             AnyLock::Naive($lock) => $work,
             AnyLock::Mutex($lock) => $work,
@@ -58,6 +64,7 @@ macro_rules! each {
             AnyLock::Write($lock) => $work,
             AnyLock::SemaphoreMutex($lock) => $work,
             AnyLock::Semaphore($lock) => $work,
+            AnyLock::Leader($latch) => $lead,
         }
     };
 }
@@ -71,7 +78,7 @@ impl AnyLock {
     /// # Cancel safety
     /// As the recipe's `acquire`.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
-        each!(self, lock => lock.acquire().await)
+        each!(self, lock => lock.acquire().await, latch => latch.lead().await)
     }
 
     /// Takes the lock if no other contender is ahead.
@@ -82,7 +89,7 @@ impl AnyLock {
     /// # Cancel safety
     /// As the recipe's `try_acquire`.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        each!(self, lock => lock.try_acquire().await)
+        each!(self, lock => lock.try_acquire().await, latch => latch.try_lead().await)
     }
 
     /// Waits for the lock for at most `wait`, over all its requests. The clean-up after the deadline is the recipe's.
@@ -93,7 +100,7 @@ impl AnyLock {
     /// # Cancel safety
     /// As the recipe's `acquire_within`.
     pub async fn acquire_within(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
-        each!(self, lock => lock.acquire_within(wait).await)
+        each!(self, lock => lock.acquire_within(wait).await, latch => latch.lead_within(wait).await)
     }
 
     /// Returns the holders and the waiters that have a node.
@@ -139,4 +146,5 @@ from_recipe!(
     Write(WriteLock),
     SemaphoreMutex(SemaphoreMutex),
     Semaphore(Semaphore),
+    Leader(LeaderLatch),
 );

@@ -34,8 +34,8 @@ pub struct Participant {
     /// writer's token. In a [`CohortMutex`](crate::CohortMutex), each hand-over within the process raises the second part of the
     /// token.
     pub token: FencingToken,
-    /// The data of its node: [`LockOptions::node_data`](crate::LockOptions::node_data). Curator's clients write the address of
-    /// their host.
+    /// The data of its node: [`LockOptions::node_data`](crate::LockOptions::node_data), or the id of a participant of a
+    /// [`LeaderLatch`](crate::LeaderLatch). The clients of Curator's locks write the address of their host.
     pub data: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ pub struct Participant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParticipantKind {
-    /// The lock alone: any contender of a mutex, or a writer of a read/write lock.
+    /// The lock alone: any contender of a mutex, a writer of a read/write lock, or a participant of an election.
     Exclusive,
     /// The lock together with other readers.
     Shared,
@@ -96,16 +96,39 @@ pub async fn participants(session: &Session, path: &str) -> Result<Vec<Participa
 
 /// Returns the contenders below `parent`.
 pub(crate) async fn of_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Participant>, Error> {
+    let listed = list_queue(session, parent, names).await?;
+    read(session, listed).await
+}
+
+/// Returns the first contender below `parent`, which holds. `None` if there are no contenders.
+pub(crate) async fn first_of_queue(
+    session: &Session,
+    parent: &str,
+    names: Names,
+) -> Result<Option<Participant>, Error> {
+    loop {
+        let mut listed = list_queue(session, parent, names).await?;
+        listed.truncate(1);
+        let is_empty = listed.is_empty();
+        let first = read(session, listed).await?.pop();
+        // The first contender may have gone since the listing.
+        if is_empty || first.is_some() {
+            return Ok(first);
+        }
+    }
+}
+
+async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Listed>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(&children, names).into_order();
-    let order = order.into_iter().map(|(contender, is_holder)| {
+    let listed = order.into_iter().map(|(contender, is_holder)| {
         let kind = match contender.mode {
             Mode::Exclusive => ParticipantKind::Exclusive,
             Mode::Shared => ParticipantKind::Shared,
         };
         Listed { path: node::child(parent, contender.name), kind, is_holder }
     });
-    read(session, order.collect()).await
+    Ok(listed.collect())
 }
 
 /// Returns the leases of the semaphore at `path`. The first `permits` of them certainly hold.

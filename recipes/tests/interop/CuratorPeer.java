@@ -17,6 +17,8 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -105,6 +107,8 @@ public final class CuratorPeer implements Runnable {
                 return "released";
             case "participants":
                 return "participants " + String.join(" ", participants(lock(words[1], words[2])));
+            case "leader":
+                return "leader " + ((Latch) lock(words[1], words[2])).leader();
             case "revocable":
                 ((InterProcessMutex) lock(words[1], words[2])).makeRevocable(lock -> say("revoked"));
                 return "armed";
@@ -156,6 +160,9 @@ public final class CuratorPeer implements Runnable {
             int permits = Integer.parseInt(recipe.substring("semaphore:".length()));
             return new Leases(new InterProcessSemaphoreV2(client, path, permits));
         }
+        if (recipe.startsWith("leader:")) {
+            return new Latch(client, path, recipe.substring("leader:".length()));
+        }
         switch (recipe) {
             case "mutex":
                 return new InterProcessMutex(client, path);
@@ -185,6 +192,9 @@ public final class CuratorPeer implements Runnable {
     }
 
     private static Collection<String> participants(InterProcessLock lock) throws Exception {
+        if (lock instanceof Latch) {
+            return ((Latch) lock).participants();
+        }
         if (lock instanceof Leases) {
             return ((Leases) lock).semaphore.getParticipantNodes();
         }
@@ -295,6 +305,70 @@ public final class CuratorPeer implements Runnable {
         @Override
         public boolean isAcquiredInThisProcess() {
             return !leases.isEmpty();
+        }
+    }
+
+    /** An election with the face of a lock: to acquire is to lead. */
+    private static final class Latch implements InterProcessLock {
+        private final CuratorFramework client;
+        private final String path;
+        private final String id;
+        private LeaderLatch latch;
+
+        Latch(CuratorFramework client, String path, String id) {
+            this.client = client;
+            this.path = path;
+            this.id = id;
+        }
+
+        /** A latch takes part once. */
+        private LeaderLatch newLatch() {
+            return new LeaderLatch(client, path, id);
+        }
+
+        Collection<String> participants() throws Exception {
+            Collection<String> told = new ArrayDeque<>();
+            for (Participant one : newLatch().getParticipants()) {
+                told.add(one.getId() + (one.isLeader() ? "=leader" : "=waiting"));
+            }
+            return told;
+        }
+
+        String leader() throws Exception {
+            return newLatch().getLeader().getId();
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            latch = newLatch();
+            latch.start();
+            latch.await();
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            latch = newLatch();
+            latch.start();
+            boolean leads = latch.await(time, unit);
+            if (!leads) {
+                release();
+            }
+            return leads;
+        }
+
+        /** Waits until the node is gone, which {@code close} deletes in the background. */
+        @Override
+        public void release() throws Exception {
+            String node = latch.getOurPath();
+            latch.close();
+            while (node != null && client.checkExists().forPath(node) != null) {
+                Thread.yield();
+            }
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return latch != null && latch.hasLeadership();
         }
     }
 }

@@ -56,7 +56,7 @@ async fn until_idle(session: &Session) {
 }
 
 /// A way to get a lock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Acquire,
     TryAcquire,
@@ -71,18 +71,16 @@ enum Form {
 /// The forms of every recipe.
 const FORMS: [Form; 3] = [Form::Acquire, Form::TryAcquire, Form::AcquireWithin];
 
-/// The forms of recipes that are a queue and nothing else, in addition.
-const QUEUE_FORMS: [Form; 5] = [
-    Form::AcquireAs,
-    Form::TryAcquireAs,
-    Form::AcquireWithinAs,
-    Form::EnqueueAndGranted,
-    Form::EnqueueAndGrantedWithin,
-];
+/// The forms of recipes that know owners, in addition.
+const OWNER_FORMS: [Form; 3] = [Form::AcquireAs, Form::TryAcquireAs, Form::AcquireWithinAs];
+
+/// The forms of recipes that give places, in addition.
+const PLACE_FORMS: [Form; 2] = [Form::EnqueueAndGranted, Form::EnqueueAndGrantedWithin];
 
 fn forms(recipe: Recipe) -> Vec<Form> {
     match recipe {
-        Recipe::Mutex | Recipe::Read | Recipe::Write => [&FORMS[..], &QUEUE_FORMS[..]].concat(),
+        Recipe::Mutex | Recipe::Read | Recipe::Write => [&FORMS[..], &OWNER_FORMS[..], &PLACE_FORMS[..]].concat(),
+        Recipe::Leader => [&FORMS[..], &PLACE_FORMS[..]].concat(),
         _ => FORMS.to_vec(),
     }
 }
@@ -101,6 +99,16 @@ macro_rules! attempt_any {
     };
 }
 
+macro_rules! attempt_place {
+    ($lock:expr, $form:expr) => {
+        match $form {
+            Form::EnqueueAndGranted => drop($lock.enqueue().await.unwrap().granted().await.unwrap()),
+            Form::EnqueueAndGrantedWithin => drop($lock.enqueue().await.unwrap().granted_within(LONG).await.unwrap()),
+            other => unreachable!("{other:?} is no form of a place"),
+        }
+    };
+}
+
 macro_rules! attempt_queue {
     ($lock:expr, $form:expr) => {{
         let owner = Owner::new();
@@ -108,8 +116,7 @@ macro_rules! attempt_queue {
             Form::AcquireAs => drop($lock.acquire_as(&owner).await.unwrap()),
             Form::TryAcquireAs => drop($lock.try_acquire_as(&owner).await.unwrap()),
             Form::AcquireWithinAs => drop($lock.acquire_within_as(&owner, LONG).await.unwrap()),
-            Form::EnqueueAndGranted => drop($lock.enqueue().await.unwrap().granted().await.unwrap()),
-            Form::EnqueueAndGrantedWithin => drop($lock.enqueue().await.unwrap().granted_within(LONG).await.unwrap()),
+            place => attempt_place!($lock, place),
         )
     }};
 }
@@ -120,6 +127,7 @@ async fn attempt(lock: &AnyLock, form: Form) {
         AnyLock::Mutex(lock) => attempt_queue!(lock, form),
         AnyLock::Read(lock) => attempt_queue!(lock, form),
         AnyLock::Write(lock) => attempt_queue!(lock, form),
+        AnyLock::Leader(latch) if PLACE_FORMS.contains(&form) => attempt_place!(latch, form),
         other => attempt_any!(other, form, _ => unreachable!("{form:?} is no form of {other:?}")),
     }
 }

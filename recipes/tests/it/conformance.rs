@@ -42,7 +42,8 @@ async fn a_waiting_contender_survives_a_server_that_is_stopped_and_started_again
             async move { lock.acquire().await?.release().await }
         });
         let watches = async || server.metric("zk_watch_count").await.unwrap();
-        until("the waiter watches", async || watches().await == 1).await;
+        let expected = recipe.watches_of_holder() + 1;
+        until("the waiter watches", async || watches().await == expected).await;
         server.stop().await.unwrap();
         until("the holder is not sure any more", async || held.state() == HoldState::Suspect).await;
         server.start_again().await.unwrap();

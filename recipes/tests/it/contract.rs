@@ -193,7 +193,7 @@ async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
-    for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write] {
+    for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write, Recipe::Leader] {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
         let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
@@ -242,13 +242,15 @@ async fn no_watch_is_left_behind_by_grants_timeouts_and_cancelled_waits() {
             async move { waiter.acquire().await }
         });
         // The waiter of a semaphore has had the turn before, whose node is watched from now on until the lock is dropped.
-        let watches = if matches!(recipe, Recipe::Semaphore | Recipe::SemaphoreMutex) { 2 } else { 1 };
-        until("the waiter watches", async || server.metric("zk_watch_count").await.unwrap() == watches).await;
+        let of_waiter = if matches!(recipe, Recipe::Semaphore | Recipe::SemaphoreMutex) { 2 } else { 1 };
+        let of_holder = recipe.watches_of_holder();
+        let watches = async || server.metric("zk_watch_count").await.unwrap();
+        until("the waiter watches", async || watches().await == of_holder + of_waiter).await;
         cancelled.abort();
         drop(waiter);
-        until("the watch is gone", async || server.metric("zk_watch_count").await.unwrap() == 0).await;
+        until("the watch of the waiter is gone", async || watches().await == of_holder).await;
         held.release().await.unwrap();
         recipe.lock(&other, recipe.path()).acquire().await.unwrap().release().await.unwrap();
-        assert_eq!(server.metric("zk_watch_count").await.unwrap(), 0, "{recipe:?}");
+        assert_eq!(watches().await, 0, "{recipe:?}");
     }
 }

@@ -8,6 +8,7 @@ use crate::support::Lab;
 
 mod counter;
 mod exclusion;
+mod leader_latch;
 mod mutex;
 mod participants;
 mod peer;

@@ -14,6 +14,7 @@ mod example;
 mod handoff;
 mod interop;
 mod known_faults;
+mod leader_latch;
 mod logs;
 mod lost_replies;
 mod multi;

@@ -20,7 +20,7 @@ const PATH: &str = "/locks/relay";
 /// The requests until the first waiter of a session watches: the creation with a look, and the watch.
 pub(crate) const FIRST: u64 = 3;
 /// Those until another one does: the creation, and the watch.
-const LATER: u64 = 2;
+pub(crate) const LATER: u64 = 2;
 
 /// Makes a lock that is handed over within a session.
 type Kind = fn(&Session) -> AnyLock;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use zk_recipes::{
     Acl, AnyLock, Auth, CohortMutex, ConnectionState, ConnectionStateStream, ConnectionStates, Error, FencingToken,
-    HandoffMutex, HoldState, HoldWatch, LockGuard, LockOptions, LostReason, MultiGuard, MultiLock, Mutex, NaiveLock,
-    Owner, Parents, ParseSessionIdError, Participant, ParticipantKind, Permissions, ReadLock, Revocation, RwLock,
-    Semaphore, SemaphoreMutex, Session, SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter,
+    HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LockOptions, LostReason, MultiGuard, MultiLock, Mutex,
+    NaiveLock, Owner, Parents, ParseSessionIdError, Participant, ParticipantKind, Permissions, ReadLock, Revocation,
+    RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter,
     WriteLock, participants, revoke,
 };
 
@@ -18,7 +18,7 @@ fn send<F: Future + Send>(_: F) {}
 #[test]
 fn every_public_type_may_be_sent_and_shared() {
     ok::<(Acl, AnyLock, Auth, CohortMutex, ConnectionState, ConnectionStateStream, ConnectionStates)>();
-    ok::<(Error, FencingToken, HandoffMutex, HoldState, HoldWatch, LockGuard, LockOptions, LostReason)>();
+    ok::<(Error, FencingToken, HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LockOptions, LostReason)>();
     ok::<(MultiGuard, MultiLock, Mutex, NaiveLock, Owner, Parents, ParseSessionIdError, Participant)>();
     ok::<(ParticipantKind, Permissions, ReadLock, Revocation, RwLock, Semaphore, SemaphoreMutex, Session)>();
     ok::<(SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter, WriteLock)>();
@@ -72,6 +72,15 @@ fn other_locks(naive: &NaiveLock, semaphore: &Semaphore, mutex: &SemaphoreMutex,
     acquires!(multi);
 }
 
+fn election(latch: &LeaderLatch) {
+    send(latch.lead());
+    send(latch.try_lead());
+    send(latch.lead_within(Duration::ZERO));
+    send(latch.enqueue());
+    send(latch.leader());
+    send(latch.participants());
+}
+
 fn session(session: &Session, mut states: ConnectionStates, count: &SharedCount, seen: VersionedCount) {
     send(Session::connect("", SessionConfig::default()));
     send(session.ended());
@@ -109,6 +118,7 @@ fn every_public_future_may_be_sent() {
     // Nothing is called: it is enough that these compile.
     let _: fn(_, _, _, _, _) = locks;
     let _: fn(_, _, _, _, _) = other_locks;
+    let _: fn(_) = election;
     let _: fn(_, _, _, _) = session;
     let _: fn(_, _, _) = holds;
     let _: fn(_, _) = places;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use testbed::TestChroot;
 use zk_recipes::{
-    AnyLock, CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig,
+    AnyLock, CohortMutex, HandoffMutex, LeaderLatch, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
+    SessionConfig,
 };
 use zookeeper_client::Client;
 
@@ -24,9 +25,10 @@ pub(crate) enum Recipe {
     SemaphoreMutex,
     /// With one permit.
     Semaphore,
+    Leader,
 }
 
-pub(crate) const RECIPES: [Recipe; 8] = [
+pub(crate) const RECIPES: [Recipe; 9] = [
     Recipe::Naive,
     Recipe::Mutex,
     Recipe::Handoff,
@@ -35,6 +37,7 @@ pub(crate) const RECIPES: [Recipe; 8] = [
     Recipe::Write,
     Recipe::SemaphoreMutex,
     Recipe::Semaphore,
+    Recipe::Leader,
 ];
 
 impl Recipe {
@@ -49,6 +52,7 @@ impl Recipe {
             Self::Write => RwLock::new(session, path).unwrap().write_lock().into(),
             Self::SemaphoreMutex => SemaphoreMutex::new(session, path).unwrap().into(),
             Self::Semaphore => Semaphore::new(session, path, 1).unwrap().into(),
+            Self::Leader => LeaderLatch::new(session, path).unwrap().into(),
         }
     }
 
@@ -63,6 +67,7 @@ impl Recipe {
             Self::Write => "/locks/write",
             Self::SemaphoreMutex => "/locks/semaphore-mutex",
             Self::Semaphore => "/locks/semaphore",
+            Self::Leader => "/locks/leader",
         }
     }
 
@@ -106,6 +111,11 @@ impl Recipe {
     /// How many nodes so many waiters have who came behind a holder of their own session.
     pub(crate) fn nodes_of_waiters(self, waiters: usize) -> usize {
         if self == Self::Cohort { 0 } else { waiters }
+    }
+
+    /// The watches that a holder sets: one if it watches its own node.
+    pub(crate) fn watches_of_holder(self) -> u64 {
+        u64::from(self == Self::Leader)
     }
 
     /// Whether two may hold together.

@@ -58,6 +58,7 @@ impl Contended {
             Self::One(AnyLock::Handoff(lock)) => lock.enqueue().await?,
             Self::One(AnyLock::Read(lock)) => lock.enqueue().await?,
             Self::One(AnyLock::Write(lock)) => lock.enqueue().await?,
+            Self::One(AnyLock::Leader(latch)) => latch.enqueue().await?,
             _ => return self.acquire().await,
         };
         tokio::time::sleep(pause).await;

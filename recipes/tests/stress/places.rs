@@ -3,8 +3,8 @@
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use zk_recipes::{
-    CohortMutex, Error, HandoffMutex, LockOptions, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
-    Session,
+    CohortMutex, Error, HandoffMutex, LeaderLatch, LockOptions, MultiLock, Mutex, NaiveLock, RwLock, Semaphore,
+    SemaphoreMutex, Session,
 };
 
 use crate::checker::Rule;
@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     Semaphore,
     SemaphoreMutex,
     Naive,
+    Leader,
 }
 
 /// Those that share the queue of a mutex path.
@@ -65,7 +66,7 @@ pub(crate) struct Place {
     pub(crate) weight: u32,
 }
 
-pub(crate) const PLACES: [Place; 6] = [
+pub(crate) const PLACES: [Place; 7] = [
     Place {
         path: BUSY,
         rule: Rule::Exclusive,
@@ -120,6 +121,15 @@ pub(crate) const PLACES: [Place; 6] = [
         may_vanish: false,
         weight: 1,
     },
+    Place {
+        path: "/stress/leader",
+        rule: Rule::Exclusive,
+        kinds: &[Kind::Leader],
+        queue: "/stress/leader",
+        deletable: Deletable::Protected,
+        may_vanish: true,
+        weight: 2,
+    },
 ];
 
 /// Chooses one of the places by their weights.
@@ -162,13 +172,15 @@ pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8R
         }
         Kind::SemaphoreMutex => Contended::One(SemaphoreMutex::new(session, path)?.into()),
         Kind::Naive => Contended::One(NaiveLock::new(session, path)?.into()),
+        Kind::Leader => Contended::One(LeaderLatch::new(session, path)?.into()),
     })
 }
 
 /// The number of a contender's node; `None` for a child that is no contender.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let (name, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
-    let is_contender = ["lock-", "__READ__", "__WRIT__", "lease-"].iter().any(|marker| name.ends_with(marker));
+    let is_contender =
+        ["lock-", "__READ__", "__WRIT__", "lease-", "latch-"].iter().any(|marker| name.ends_with(marker));
     digits.parse().ok().filter(|_| is_contender)
 }
 

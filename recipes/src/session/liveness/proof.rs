@@ -51,8 +51,7 @@ impl Proof {
 
     /// Notes that somebody else deleted the node of the hold. Logs it once.
     pub(crate) fn lose(&self, node: &str) {
-        self.view.is_void.send_replace(true);
-        self.view.liveness.reports().lose(node);
+        self.view.lose(node);
     }
 }
 
@@ -76,6 +75,12 @@ impl ProofView {
             None if live.is_proved() => Ok(()),
             reason => Err(reason),
         }
+    }
+
+    /// As [`Proof::lose`].
+    pub(crate) fn lose(&self, node: &str) {
+        self.is_void.send_replace(true);
+        self.liveness.reports().lose(node);
     }
 
     /// Returns why the hold was lost with its session. `None` if it was not.

@@ -21,6 +21,7 @@ fn name(recipe: Recipe) -> &'static str {
         Recipe::Write => "write",
         Recipe::SemaphoreMutex => "semaphore-mutex",
         Recipe::Semaphore => "semaphore",
+        Recipe::Leader => "leader",
     }
 }
 

@@ -36,6 +36,8 @@ commit nothing for this session for two thirds of the session timeout, as anothe
 then asked to stop (SIGTERM) and killed --kill-after later, by default in good time before another can hold: on Linux with
 all that it has started; elsewhere with its process group, at a terminal alone.
 
+With --lead, a hold is the term of a leader. It is also lost as soon as ZooKeeper tells that somebody deleted its node.
+
 Whoever was stopped cannot watch: while zk-lock itself is halted (Ctrl-Z, SIGSTOP, a suspended machine), a hold may be
 lost unnoticed. A storage that checks LOCK_TOKEN is safe even so. When zk-lock is killed by SIGKILL, Linux kills
 COMMAND, but not what COMMAND has started, nor a COMMAND with privileges of its own (sudo); elsewhere it runs on.
@@ -60,6 +62,8 @@ Examples:
     zk-lock --zookeeper zk1:2181,zk2:2181/shop --path /locks/backup --timeout 0s -- ./backup.sh
   wait up to a minute, four at a time:
     zk-lock --path /locks/import --recipe semaphore=4 --timeout 1m -- ./import.sh orders.csv
+  one instance of many serves, and the next one takes over when it ends or is cut off:
+    zk-lock --lead --path /leaders/billing -- ./billing-service
   many may read while nobody writes:
     zk-lock --path /locks/prices --recipe read -- ./report.sh
     zk-lock --path /locks/prices --recipe write -- ./reprice.sh
@@ -86,9 +90,12 @@ pub(crate) struct Cli {
     #[arg(long, required_unless_present = "list", conflicts_with = "list")]
     path: Option<String>,
     /// mutex, handoff (as mutex, for long queues), cohort (as mutex, for a lock that other programs hand over among their
-    /// tasks), read, write, semaphore-mutex, semaphore=N (up to N hold at a time) or naive (everyone watches one node)
+    /// tasks), read, write, semaphore-mutex, semaphore=N (up to N hold at a time), naive (everyone watches one node) or leader (see --lead)
     #[arg(long, value_name = "RECIPE", default_value_t = Recipe::Mutex, conflicts_with = "list")]
     recipe: Recipe,
+    /// Lead the election at PATH while COMMAND runs, as with --recipe leader; takes turns with Curator's LeaderLatch
+    #[arg(long, conflicts_with_all = ["recipe", "list"])]
+    lead: bool,
     /// How long to wait for the lock, such as 5s or 1m30s; 0s takes it only when it is free [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list")]
     timeout: Option<Duration>,
@@ -207,7 +214,7 @@ impl Cli {
             (None, Some(path)) => Task::Run(RunSettings {
                 server,
                 path,
-                recipe: self.recipe,
+                recipe: if self.lead { Recipe::Leader } else { self.recipe },
                 timeout: self.timeout,
                 on_lost: self.on_lost,
                 kill_after: self.kill_after,
@@ -300,6 +307,7 @@ mod tests {
             assert_eq!(settings.command, ["ls", "-v", "--json"]);
             assert_eq!((settings.recipe, settings.timeout, settings.kill_after), (Recipe::Mutex, None, None));
         }
+        assert_eq!(run(&["--lead", "ls"]).recipe, Recipe::Leader);
         assert_eq!(run(&["--", "--odd"]).command, ["--odd"]);
         let typo = refusal(&[&PLACE[..], &["--tmeout", "5s", "ls"]].concat());
         assert_eq!(typo.kind(), ErrorKind::UnknownArgument, "a mistyped option is no command");
@@ -324,6 +332,8 @@ mod tests {
             (with_place(&["--recipe", "hand-off", "ls"]), "known are mutex, handoff, cohort, read, write"),
             (with_place(&["--on-lost", "pray", "ls"]), "[possible values: kill, warn]"),
             (with_place(&["--json", "ls"]), "cannot be used with"),
+            (with_place(&["--lead", "--recipe", "leader", "ls"]), "cannot be used with"),
+            (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--lead"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--recipe", "read"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "ls"], "--path"),
             (with_place(&["--ca", "ca.pem", "--cert", "me.pem", "ls"]), "--key"),

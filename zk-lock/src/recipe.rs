@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use zk_recipes::{
-    AnyLock, CohortMutex, Error, HandoffMutex, LockOptions, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
-    Session,
+    AnyLock, CohortMutex, Error, HandoffMutex, LeaderLatch, LockOptions, Mutex, NaiveLock, RwLock, Semaphore,
+    SemaphoreMutex, Session,
 };
 
 /// What `--recipe` may be.
-pub(crate) const KNOWN: &str = "mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive";
+pub(crate) const KNOWN: &str = "mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive, leader";
 
 /// A recipe, as `--recipe` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub(crate) enum Recipe {
     SemaphoreMutex,
     Semaphore { permits: NonZeroU32 },
     Naive,
+    Leader,
 }
 
 impl FromStr for Recipe {
@@ -37,6 +38,7 @@ impl FromStr for Recipe {
             "write" => Ok(Self::Write),
             "semaphore-mutex" => Ok(Self::SemaphoreMutex),
             "naive" => Ok(Self::Naive),
+            "leader" => Ok(Self::Leader),
             _ => match text.strip_prefix("semaphore=").map(str::parse) {
                 Some(Ok(permits)) => Ok(Self::Semaphore { permits }),
                 Some(Err(_)) => Err("give the number of permits, from 1 on, as in semaphore=4".to_owned()),
@@ -57,25 +59,27 @@ impl fmt::Display for Recipe {
             Self::SemaphoreMutex => f.write_str("semaphore-mutex"),
             Self::Semaphore { permits } => write!(f, "semaphore={permits}"),
             Self::Naive => f.write_str("naive"),
+            Self::Leader => f.write_str("leader"),
         }
     }
 }
 
 impl Recipe {
     /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
-    pub(crate) fn lock(self, session: &Session, path: &str, node_data: Vec<u8>) -> Result<AnyLock, Error> {
-        let options = |node_data| LockOptions::default().with_node_data(node_data);
+    pub(crate) fn lock(self, session: &Session, path: &str, node_data: String) -> Result<AnyLock, Error> {
+        let options = |node_data: String| LockOptions::default().with_node_data(node_data);
         Ok(match self {
             Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
             Self::Handoff => HandoffMutex::with_options(session, path, options(node_data))?.into(),
             Self::Cohort => CohortMutex::from(Mutex::with_options(session, path, options(node_data))?).into(),
             Self::Read => RwLock::with_options(session, path, options(node_data))?.read_lock().into(),
             Self::Write => RwLock::with_options(session, path, options(node_data))?.write_lock().into(),
-            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data.into())?.into(),
             Self::Semaphore { permits } => {
-                Semaphore::new(session, path, permits.get())?.with_node_data(node_data)?.into()
+                Semaphore::new(session, path, permits.get())?.with_node_data(node_data.into())?.into()
             }
             Self::Naive => NaiveLock::new(session, path)?.into(),
+            Self::Leader => LeaderLatch::new(session, path)?.with_id(node_data)?.into(),
         })
     }
 }

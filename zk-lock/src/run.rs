@@ -102,9 +102,9 @@ async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard,
 }
 
 /// What our nodes tell of us: `HOST:PID`.
-fn node_data() -> Vec<u8> {
+fn node_data() -> String {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    format!("{}:{}", host.as_deref().unwrap_or("localhost"), std::process::id()).into_bytes()
+    format!("{}:{}", host.as_deref().unwrap_or("localhost"), std::process::id())
 }
 
 /// The watch over a hold while COMMAND runs.

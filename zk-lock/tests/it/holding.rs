@@ -11,7 +11,7 @@ const INCREMENT: &str = "mkdir busy || exit 9; n=$(cat n); sleep 0.01; echo $((n
 async fn commands_of_several_processes_exclude_each_other() {
     const PROCESSES: usize = 4;
     const ROUNDS: usize = 5;
-    for recipe in ["mutex", "handoff", "cohort", "write", "semaphore-mutex", "semaphore=1", "naive"] {
+    for recipe in ["mutex", "handoff", "cohort", "write", "semaphore-mutex", "semaphore=1", "naive", "leader"] {
         let lab = Lab::new().await;
         fs::write(lab.file("n"), "0").unwrap();
         for _ in 0..ROUNDS {

@@ -8,8 +8,9 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use testbed::ProcessConfig;
+use zookeeper_client::Client;
 
-use crate::support::{FaultyLab, PROGRAM, Running, is_gone};
+use crate::support::{FaultyLab, Lab, PATH, PROGRAM, Running, is_gone};
 
 /// Short for the sake of the tests. The kill then has 200 ms until the server may grant to another.
 const TIMEOUT: [&str; 2] = ["--session-timeout", "4s"];
@@ -22,7 +23,7 @@ const UNTIL_GO: &str = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
-    for recipe in ["mutex", "semaphore=1"] {
+    for recipe in ["mutex", "semaphore=1", "leader"] {
         let faulty = FaultyLab::new().await;
         let recipe = ["--recipe", recipe];
         let holder = faulty.start_script(&[recipe, TIMEOUT].concat(), STUBBORN);
@@ -42,6 +43,26 @@ async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
         let next = next.finish().await;
         assert_eq!(next.stdout, "dead\n", "{}", next.stderr);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_node_is_deleted_is_stopped_and_the_next_one_leads() {
+    let lab = Lab::new().await;
+    let leader = lab.start_script(&["--lead"], UNTIL_GO);
+    let command = lab.pid_in("pid").await;
+    let next = lab.start_script(&["--lead"], "echo leads");
+    lab.until_queued(2).await;
+    let client = Client::connect(&lab.connect_string).await.unwrap();
+    client.delete(&lab.queue(PATH).await[0].path, None).await.unwrap();
+    let finished = leader.finish().await;
+    finished.assert_status(76);
+    assert!(is_gone(command));
+    let expected = "zk-lock: the hold of /locks/a was lost: its node was deleted by somebody else\n\
+                    zk-lock: the command was stopped";
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    let next = next.finish().await;
+    next.assert_status(0);
+    assert_eq!(next.stdout, "leads\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ async fn a_wrong_command_line_is_status_64_and_runs_nothing() {
         (&["--path", PATH, "--no-such-option", "true"], "--no-such-option"),
         (
             &["--path", PATH, "--recipe", "hand-off", "true"],
-            "known are mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive",
+            "known are mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive, leader",
         ),
         (&["--path", PATH, "--recipe", "semaphore=0", "true"], "as in semaphore=4"),
         (&["--path", PATH, "--timeout", "soon", "true"], "write a time such as"),

@@ -25,6 +25,7 @@ async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
         ("write", "read"),
         ("semaphore-mutex", "semaphore=1"),
         ("naive", "naive"),
+        ("leader", "leader"),
     ] {
         let lab = Lab::new().await;
         let _holder = holder(&lab, holding).await;
@@ -61,7 +62,7 @@ async fn waiters_get_the_lock_in_the_order_of_their_arrival() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
-    for recipe in ["mutex", "semaphore=1"] {
+    for recipe in ["mutex", "semaphore=1", "leader"] {
         let lab = Lab::new().await;
         let _holder = holder(&lab, recipe).await;
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {

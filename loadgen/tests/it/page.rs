@@ -109,7 +109,8 @@ async fn the_page_is_accessible_and_fits_in_both_schemes_on_a_phone_and_on_a_wid
 
     browser.set_width(1280).await;
     browser.until(&format!("innerWidth === 1280 && {DRAWN}")).await;
-    let too_wide = "return [...document.querySelectorAll('.scroll')].filter((area) => area.scrollWidth > area.clientWidth)
+    let too_wide =
+        "return [...document.querySelectorAll('.scroll')].filter((area) => area.scrollWidth > area.clientWidth)
         .map((area) => area.querySelector('table').id);";
     assert_eq!(browser.run(too_wide).await, json!([]), "1280 wide");
 

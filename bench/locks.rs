@@ -47,7 +47,7 @@ fn uncontended(c: &mut Criterion) {
     group.finish();
 }
 
-/// The time of one cycle while many contend: that of a hand-over, but for readers and permits, which share the lock.
+/// Times one cycle under contention. One cycle is one hand-over, except for readers and permits, which share the lock.
 fn handover(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let Stage { server, .. } = runtime.block_on(Stage::set(0)).expect("a ZooKeeper server");

@@ -133,7 +133,7 @@ pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report,
     })
 }
 
-/// What our load generator counted in a closed loop of so many users. `None` if it sent no request.
+/// The counts of our load generator in a closed loop of this many users. `None` if it sent no request.
 pub(crate) fn counted_by_loadgen(trial: &Trial, users: u16) -> Option<Counted> {
     let requests = trial.generator.requests;
     let duration = Duration::try_from_secs_f64(trial.duration_ms / 1e3).ok()?;

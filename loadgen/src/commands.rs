@@ -28,8 +28,8 @@ Exit codes:
     1  a threshold was crossed, diff found a regression, or a control did not
        oversell: the load was too weak to prove anything
     2  a strategy broke its promise
-    3  the set-up or a server failed, or units were left because so many buyers
-       were refused or failed
+    3  the set-up or a server failed, or a strategy is undecided: too many
+       buyers were refused or failed
     4  the load generator was the bottleneck
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM)

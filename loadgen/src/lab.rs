@@ -4,6 +4,7 @@ pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod environment;
 pub(crate) mod postgres;
+mod postgres_counters;
 pub(crate) mod postgres_load;
 pub(crate) mod service;
 pub(crate) mod stack;

@@ -53,9 +53,10 @@ impl TestChroot {
             None => shared().await?.connect_string(),
         };
         let path = format!("/seckill-test-{}", Uuid::new_v4().simple());
+        let whose = if given.is_some() { ", the server of ZOOKEEPER_CONNECT" } else { "" };
         create_node(&server, &path)
             .await
-            .map_err(|source| Error::ZooKeeper { action: format!("create {path} on {server}"), source })?;
+            .map_err(|source| Error::ZooKeeper { action: format!("create {path} at {server}{whose}"), source })?;
         let connect_string = format!("{server}{path}");
         Ok(Self { path, connect_string, lasting_server: given.map(|_| server) })
     }

@@ -146,7 +146,7 @@ fn draw(svg: &mut String, lines: &[Line]) -> Drawn {
     let scale = Scale::of(lines);
     draw_title(&area)?;
     draw_contenders(&area, &scale)?;
-    draw_hand_offs(&area, &scale)?;
+    draw_handovers(&area, &scale)?;
     for line in lines {
         draw_line(&area, &scale, line)?;
     }
@@ -190,7 +190,7 @@ fn draw_contenders(area: &Area<'_>, scale: &Scale) -> Drawn {
     write(area, name, (middle, BOTTOM + 38), (14, PALE_INK), (HPos::Center, VPos::Top))
 }
 
-fn draw_hand_offs(area: &Area<'_>, scale: &Scale) -> Drawn {
+fn draw_handovers(area: &Area<'_>, scale: &Scale) -> Drawn {
     for Tick { value, is_decade } in scale.ticks.iter().copied() {
         let y = scale.y.at(value);
         let colour = if is_decade { GRID } else { PALE_GRID };

@@ -24,8 +24,14 @@ sends.
 ";
 
 /// The words of the table whose meaning all reports share.
-const WORDS: [Term; 5] =
-    [glossary::QUANTILES, glossary::RELEASE, glossary::HANDOVER, glossary::NOTIFICATIONS, glossary::REQUESTS];
+const WORDS: [Term; 6] = [
+    glossary::QUANTILES,
+    glossary::RELEASE,
+    glossary::HANDOVER,
+    glossary::NOTIFICATIONS,
+    glossary::REQUESTS,
+    glossary::BYTES,
+];
 
 /// The whole text.
 pub(crate) fn render(report: &Report) -> String {

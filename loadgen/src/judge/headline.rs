@@ -1,11 +1,10 @@
 //! What a report opens with: at most three sentences, then one line for everything else that came out.
 
 use stats::figures as format;
-use stats::{Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
-    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OVERLAPS, OVERSELL_RATE, OVERSOLD, P50,
+    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OVERLAPS, OVERSELL_RATE, OVERSOLD, P50, RATIO,
     TOKEN_REGRESSIONS, UNBALANCED, UNDERSOLD,
 };
 use crate::judge::result::StrategyResult;
@@ -47,7 +46,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     let right = names(&|result| result.is_comparable);
     let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
-        let nobody = format!("With {users} users no strategy was found to sell right in every trial");
+        let nobody = format!("With {users} users, no strategy was found to sell right in every trial");
         return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
     };
     let each = if plan.goods > 1 { " of each SKU" } else { "" };
@@ -61,7 +60,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     };
     let times = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
     let broke = if broke.is_empty() { broke } else { format!("; {broke}") };
-    format!("With {users} users {} sold {what} in {times}{broke}.", listed(&right))
+    format!("With {users} users, {} sold {what} in {times}{broke}.", listed(&right))
 }
 
 /// Two names, or how many there are.
@@ -166,22 +165,12 @@ fn speed(level: &[&StrategyResult]) -> Option<String> {
 /// A strategy with its median and its ratio to the reference.
 fn place(result: &StrategyResult) -> String {
     let median = format!("p50 {} ms", P50.text(result));
-    match (&result.ratio_to_reference, &result.reference) {
-        (Some(ratio), Some(reference)) => {
-            format!("{} ({median}, {} that of {reference})", result.strategy, factor(ratio))
+    match &result.reference {
+        Some(reference) if result.ratio_to_reference.is_some() => {
+            format!("{} ({median}, {} × {reference})", result.strategy, RATIO.text(result))
         }
         _ => format!("{} ({median})", result.strategy),
     }
-}
-
-/// A ratio, and the sign for one that does not differ significantly, or of too few trials to tell.
-fn factor(ratio: &Ratio) -> String {
-    let sign = match ratio.difference {
-        Difference::Indistinguishable => "~",
-        Difference::TooFewBlocks => "?",
-        Difference::Smaller | Difference::Larger => "",
-    };
-    format!("{sign}{} ×", format::figure(ratio.estimate))
 }
 
 fn herd(level: &[&StrategyResult]) -> Option<String> {
@@ -238,7 +227,7 @@ mod tests {
             (told(|audit| audit.orders_unexplained = 1), "told buyers what the database denies in every trial"),
         ] {
             let opening =
-                "With 300 users no strategy was found to sell right in every trial; pg-conditional broke the promise.";
+                "With 300 users, no strategy was found to sell right in every trial; pg-conditional broke the promise.";
             assert_eq!(verdict.sentence, opening);
             assert_eq!(verdict.details[0], format!("pg-conditional broke its promise: {expected}"));
         }
@@ -259,7 +248,7 @@ mod tests {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 60);
         trial.audit.undersold = 0;
         let sentence = verdict(vec![trial]).sentence;
-        let expected = "With 300 users zk-mutex sold no unit too many and none too few in";
+        let expected = "With 300 users, zk-mutex sold no unit too many and none too few in";
         assert!(sentence.starts_with(expected), "{sentence}");
     }
 

@@ -1,6 +1,7 @@
 //! What the ledger of a database and the history of the instances say, as a table and as JSON.
 
 use serde::Serialize;
+use stats::figures::{ABSENT, count, maybe_count, signed};
 
 use crate::judge::history::HistoryAudit;
 use crate::judge::ledger::SaleAudit;
@@ -47,34 +48,33 @@ pub(crate) fn table(findings: &Findings) -> String {
         "sold\ntwice",
         "tokens out\nof order",
     ];
-    let known = |figure: Option<i64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
+    let known = |figure: Option<i64>| figure.map_or_else(|| ABSENT.to_owned(), signed);
     let row = |sale: &SaleAudit| {
         vec![
             sale.goods_no.to_string(),
             sale.sale.to_string(),
-            sale.started_at.clone().unwrap_or_else(|| "–".to_owned()),
+            sale.started_at.clone().unwrap_or_else(|| ABSENT.to_owned()),
             sale.strategies.join(", "),
             known(sale.stock_initial),
             known(sale.stock_final),
-            sale.orders.to_string(),
-            sale.sold.to_string(),
+            count(sale.orders),
+            signed(sale.sold),
             known(sale.oversold),
             known(sale.lost_updates),
-            sale.double_sales.to_string(),
-            sale.tokens_out_of_order.to_string(),
+            count(sale.double_sales),
+            count(sale.tokens_out_of_order),
         ]
     };
     let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
     let mut text = format!("{table}\n");
     for StrategyHistory { strategy, audit } in &findings.histories {
-        let count = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), |figure| figure.to_string());
         text += &format!(
             "history of {strategy}: {} sections, overlaps {}, at most {} inside, token regressions {}, dropped {}\n",
-            audit.sections,
-            count(audit.overlaps),
-            audit.inside_max,
-            count(audit.token_regressions),
-            audit.missing
+            count(audit.sections),
+            maybe_count(audit.overlaps),
+            count(audit.inside_max),
+            maybe_count(audit.token_regressions),
+            count(audit.missing)
         );
     }
     let wrong: Vec<String> = findings

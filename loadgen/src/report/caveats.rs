@@ -1,5 +1,6 @@
 //! What to bear in mind when reading the figures.
 
+use stats::figures::count;
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::count_of;
@@ -20,33 +21,31 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
         let trials = count_of(u64::from(fewest), "trial");
         caveats.push(format!(
-            "{trials} of a strategy are too few for intervals, and to call any difference real; take {BLOCKS_MIN} or more, \
-             better 10"
+            "only {trials} per strategy: no intervals and no significance; use at least {BLOCKS_MIN}, better 10"
         ));
     } else if results.iter().filter_map(|result| result.ratio_to_reference.as_ref()).any(is_undecidable) {
-        caveats.push(
-            "too few trials to tell so many strategies apart with Holm's correction (?); take 10 or more".to_owned(),
-        );
+        caveats.push("too few trials for significance with this many strategies (?); use at least 10".to_owned());
     }
     let users_max = plan.users.iter().max().copied().unwrap_or(0);
     if plan.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
         caveats.push(
-            "fewer ZooKeeper sessions than users: a server notifies a session once, so part of the herd does not show"
+            "fewer ZooKeeper sessions than users: a server notifies a session once, so the herd looks smaller than it is"
                 .to_owned(),
         );
     }
     if !plan.model.is_one_shot() && !matches!(plan.model, crate::load::model::LoadModel::Open { .. }) {
         caveats.push(
-            "closed loop: a slow answer delays the user's next request, so the latencies are those of this many users and \
-             of no arrival rate"
+            "closed loop: a slow answer delays its user's next request, so the latencies belong to this many users, and to no \
+             arrival rate"
                 .to_owned(),
         );
     }
     let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
     if dropped > 0.0 {
         caveats.push(format!(
-            "{dropped} arrivals found every user busy and were never started: the latencies are those of the others; raise \
-             --users or lower --rate"
+            "{} arrivals found every user busy and were never started, so the latencies are those of the others; raise \
+             --users or lower --rate",
+            DROPPED.write(Some(dropped))
         ));
     }
     caveats.extend(of_trials(trials));
@@ -71,7 +70,7 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     }
     if trials.iter().any(|trial| trial.history.is_none() && trial.zookeeper.releases != Some(0)) {
         caveats.push(
-            "the instances' clocks cannot be compared, or their history was not to be had: overlaps were not looked for"
+            "overlaps were not checked: the instances' clocks cannot be compared, or their history could not be read"
                 .to_owned(),
         );
     }
@@ -93,8 +92,11 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if refused + error + timeout > 0 {
         caveats.push(format!(
-            "buyers without a decision: {refused} refused, {error} errors, {timeout} timeouts; a longer --lock-wait lets \
-             everyone be served, and the service's log says more"
+            "buyers without a decision: {} refused, {} errors, {} timeouts; a longer --lock-wait lets everyone be served, and \
+             the service's log says more",
+            count(refused),
+            count(error),
+            count(timeout)
         ));
     }
     let problems = problems(trials.iter().flat_map(|trial| &trial.problems));

@@ -18,7 +18,7 @@ impl Term {
 }
 
 /// Terms that no single figure explains.
-const GENERAL: [Word; 12] = [
+const GENERAL: [Word; 14] = [
     Word {
         name: "Kept",
         text: "Whether the strategy kept its promise. A control must oversell; if it does not, the load was too weak to prove \
@@ -51,6 +51,8 @@ const GENERAL: [Word; 12] = [
     words::HANDOVER,
     words::HERD,
     words::NOTIFICATIONS,
+    words::REQUESTS,
+    words::BYTES,
     words::DRAIN,
 ];
 

@@ -145,7 +145,7 @@ async fn other_data_and_a_new_connection_do_not_end_a_term_and_its_node_is_still
     until("the node is watched again", async || watches().await == 1).await;
     proxy.refuse();
     proxy.cut();
-    until("the watch has gone with the connection", async || watches().await == 0).await;
+    until("the connection ended, and its watch with it", async || watches().await == 0).await;
     proxy.accept();
     until("the node is watched by the next connection", async || watches().await == 1).await;
     until("the term is certain again", async || term.state() == HoldState::Held).await;

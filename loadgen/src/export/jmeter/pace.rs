@@ -11,7 +11,7 @@ pub(super) struct Pace {
     pub(super) threads: u32,
     /// Requests of each thread. `None`: until the duration ends.
     pub(super) loops: Option<u64>,
-    /// Time from the start of the first thread to that of the last one, in seconds.
+    /// Seconds from the start of the first thread to the start of the last thread.
     pub(super) rampup_s: u64,
     /// Time in which threads start requests, in seconds. `None`: each thread starts one.
     pub(super) duration_s: Option<u64>,

@@ -172,6 +172,11 @@ impl Failure {
         Self::new(&SOLD_OUT, format!("not enough is left of SKU {goods_no}"))
     }
 
+    /// The key has an order already.
+    pub fn repeated() -> Self {
+        Self::new(&REPEATED, "the key has an order already")
+    }
+
     /// The client hung up before anything was written.
     pub fn client_gone() -> Self {
         Self::new(&CLIENT_GONE, "the client hung up; nothing was written")
@@ -217,6 +222,15 @@ impl Failure {
             Self::of_database(error)
         } else {
             Self::outcome_unknown(order_id).caused_by(error)
+        }
+    }
+
+    /// Returns the failure for an error of a statement that commits by itself. A refusal in words comes before the
+    /// commit. If the connection failed or the server shut down, the commit may have happened.
+    pub fn of_committing_statement(error: sqlx::Error) -> Self {
+        match sqlstate(&error) {
+            Some(sqlstate) if !sqlstate.starts_with("08") && !sqlstate.starts_with("57P") => Self::of_database(error),
+            _ => Self::outcome_unknown(None).caused_by(error),
         }
     }
 

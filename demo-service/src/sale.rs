@@ -1,11 +1,13 @@
 //! The domain of a flash sale: what is sold, what a buyer asks for, and what may be sold. Nothing here does input or
 //! output, except the business time, which waits.
 
+mod batch;
 mod business_time;
 mod decision;
 mod goods;
 mod purchase;
 
+pub use self::batch::{Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
 pub use self::decision::{Level, Order, OrderLine, Token, remaining_after};
 pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity, Stock};

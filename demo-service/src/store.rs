@@ -3,8 +3,10 @@
 //! Strategies combine the statements into purchases. Every wait for the database has a time limit on our side. A
 //! connection with an unanswered statement is closed.
 
+mod batch;
 mod connections;
 mod keys;
+mod one_statement;
 mod sales;
 pub mod schema;
 mod service_role;
@@ -20,8 +22,10 @@ use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
 
+pub use self::batch::{BatchLine, BatchWrite};
 use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer};
 pub use self::keys::Remembered;
+pub use self::one_statement::{Sale, SaleOutcome};
 pub use self::service_role::SERVICE_ROLE;
 use self::shared_reads::SharedReads;
 pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};

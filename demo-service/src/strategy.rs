@@ -7,6 +7,7 @@ pub mod admission;
 pub mod entry;
 pub mod registry;
 
+mod batches;
 mod section;
 mod settle;
 mod zk_hold;
@@ -14,6 +15,8 @@ mod zk_hold;
 mod local_mutex;
 mod pg_advisory;
 mod pg_conditional;
+mod pg_function;
+mod pg_merge;
 mod pg_optimistic;
 mod pg_row_lock;
 mod unguarded;
@@ -24,11 +27,11 @@ mod zk_semaphore;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 pub use self::zk_hold::probe;
@@ -97,16 +100,26 @@ pub struct Call {
     sales: Mutex<Vec<(GoodsNo, i64)>>,
     /// Whether the purchase has decided by the stock of `sales`. Then it must not go on in other sales.
     has_decided: AtomicBool,
-    /// The order whose COMMIT was sent and not answered. This field outlives the strategy's future. So a deadline or
-    /// a lost lock that stops the future can tell whether the outcome is unknown.
-    committing: Mutex<Option<WrittenOrder>>,
+    /// The commit that was sent and not answered. This field outlives the strategy's future. So a deadline or a lost
+    /// lock that stops the future can tell whether the outcome is unknown. A batch shares it, because it commits for its
+    /// buyers.
+    committing: Arc<Mutex<Option<Committing>>>,
+}
+
+/// A commit that was sent.
+#[derive(Debug, Clone)]
+enum Committing {
+    /// The COMMIT of a transaction that wrote this order.
+    Order(WrittenOrder),
+    /// A statement that commits by itself. The number of its order comes with its answer.
+    Statement,
 }
 
 impl Call {
     /// Makes a call for a request that arrived at `began`. Its deadline is `within` after that.
     pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
         let until = began + within;
-        let (sales, has_decided, committing) = (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        let (sales, has_decided, committing) = (Mutex::default(), AtomicBool::new(false), Arc::default());
         Self { purchase, began, client, until, sales, has_decided, committing }
     }
 
@@ -119,6 +132,11 @@ impl Call {
     fn sale_of(&self, goods_no: GoodsNo) -> i64 {
         let sales = self.sales.lock();
         sales.iter().find(|(of, _)| *of == goods_no).map(|(_, sale)| *sale).expect("BUG: a purchase was not admitted")
+    }
+
+    /// Returns whether the purchase has decided by the stock of the sales to which it was admitted.
+    fn has_decided(&self) -> bool {
+        self.has_decided.load(Ordering::Relaxed)
     }
 
     /// Waits for `waited`, until the client hangs up or the service shuts down. If that has already happened,
@@ -171,7 +189,8 @@ impl Call {
     /// Returns the failure of a call that was stopped for `reason`. If a commit is in flight, the outcome is unknown.
     fn stopped(&self, reason: Failure) -> Failure {
         match &*self.committing.lock() {
-            Some(order) => Failure::outcome_unknown(Some(order.order_id)).caused_by(reason),
+            Some(Committing::Order(order)) => Failure::outcome_unknown(Some(order.order_id)).caused_by(reason),
+            Some(Committing::Statement) => Failure::outcome_unknown(None).caused_by(reason),
             None => reason,
         }
     }
@@ -217,6 +236,17 @@ impl Context {
     /// Returns the time that is left until the deadline for the lock.
     fn lock_wait_left(&self, call: &Call) -> Duration {
         self.lock_until(call).saturating_duration_since(Instant::now())
+    }
+
+    /// Waits until a buyer gives up: hangs up, or has waited for the lock until `until`. Returns why.
+    async fn leaving(&self, call: &Call, until: Instant) -> Failure {
+        tokio::select! {
+            biased;
+            () = call.client.cancelled() => Failure::client_gone(),
+            () = sleep_until(until) => {
+                if until < call.until { self.lock_timeout() } else { Failure::database_unavailable() }
+            }
+        }
     }
 
     fn lock_timeout(&self) -> Failure {

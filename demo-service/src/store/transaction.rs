@@ -55,6 +55,10 @@ pub struct WrittenOrder {
 pub struct TransactionId(String);
 
 impl TransactionId {
+    pub(super) fn new(number: String) -> Self {
+        Self(number)
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -93,10 +97,7 @@ impl Store {
         };
         let waiter = match &lock_wait {
             None => None,
-            Some(wait) => {
-                let waiter = self.waiters.acquire(&wait.goods).await;
-                Some(waiter.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?)
-            }
+            Some(wait) => Some(self.wait_for(wait).await?),
         };
         let mut connection = self.connections.get().await?;
         let begun = match lock_wait {
@@ -112,6 +113,11 @@ impl Store {
         // If this fails, a transaction may be open all the same. So the drop closes the connection.
         begun.map_err(Failure::of_database)?;
         Ok(Transaction { connection, _waiter: waiter })
+    }
+
+    /// Waits for the right to wait for locks of the database.
+    pub(super) async fn wait_for(&self, wait: &LockWait) -> Result<Waiter, Failure> {
+        self.waiters.acquire(&wait.goods).await.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))
     }
 
     /// Reads the stock of a SKU and raises its fence to `token`. Returns `None` if the fence is already higher, or if
@@ -157,10 +163,15 @@ impl Transaction {
         self.connection.ask()
     }
 
+    /// Notes the answer to a statement.
+    pub(super) fn note<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        self.connection.note(&answer);
+        answer
+    }
+
     /// Notes the answer to a statement, and turns its error into a failure.
     pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
-        self.connection.note(&answer);
-        answer.map_err(Failure::of_database)
+        self.note(answer).map_err(Failure::of_database)
     }
 
     /// Reads the stock of a SKU, without a lock. Returns `None` if there is no such SKU.

@@ -7,6 +7,8 @@ use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
 use super::local_mutex::LocalMutex;
 use super::pg_advisory::PgAdvisory;
 use super::pg_conditional::PgConditional;
+use super::pg_function::PgFunction;
+use super::pg_merge::PgMerge;
 use super::pg_optimistic::PgOptimistic;
 use super::pg_row_lock::PgRowLock;
 use super::unguarded::Unguarded;
@@ -224,6 +226,32 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
         build: |context| Box::new(PgConditional::new(context)),
+    },
+    Entry {
+        name: "pg-function",
+        promise: Promise::NeverOversells,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
+        wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: true,
+        headline: false,
+        summary: "pg-conditional in one statement: a function of the database takes the units, writes the order and \
+                  commits, so that no buyer waits for another one's network",
+        build: |context| Box::new(PgFunction::new(context)),
+    },
+    Entry {
+        name: "pg-merge",
+        promise: Promise::NeverOversells,
+        mechanism: Mechanism::Postgres,
+        family: PG_ROW,
+        wakes: Wakes::None,
+        sections: Sections::Overlapping,
+        carts: false,
+        headline: false,
+        summary: "one transaction for all buyers who arrived at an instance during the last one: the more wait, the \
+                  more are sold by one commit",
+        build: |context| Box::new(PgMerge::new(context)),
     },
     Entry {
         name: "pg-row-lock",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, Context, Decision};
+use super::{Call, Committing, Context, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
 use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
@@ -260,8 +260,7 @@ impl<'a> Section<'a> {
         let insert = self.transaction.insert_order(NewOrder { strategy, instance, key, cart, lines: &sold });
         // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
-        let transaction =
-            transaction.ok_or_else(|| Failure::new(&failure::REPEATED, "the key has an order already"))?;
+        let transaction = transaction.ok_or_else(Failure::repeated)?;
         let (order_id, strategy, instance) = (transaction.order_id, (*strategy).to_owned(), instance.to_string());
         Ok(Written { order: Order { order_id, strategy, instance, lines: sold }, transaction })
     }
@@ -271,7 +270,7 @@ impl<'a> Section<'a> {
     pub(super) async fn commit(mut self, written: Written) -> Decision {
         self.about_to_write();
         let Written { order, transaction } = written;
-        *self.call.committing.lock() = Some(transaction);
+        *self.call.committing.lock() = Some(Committing::Order(transaction));
         let committed = self.transaction.commit(Some(order.order_id)).await;
         if !committed.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
             *self.call.committing.lock() = None;
@@ -325,7 +324,12 @@ async fn locked<T>(
 /// The failure if another sale of the SKU has started since the purchase was admitted. The purchase may be admitted
 /// again, unless it has decided already.
 pub(super) fn restarted(call: &Call, goods_no: GoodsNo) -> Failure {
-    if call.has_decided.load(Ordering::Relaxed) {
+    restarted_if(call.has_decided(), goods_no)
+}
+
+/// The same for a purchase that has decided, or has not.
+pub(super) fn restarted_if(has_decided: bool, goods_no: GoodsNo) -> Failure {
+    if has_decided {
         return Failure::of(&failure::SALE_RESTARTED);
     }
     Failure::new(&failure::GUARD_MISMATCH, format!("another sale of SKU {goods_no} has started; nothing was written"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{Call, Context};
+use super::{Call, Committing, Context};
 use crate::store::Store;
 
 /// The pause before the database is asked again whether a commit is over.
@@ -30,7 +30,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// # Cancel safety
 /// Dropped, only the waiting ends.
 pub(super) async fn settle(context: &Context, call: &Call) {
-    let Some(order) = call.committing.lock().clone() else { return };
+    let Some(Committing::Order(order)) = call.committing.lock().clone() else { return };
     let over = async {
         let mut told = Instant::now();
         loop {

@@ -30,7 +30,11 @@ pub struct LockMetrics {
 }
 
 /// One wait for a lock. Its drop ends it and records its duration.
-struct Waiting<'a>(&'a LockMetrics, Instant);
+pub struct Waiting {
+    queue_depth: Gauge,
+    wait_seconds: Histogram,
+    since: Instant,
+}
 
 impl LockMetrics {
     pub(super) fn new(strategy: &'static str) -> Self {
@@ -51,13 +55,19 @@ impl LockMetrics {
     /// As `acquire`. The wait is recorded even if it is dropped.
     pub async fn waiting<F: Future>(&self, acquire: F) -> F::Output {
         let acquire = async {
-            self.queue_depth.increment(1.0);
-            let waiting = Waiting(self, Instant::now());
+            let waiting = self.wait();
             let had = acquire.await;
-            debug!(waited = ?waiting.1.elapsed(), "the wait for a lock is over");
+            debug!(waited = ?waiting.since.elapsed(), "the wait for a lock is over");
             had
         };
         acquire.instrument(info_span!("acquire", session = Empty, token = Empty)).await
+    }
+
+    /// Begins a wait that is counted until it is dropped.
+    pub fn wait(&self) -> Waiting {
+        self.queue_depth.increment(1.0);
+        let (queue_depth, wait_seconds) = (self.queue_depth.clone(), self.wait_seconds.clone());
+        Waiting { queue_depth, wait_seconds, since: Instant::now() }
     }
 
     /// Records how long a lock was held.
@@ -86,11 +96,10 @@ impl LockMetrics {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        let Self(metrics, since) = self;
-        metrics.queue_depth.decrement(1.0);
-        metrics.wait_seconds.record(since.elapsed());
+        self.queue_depth.decrement(1.0);
+        self.wait_seconds.record(self.since.elapsed());
     }
 }
 

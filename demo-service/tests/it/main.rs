@@ -8,6 +8,7 @@ mod program;
 
 mod abandoned;
 mod admin;
+mod batches;
 mod buying;
 mod command;
 mod conformance;

@@ -1,0 +1,110 @@
+//! The statements of a batch: many purchases of one SKU in one transaction.
+
+use std::collections::HashSet;
+
+use super::keys::cart_json;
+use super::transaction::{Transaction, TransactionId, WrittenOrder};
+use crate::failure::Failure;
+use crate::sale::{Cart, GoodsNo, IdempotencyKey};
+
+/// The time limit of the wait for a purchase under the same key that is in progress. All of the batch would wait with it.
+/// So the purchases of a batch that meets one are decided one by one.
+const KEY_WAIT_MS: i32 = 100;
+
+/// The orders of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchWrite<'a> {
+    /// The SKU.
+    pub goods_no: GoodsNo,
+    /// Its sale.
+    pub sale: i64,
+    /// The strategy that decided the purchases.
+    pub strategy: &'a str,
+    /// The instance of the service that writes them.
+    pub instance: &'a str,
+    /// What was sold, in the order of the decisions.
+    pub lines: &'a [BatchLine<'a>],
+}
+
+/// One order of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchLine<'a> {
+    /// How many units were sold.
+    pub quantity: i64,
+    /// Units left after it.
+    pub remaining: i64,
+    /// The idempotency key of the purchase, if it has one.
+    pub key: Option<&'a IdempotencyKey>,
+    /// The cart, which is stored with the key.
+    pub cart: &'a Cart,
+}
+
+impl Transaction {
+    /// Returns those of the keys that have an order already.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    pub async fn known_keys(&mut self, keys: &[&str]) -> Result<HashSet<String>, Failure> {
+        if keys.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let known = sqlx::query_scalar!("select key from idempotency_keys where key = any($1::text[])", keys as _,);
+        let known = known.fetch_all(self.connection()).await;
+        Ok(self.heard(known)?.into_iter().collect())
+    }
+
+    /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
+    /// the lines. The caller has locked the row, and the units are there.
+    ///
+    /// # Errors
+    /// [`REPEATED`](crate::failure::REPEATED) if another transaction has written one of the keys meanwhile, and
+    /// [`LOCK_TIMEOUT`](crate::failure::LOCK_TIMEOUT) if one is about to. Otherwise as [`Failure::of_database`].
+    pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
+        fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
+            batch.lines.iter().map(value).collect()
+        }
+        // Identity values grow in the order of the rows of an `insert ... select ... order by`. That joins the orders to
+        // the lines. The keys are written in their own order, so that two batches cannot wait for each other's.
+        let rows = sqlx::query!(
+            r#"with bounded as materialized (
+                   select set_config('lock_timeout', $9::integer::text, true)
+               ), sold as materialized (
+                   select line.* from bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
+                       with ordinality as line (quantity, remaining, key, cart, place)
+               ), headers as (
+                   insert into orders (strategy, instance) select $3, $4 from sold order by place returning order_id
+               ), numbered as (
+                   select order_id, row_number() over (order by order_id) as place from headers
+               ), written as materialized (
+                   select * from numbered join sold using (place)
+               ), lines as (
+                   insert into order_lines (order_id, goods_no, sale, quantity, remaining)
+                   select order_id, $1, $2, quantity, remaining from written
+               ), keyed as (
+                   insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+                   select key, cart, $1, $2, order_id from written where key is not null order by key
+               ), taken as (
+                   update goods set on_hand = (select min(remaining) from sold), version = version + 1 where goods_no = $1
+               )
+               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!" from written order by place"#,
+            batch.goods_no.get(),
+            batch.sale,
+            batch.strategy,
+            batch.instance,
+            &column(batch, |line| line.quantity),
+            &column(batch, |line| line.remaining),
+            &column(batch, |line| line.key.map(IdempotencyKey::as_str)) as _,
+            &column(batch, |line| line.key.map(|_| cart_json(line.cart))) as _,
+            KEY_WAIT_MS,
+        );
+        let rows = rows.fetch_all(self.connection()).await;
+        let rows = match self.note(rows) {
+            Err(error) if error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation) => {
+                return Err(Failure::repeated().caused_by(error));
+            }
+            rows => rows.map_err(Failure::of_database)?,
+        };
+        let order = |(order_id, transaction)| WrittenOrder { order_id, transaction: TransactionId::new(transaction) };
+        Ok(rows.into_iter().map(|row| order((row.order_id, row.transaction))).collect())
+    }
+}

@@ -1,0 +1,182 @@
+//! The buyers who wait for a batch, by SKU.
+//!
+//! One worker a SKU serves them. It takes all who wait at that moment, decides them together, answers each, and begins
+//! again. So a batch is whoever arrived while the last one was committed. The worker ends when nobody waits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Call, Committing, Context, Decision};
+use crate::failure::Failure;
+use crate::sale::{GoodsNo, Line, Purchase, Wish};
+use crate::store::WrittenOrder;
+use crate::telemetry::Waiting;
+use crate::telemetry::clock::Moment;
+
+/// Upper bound of the purchases of a batch. A key has at most 255 bytes and a line has few, so a batch has less than a
+/// megabyte.
+const BATCH_MAX: usize = 1000;
+
+/// A purchase that waits for its batch.
+pub(super) struct Buyer {
+    /// What is bought. The cart has one line.
+    pub(super) purchase: Purchase,
+    /// The sale to which the purchase was admitted.
+    pub(super) sale: i64,
+    /// Whether the purchase has decided by the stock of that sale.
+    pub(super) has_decided: bool,
+    /// When it began to wait.
+    pub(super) asked: Moment,
+    /// When it gives up waiting.
+    pub(super) until: Instant,
+    /// What the call knows of the commit of its order.
+    committing: Arc<Mutex<Option<Committing>>>,
+    answer: oneshot::Sender<Decision>,
+    /// The wait, until the batch begins.
+    waiting: Option<Waiting>,
+}
+
+/// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
+#[derive(Default)]
+pub(super) struct Batches {
+    queues: Mutex<HashMap<GoodsNo, Queue>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// By arrival.
+    waiting: BTreeMap<u64, Buyer>,
+    arrived: u64,
+}
+
+/// The place of a buyer in a queue. Dropped, it gives the place up, if the batch has not begun.
+struct Place<'a> {
+    batches: &'a Batches,
+    goods_no: GoodsNo,
+    number: u64,
+}
+
+impl Buyer {
+    /// The line of the cart.
+    pub(super) fn line(&self) -> Line {
+        self.purchase.cart.lines()[0]
+    }
+
+    /// What the buyer wants of a batch.
+    pub(super) fn wish(&self) -> Wish<'_> {
+        Wish { sale: self.sale, quantity: self.line().quantity, key: self.purchase.key.as_ref() }
+    }
+
+    /// Notes that the commit of the buyer's order is about to be sent, or was answered.
+    pub(super) fn note_commit(&self, order: Option<WrittenOrder>) {
+        *self.committing.lock() = order.map(Committing::Order);
+    }
+
+    /// Answers the buyer, who may have hung up.
+    pub(super) fn answer(self, decision: Decision) {
+        self.answer.send(decision).ok();
+    }
+}
+
+impl Batches {
+    /// Waits for the decision of a purchase of one SKU. `begin` starts the worker of the SKU if none runs.
+    ///
+    /// The buyer may give up until the batch has begun: by hanging up, or at `until`. After that the decision is the
+    /// answer. If none has come at the deadline for the database, the outcome is unknown.
+    ///
+    /// # Cancel safety
+    /// Dropped, the buyer gives up. If the batch has begun, the purchase runs to its end.
+    pub(super) async fn decide(
+        &self,
+        context: &Context,
+        call: &Call,
+        until: Instant,
+        begin: impl FnOnce(GoodsNo),
+    ) -> Decision {
+        call.wait(std::future::ready(())).await?;
+        let goods_no = call.purchase.cart.lines()[0].goods_no;
+        let (answer, mut decided) = oneshot::channel();
+        let buyer = Buyer {
+            purchase: call.purchase.clone(),
+            sale: call.sale_of(goods_no),
+            has_decided: call.has_decided(),
+            asked: Moment::now(),
+            until,
+            committing: Arc::clone(&call.committing),
+            answer,
+            waiting: Some(context.metrics.wait()),
+        };
+        let (place, is_first) = self.join(goods_no, buyer);
+        if is_first {
+            begin(goods_no);
+        }
+        let decision = tokio::select! {
+            biased;
+            decision = &mut decided => decision,
+            reason = context.leaving(call, until) => {
+                if place.give_up() {
+                    return Err(reason);
+                }
+                match timeout_at(call.until, decided).await {
+                    Ok(decision) => decision,
+                    Err(_) => return Err(call.stopped(Failure::outcome_unknown(None))),
+                }
+            }
+        };
+        // The worker panicked, and nobody knows how far it had come.
+        decision.unwrap_or_else(|_| Err(call.stopped(Failure::outcome_unknown(None))))
+    }
+
+    /// Returns the place of a buyer, and whether no worker serves the SKU yet.
+    fn join(&self, goods_no: GoodsNo, buyer: Buyer) -> (Place<'_>, bool) {
+        let mut queues = self.queues.lock();
+        let is_first = !queues.contains_key(&goods_no);
+        let queue = queues.entry(goods_no).or_default();
+        queue.arrived += 1;
+        queue.waiting.insert(queue.arrived, buyer);
+        (Place { batches: self, goods_no, number: queue.arrived }, is_first)
+    }
+
+    /// Returns when the last of those who wait gives up. If nobody waits, the worker must end: the next buyer starts
+    /// another one.
+    pub(super) fn latest(&self, goods_no: GoodsNo) -> Option<Instant> {
+        let mut queues = self.queues.lock();
+        let latest = queues.get(&goods_no)?.waiting.values().map(|buyer| buyer.until).max();
+        if latest.is_none() {
+            queues.remove(&goods_no);
+        }
+        latest
+    }
+
+    /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
+    pub(super) fn claim(&self, goods_no: GoodsNo) -> Vec<Buyer> {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&goods_no) else { return Vec::new() };
+        let first = std::iter::from_fn(|| queue.waiting.pop_first());
+        first
+            .map(|(_, mut buyer)| {
+                drop(buyer.waiting.take());
+                buyer
+            })
+            .take(BATCH_MAX)
+            .collect()
+    }
+}
+
+impl Place<'_> {
+    /// Gives the place up. Returns `false` if the batch has begun.
+    fn give_up(&self) -> bool {
+        let mut queues = self.batches.queues.lock();
+        queues.get_mut(&self.goods_no).is_some_and(|queue| queue.waiting.remove(&self.number).is_some())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}

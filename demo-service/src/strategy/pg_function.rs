@@ -1,0 +1,79 @@
+//! `pg-function`: the whole purchase is one statement, the function `sell` of the database. It takes the units if enough are
+//! left, writes the order and its key, and commits: one round trip.
+//!
+//! The row is locked from the update to the commit, without a message in between. So the next buyer waits for the
+//! server only, and never for the network. As under `pg-conditional`, the business is done first.
+
+use std::future::ready;
+use std::pin::pin;
+
+use super::section::{do_business_first, restarted};
+use super::{Boxed, Call, Committing, Context, Decided, Decision, Strategy};
+use crate::failure::{self, Failure};
+use crate::sale::{LockOrder, Order, OrderLine};
+use crate::store::{Sale, SaleOutcome};
+
+/// The strategy.
+pub(super) struct PgFunction {
+    context: Context,
+}
+
+impl PgFunction {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn sell(&self, call: &Call) -> Decision {
+        let Context { strategy, family, instance, store, .. } = &self.context;
+        let business = do_business_first(&self.context, call).await?;
+        let until = self.context.lock_until(call) + business;
+        let cart = &call.purchase.cart;
+        let lines = cart.in_order(LockOrder::Canonical);
+        let lines: Vec<_> = lines.into_iter().map(|line| (line, call.sale_of(line.goods_no))).collect();
+        let key = call.purchase.key.as_ref();
+        let sale = Sale { guard: family, strategy, instance, key, cart, lines: &lines };
+        // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
+        call.wait(ready(())).await?;
+        let sent = || *call.committing.lock() = Some(Committing::Statement);
+        let mut sold = pin!(store.sell(sale, until, sent));
+        let sold = tokio::select! {
+            biased;
+            sold = &mut sold => sold,
+            reason = self.context.leaving(call, until) => {
+                if !call.is_committing() {
+                    return Err(reason);
+                }
+                sold.await
+            }
+        };
+        if !sold.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
+            *call.committing.lock() = None;
+        }
+        match sold? {
+            SaleOutcome::Sold { order_id, remaining } => {
+                let lines = lines.iter().zip(remaining).map(|((line, sale), remaining)| OrderLine {
+                    goods_no: line.goods_no.get(),
+                    sale: *sale,
+                    quantity: line.quantity.get(),
+                    remaining: Some(remaining),
+                    token: None,
+                });
+                let (strategy, instance, lines) = ((*strategy).to_owned(), instance.to_string(), lines.collect());
+                Ok(Order { order_id, strategy, instance, lines })
+            }
+            SaleOutcome::SoldOut(goods_no) => Err(Failure::sold_out(goods_no)),
+            SaleOutcome::Restarted(goods_no) => Err(restarted(call, goods_no)),
+            SaleOutcome::Repeated => Err(Failure::repeated()),
+        }
+    }
+}
+
+impl Strategy for PgFunction {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        call.decide(self.sell(call))
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+}

@@ -78,7 +78,7 @@ impl Store {
         );
         sent();
         let row = row.fetch_one(connection.ask()).await;
-        connection.note(&row);
+        connection.settle(&row);
         let row = match row {
             Ok(row) => row,
             Err(error) => return refused(error, &goods),

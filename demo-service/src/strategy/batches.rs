@@ -43,13 +43,14 @@ pub(super) struct Buyer {
 /// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
 #[derive(Default)]
 pub(super) struct Batches {
-    queues: Mutex<HashMap<GoodsNo, Queue>>,
+    queues: Mutex<Queues>,
 }
 
 #[derive(Default)]
-struct Queue {
-    /// By arrival.
-    waiting: BTreeMap<u64, Buyer>,
+struct Queues {
+    /// Those who wait, by SKU and by arrival.
+    waiting: HashMap<GoodsNo, BTreeMap<u64, Buyer>>,
+    /// All who have ever come. A number is never used again, because its place may outlive its queue.
     arrived: u64,
 }
 
@@ -134,20 +135,20 @@ impl Batches {
     /// Returns the place of a buyer, and whether no worker serves the SKU yet.
     fn join(&self, goods_no: GoodsNo, buyer: Buyer) -> (Place<'_>, bool) {
         let mut queues = self.queues.lock();
-        let is_first = !queues.contains_key(&goods_no);
-        let queue = queues.entry(goods_no).or_default();
-        queue.arrived += 1;
-        queue.waiting.insert(queue.arrived, buyer);
-        (Place { batches: self, goods_no, number: queue.arrived }, is_first)
+        let is_first = !queues.waiting.contains_key(&goods_no);
+        queues.arrived += 1;
+        let number = queues.arrived;
+        queues.waiting.entry(goods_no).or_default().insert(number, buyer);
+        (Place { batches: self, goods_no, number }, is_first)
     }
 
     /// Returns when the last of those who wait gives up. If nobody waits, the worker must end: the next buyer starts
     /// another one.
     pub(super) fn latest(&self, goods_no: GoodsNo) -> Option<Instant> {
         let mut queues = self.queues.lock();
-        let latest = queues.get(&goods_no)?.waiting.values().map(|buyer| buyer.until).max();
+        let latest = queues.waiting.get(&goods_no)?.values().map(|buyer| buyer.until).max();
         if latest.is_none() {
-            queues.remove(&goods_no);
+            queues.waiting.remove(&goods_no);
         }
         latest
     }
@@ -155,8 +156,8 @@ impl Batches {
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
     pub(super) fn claim(&self, goods_no: GoodsNo) -> Vec<Buyer> {
         let mut queues = self.queues.lock();
-        let Some(queue) = queues.get_mut(&goods_no) else { return Vec::new() };
-        let first = std::iter::from_fn(|| queue.waiting.pop_first());
+        let Some(queue) = queues.waiting.get_mut(&goods_no) else { return Vec::new() };
+        let first = std::iter::from_fn(|| queue.pop_first());
         first
             .map(|(_, mut buyer)| {
                 drop(buyer.waiting.take());
@@ -171,12 +172,58 @@ impl Place<'_> {
     /// Gives the place up. Returns `false` if the batch has begun.
     fn give_up(&self) -> bool {
         let mut queues = self.batches.queues.lock();
-        queues.get_mut(&self.goods_no).is_some_and(|queue| queue.waiting.remove(&self.number).is_some())
+        queues.waiting.get_mut(&self.goods_no).is_some_and(|queue| queue.remove(&self.number).is_some())
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sale::Quantity;
+
+    fn goods() -> GoodsNo {
+        "1".parse().unwrap()
+    }
+
+    fn buyer() -> Buyer {
+        let purchase = Purchase::of_one(goods(), Quantity::ONE);
+        let (sale, has_decided, asked, until) = (1, false, Moment::now(), Instant::now());
+        let (committing, answer, waiting) = (Arc::default(), oneshot::channel().0, None);
+        Buyer { purchase, sale, has_decided, asked, until, committing, answer, waiting }
+    }
+
+    #[test]
+    fn a_place_of_an_earlier_queue_is_nobody_elses_place() {
+        let batches = Batches::default();
+        let (earlier, is_first) = batches.join(goods(), buyer());
+        assert!(is_first);
+        assert_eq!(batches.claim(goods()).len(), 1);
+        assert_eq!(batches.latest(goods()), None, "the worker ends");
+        let (_later, is_first) = batches.join(goods(), buyer());
+        assert!(is_first, "another worker begins");
+        drop(earlier);
+        assert_eq!(batches.claim(goods()).len(), 1);
+    }
+
+    #[test]
+    fn a_buyer_may_give_up_until_the_batch_begins() {
+        let batches = Batches::default();
+        let places = [(); 3].map(|()| batches.join(goods(), buyer()).0);
+        assert!(places[1].give_up());
+        assert_eq!(batches.claim(goods()).len(), 2);
+        assert!(!places[0].give_up() && !places[2].give_up());
+    }
+
+    #[test]
+    fn a_batch_has_a_bound_and_the_rest_wait_for_the_next_one() {
+        let batches = Batches::default();
+        let _places: Vec<_> = (0..=BATCH_MAX).map(|_| batches.join(goods(), buyer())).collect();
+        assert_eq!([(); 3].map(|()| batches.claim(goods()).len()), [BATCH_MAX, 1, 0]);
     }
 }

@@ -172,6 +172,13 @@ impl Failure {
         Self::new(&SOLD_OUT, format!("not enough is left of SKU {goods_no}"))
     }
 
+    /// A later holder of the lock came first.
+    pub fn fenced() -> Self {
+        let detail =
+            "a later holder of the lock had read the stock before this purchase could write; nothing was written";
+        Self::new(&FENCED, detail)
+    }
+
     /// The key has an order already.
     pub fn repeated() -> Self {
         Self::new(&REPEATED, "the key has an order already")

@@ -8,6 +8,7 @@ pub mod entry;
 pub mod registry;
 
 mod batches;
+mod merge;
 mod section;
 mod settle;
 mod zk_hold;
@@ -23,6 +24,7 @@ mod unguarded;
 mod zk_early_release;
 mod zk_fenced;
 mod zk_lock;
+mod zk_merge;
 mod zk_semaphore;
 
 use std::pin::Pin;

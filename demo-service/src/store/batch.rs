@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::keys::cart_json;
 use super::transaction::{Transaction, TransactionId, WrittenOrder};
 use crate::failure::Failure;
-use crate::sale::{Cart, GoodsNo, IdempotencyKey};
+use crate::sale::{Cart, GoodsNo, IdempotencyKey, Token};
 
 /// The time limit of the wait for a purchase under the same key that is in progress. All of the batch would wait with it.
 /// So the purchases of a batch that meets one are decided one by one.
@@ -18,10 +18,14 @@ pub struct BatchWrite<'a> {
     pub goods_no: GoodsNo,
     /// Its sale.
     pub sale: i64,
+    /// The family of the strategy. Only a sale that this family guards is written.
+    pub guard: &'a str,
     /// The strategy that decided the purchases.
     pub strategy: &'a str,
     /// The instance of the service that writes them.
     pub instance: &'a str,
+    /// The fencing token of the batch, if it has one. Then the row is written only if its fence is still this token.
+    pub token: Option<Token>,
     /// What was sold, in the order of the decisions.
     pub lines: &'a [BatchLine<'a>],
 }
@@ -54,11 +58,12 @@ impl Transaction {
     }
 
     /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
-    /// the lines. The caller has locked the row, and the units are there.
+    /// the lines. The units are there: the caller has locked the row, or read it under the fence `token`.
     ///
     /// # Errors
     /// [`REPEATED`](crate::failure::REPEATED) if another transaction has written one of the keys meanwhile, and
-    /// [`LOCK_TIMEOUT`](crate::failure::LOCK_TIMEOUT) if one is about to. Otherwise as [`Failure::of_database`].
+    /// [`LOCK_TIMEOUT`](crate::failure::LOCK_TIMEOUT) if one is about to; [`FENCED`](crate::failure::FENCED) if a later
+    /// holder came first or the sale is over. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
         fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
             batch.lines.iter().map(value).collect()
@@ -78,15 +83,20 @@ impl Transaction {
                ), written as materialized (
                    select * from numbered join sold using (place)
                ), lines as (
-                   insert into order_lines (order_id, goods_no, sale, quantity, remaining)
-                   select order_id, $1, $2, quantity, remaining from written
+                   insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
+                   select order_id, $1, $2, quantity, remaining, $11, $12 from written
                ), keyed as (
                    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                    select key, cart, $1, $2, order_id from written where key is not null order by key
                ), taken as (
-                   update goods set on_hand = (select min(remaining) from sold), version = version + 1 where goods_no = $1
+                   update goods set on_hand = (select min(remaining) from sold), version = version + 1
+                   where goods_no = $1 and sale = $2 and guard = $10
+                       and ($11::bigint is null or (fence, fence_handover) = ($11, $12::bigint))
+                   returning goods_no
                )
-               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!" from written order by place"#,
+               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!",
+                   exists (select from taken) as "is_taken!"
+               from written order by place"#,
             batch.goods_no.get(),
             batch.sale,
             batch.strategy,
@@ -96,6 +106,9 @@ impl Transaction {
             &column(batch, |line| line.key.map(IdempotencyKey::as_str)) as _,
             &column(batch, |line| line.key.map(|_| cart_json(line.cart))) as _,
             KEY_WAIT_MS,
+            batch.guard,
+            batch.token.map(|token| token.number),
+            batch.token.map(|token| token.handover),
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {
@@ -104,6 +117,9 @@ impl Transaction {
             }
             rows => rows.map_err(Failure::of_database)?,
         };
+        if !rows.iter().all(|row| row.is_taken) {
+            return Err(Failure::fenced());
+        }
         let order = |(order_id, transaction)| WrittenOrder { order_id, transaction: TransactionId::new(transaction) };
         Ok(rows.into_iter().map(|row| order((row.order_id, row.transaction))).collect())
     }

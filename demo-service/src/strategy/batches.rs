@@ -142,15 +142,17 @@ impl Batches {
         (Place { batches: self, goods_no, number }, is_first)
     }
 
-    /// Returns when the last of those who wait gives up. If nobody waits, the worker must end: the next buyer starts
-    /// another one.
-    pub(super) fn latest(&self, goods_no: GoodsNo) -> Option<Instant> {
+    /// Returns the latest sale of those who wait, and when the last of them gives up. If nobody waits, the worker must end:
+    /// the next buyer starts another one.
+    pub(super) fn latest(&self, goods_no: GoodsNo) -> Option<(i64, Instant)> {
         let mut queues = self.queues.lock();
-        let latest = queues.waiting.get(&goods_no)?.values().map(|buyer| buyer.until).max();
-        if latest.is_none() {
+        let waiting = || queues.waiting.get(&goods_no).into_iter().flat_map(BTreeMap::values);
+        let sale = waiting().map(|buyer| buyer.sale).max();
+        let until = waiting().map(|buyer| buyer.until).max();
+        if until.is_none() {
             queues.waiting.remove(&goods_no);
         }
-        latest
+        sale.zip(until)
     }
 
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.

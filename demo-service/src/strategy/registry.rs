@@ -16,6 +16,7 @@ use super::zk_early_release::ZkEarlyRelease;
 use super::zk_fenced::ZkFenced;
 use super::zk_hold::{Locks, MakeLock};
 use super::zk_lock::{ZkLock, ZkReadWriteLock};
+use super::zk_merge::ZkMerge;
 use super::zk_semaphore::ZkSemaphore;
 use crate::store::Isolation;
 
@@ -200,6 +201,19 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "zk-cohort with that fence, which has two parts",
         build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
+    },
+    Entry {
+        name: "zk-merge",
+        promise: Promise::NeverOversells,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE_FENCED,
+        wakes: Wakes::One,
+        sections: Sections::Overlapping,
+        carts: false,
+        headline: false,
+        summary: "one lock and one transaction for all buyers who arrived at an instance during the last one, with that \
+                  fence; the instances take turns",
+        build: |context| Box::new(ZkMerge::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
     },
     Entry {
         name: "zk-semaphore",

@@ -181,7 +181,7 @@ impl<'a> Section<'a> {
         for (at, line) in sold.iter().enumerate() {
             self.about_to_write();
             if !self.transaction.overwrite_fenced(line, self.context.family).await? {
-                return Err(self.why_not_written(at, fenced()).await);
+                return Err(self.why_not_written(at, Failure::fenced()).await);
             }
         }
         Ok(sold)
@@ -333,10 +333,4 @@ pub(super) fn restarted_if(has_decided: bool, goods_no: GoodsNo) -> Failure {
         return Failure::of(&failure::SALE_RESTARTED);
     }
     Failure::new(&failure::GUARD_MISMATCH, format!("another sale of SKU {goods_no} has started; nothing was written"))
-}
-
-/// The failure if a later holder of the lock came first.
-pub(super) fn fenced() -> Failure {
-    let detail = "a later holder of the lock had read the stock before this purchase could write; nothing was written";
-    Failure::new(&failure::FENCED, detail)
 }

@@ -6,7 +6,7 @@
 //! transaction would guard the purchase, and the comparison would measure the row lock instead of the lock in
 //! ZooKeeper.
 
-use super::section::{Section, Tokens, fenced, restarted};
+use super::section::{Section, Tokens, restarted};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ impl ZkFenced {
             }
             let goods = call.wait(context.store.look(goods_no)).await??;
             let is_on = goods.is_some_and(|goods| goods.sale == sale);
-            return Err(if is_on { fenced() } else { restarted(call, goods_no) });
+            return Err(if is_on { Failure::fenced() } else { restarted(call, goods_no) });
         }
         Ok(levels)
     }

@@ -14,11 +14,12 @@ pub(crate) struct Preset {
     pub(super) text: &'static str,
 }
 
-static PRESETS: [Preset; 4] = [
+static PRESETS: [Preset; 5] = [
     Preset::QUICK,
     Preset { name: "jmeter", text: include_str!("../../presets/jmeter.toml") },
     Preset { name: "herd", text: include_str!("../../presets/herd.toml") },
     Preset { name: "scale", text: include_str!("../../presets/scale.toml") },
+    Preset { name: "hot", text: include_str!("../../presets/hot.toml") },
 ];
 
 impl Preset {

@@ -198,7 +198,7 @@ impl Database {
         sqlx::query_as!(
             Setting,
             r#"select name as "name!", current_setting(name) as "value!" from pg_settings
-               where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'max_connections', 'shared_buffers',
+               where name in ('fsync', 'synchronous_commit', 'autovacuum', 'full_page_writes', 'max_connections', 'shared_buffers',
                               'default_transaction_isolation', 'wal_level')
                order by name"#
         )

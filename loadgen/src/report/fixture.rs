@@ -114,6 +114,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         latency: Latency::of(&samples),
         zookeeper: traffic(strategy),
         postgres: PostgresLoad {
+            batch_mean: Some(1.0),
+            batch_max: Some(1),
             commits: Some(sold.unsigned_abs()),
             rollbacks: Some(0),
             wal_bytes: Some(700 * sold.unsigned_abs()),

@@ -83,6 +83,7 @@ pub(crate) async fn trial(
     planned: PlannedTrial<'_>,
 ) -> Result<Ran, Error> {
     let opened = open_sales(stack, conditions, strategy).instrument(debug_span!("open the sales")).await?;
+    stack.database.vacuum().instrument(debug_span!("vacuum")).await?;
     let mark = stack.service.history_mark().await?;
     let before = count(stack).instrument(debug_span!("count before")).await?;
     let purchase = purchase(stack, conditions, strategy, planned)?;
@@ -95,6 +96,8 @@ pub(crate) async fn trial(
     let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
 
     let audit = audit(stack, conditions, strategy, &opened, &load.samples).instrument(debug_span!("audit")).await?;
+    let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
+    let batches = stack.database.batches(&conditions.goods_nos, &sales).await?;
     let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
     let postgres = PostgresLoad {
         commits: transactions.map(|(commits, _)| commits),
@@ -103,11 +106,13 @@ pub(crate) async fn trial(
         lock_wait_ms: (lock_waits.looks > 0).then_some(lock_waits.waited_ms),
         lock_waiting_max: (lock_waits.looks > 0).then_some(lock_waits.waiting_max),
         lock_looks: lock_waits.looks,
+        batch_mean: batches.map(|(mean, _)| mean),
+        batch_max: batches.map(|(_, most)| most),
     };
     let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
     cpu.extend(after.cpu.since(&before.cpu));
     let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(Counts {
-        sales: opened.iter().map(|goods| goods.sale).collect(),
+        sales,
         audit,
         traffic: |answers: &ByOutcome<u64>| {
             Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, answers))

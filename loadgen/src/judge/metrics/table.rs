@@ -254,6 +254,18 @@ metrics! {
         source: Source::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
         section: Section::Database,
     }
+    BATCH {
+        key: "batch", title: "Batch", unit: "sales per commit", better: Better::Neither,
+        definition: "Orders that one transaction wrote, on average. Median over the trials.",
+        source: Source::Median(|trial| trial.postgres.batch_mean),
+        section: Section::Database,
+    }
+    BATCH_MAX {
+        key: "batch_max", title: "Largest batch", unit: "sales", kind: Kind::Count, better: Better::Neither,
+        definition: "Most orders that one transaction wrote.",
+        source: Source::Largest(|trial| trial.postgres.batch_max.map(as_f64)),
+        section: Section::Database,
+    }
     ROLLBACKS {
         key: "rollbacks", title: "Rollbacks", unit: "measured trials", kind: Kind::Count,
         definition: "Transactions that wrote or locked a row and were rolled back.",

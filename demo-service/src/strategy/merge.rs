@@ -1,0 +1,241 @@
+//! A shop that sells in batches: whoever waits is sold to together, as soon as it is this instance's turn.
+//!
+//! What a turn is differs: the lock of a row (`pg-merge`), or a lock in ZooKeeper with a fence in the row (`zk-merge`).
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+
+use super::batches::{Batches, Buyer};
+use super::section::{Tokens, do_business_first, restarted_if, visit};
+use super::{Boxed, Call, Context, Decided, Decision};
+use crate::failure::{self, Failure};
+use crate::sale::{GoodsNo, Level, Order, OrderLine, Purchase, Share, Token, share_out};
+use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
+use crate::telemetry::history::Visit;
+
+/// What keeps the batches of a SKU apart.
+pub(super) trait Turn: Send + Sync + 'static {
+    /// What is held from the begin of a batch until its buyers are answered.
+    type Held<'a>: Send;
+
+    /// What the strategy works with.
+    fn context(&self) -> &Context;
+
+    /// Waits for the turn of this instance, at most until `until`. `sale` is the sale of those who wait.
+    fn begin(
+        &self,
+        goods_no: GoodsNo,
+        sale: i64,
+        until: Instant,
+    ) -> impl Future<Output = Result<Begun<Self::Held<'_>>, Failure>> + Send;
+
+    /// Ends the turn.
+    fn end<'a>(&'a self, held: Self::Held<'a>) -> impl Future<Output = ()> + Send;
+}
+
+/// A turn that has begun. Nobody else may write the stock of the SKU, or a fence refuses the write of whoever was overtaken.
+pub(super) struct Begun<H> {
+    pub(super) transaction: Transaction,
+    pub(super) level: Level,
+    /// The fencing token of the turn, if it has one.
+    pub(super) token: Option<Token>,
+    pub(super) held: H,
+}
+
+/// A strategy that sells in batches.
+pub(super) struct Shop<T> {
+    turn: T,
+    batches: Batches,
+}
+
+impl<T: Turn> Shop<T> {
+    pub(super) fn new(turn: T) -> Arc<Self> {
+        Arc::new(Self { turn, batches: Batches::default() })
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        self.turn.context()
+    }
+
+    /// Decides a purchase in the next batch. The business is done first.
+    pub(super) fn purchase<'a>(self: &'a Arc<Self>, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        let context = self.context();
+        let begin = |goods_no| drop(tokio::spawn(Arc::clone(self).serve(goods_no)));
+        Box::pin(async move {
+            let business = match call.in_time(do_business_first(context, call)).await {
+                Ok(business) => business,
+                Err(failure) => return Err(failure).into(),
+            };
+            self.batches.decide(context, call, context.lock_until(call) + business, begin).await.into()
+        })
+    }
+
+    /// Serves the buyers of a SKU, batch by batch, until nobody waits.
+    async fn serve(self: Arc<Self>, goods_no: GoodsNo) {
+        while let Some((sale, until)) = self.batches.latest(goods_no) {
+            match self.turn.begin(goods_no, sale, until).await {
+                Ok(begun) => {
+                    let Begun { transaction, level, token, held } = begun;
+                    let batch = self.batches.claim(goods_no);
+                    let alone = self.sell(transaction, &level, token, batch).await;
+                    self.turn.end(held).await;
+                    self.sell_one_by_one(goods_no, alone).await;
+                }
+                // Those who have waited long enough give up by themselves. Others may have come meanwhile.
+                Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => tokio::task::yield_now().await,
+                Err(failure) => {
+                    for buyer in self.batches.claim(goods_no) {
+                        buyer.answer(Err(failure.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides a batch, and answers everyone in it. If the database refuses the batch because of one purchase, such as one
+    /// whose key is in use elsewhere, returns its buyers: each of them needs a transaction of its own.
+    async fn sell(
+        &self,
+        transaction: Transaction,
+        level: &Level,
+        token: Option<Token>,
+        batch: Vec<Buyer>,
+    ) -> Vec<Buyer> {
+        let decisions = match self.attempt(transaction, level, token, &batch).await {
+            Ok(decisions) => decisions,
+            Err(refused) if batch.len() == 1 || concerns_all(&refused) => {
+                batch.iter().map(|_| Err(refused.clone())).collect()
+            }
+            Err(_) => return batch,
+        };
+        for (buyer, decision) in batch.into_iter().zip(decisions) {
+            buyer.answer(decision);
+        }
+        Vec::new()
+    }
+
+    /// Gives each buyer a turn of its own, so that a purchase that the database refuses concerns nobody else.
+    async fn sell_one_by_one(&self, goods_no: GoodsNo, buyers: Vec<Buyer>) {
+        for buyer in buyers {
+            match self.turn.begin(goods_no, buyer.sale, buyer.until).await {
+                Ok(begun) => {
+                    let Begun { transaction, level, token, held } = begun;
+                    self.sell(transaction, &level, token, vec![buyer]).await;
+                    self.turn.end(held).await;
+                }
+                Err(failure) => buyer.answer(Err(failure)),
+            }
+        }
+    }
+
+    /// Decides a batch, writes it and commits. Returns a decision for each buyer, or the failure because of which nothing
+    /// was written.
+    async fn attempt(
+        &self,
+        mut transaction: Transaction,
+        level: &Level,
+        token: Option<Token>,
+        batch: &[Buyer],
+    ) -> Result<Vec<Decision>, Failure> {
+        let within = self.context().db_timeout;
+        let written = timeout(within, self.write(&mut transaction, level, token, batch)).await;
+        let (shares, orders, visits) = match written.unwrap_or_else(|_| Err(Failure::database_unavailable())) {
+            Ok(written) => written,
+            Err(failure) => {
+                transaction.roll_back().await;
+                return Err(failure);
+            }
+        };
+        debug!(purchases = batch.len(), sold = orders.len(), "a batch is decided");
+        drop(visits);
+        let sold = || batch.iter().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
+        let committed = if orders.is_empty() {
+            transaction.roll_back().await;
+            Ok(())
+        } else {
+            sold().zip(&orders).for_each(|((buyer, _), order)| buyer.note_commit(Some(order.clone())));
+            let commit = timeout(within, transaction.commit(None)).await;
+            commit.unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))
+        };
+        if !committed.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
+            sold().for_each(|(buyer, _)| buyer.note_commit(None));
+        }
+        if let Err(failure) = &committed
+            && !failure.is(&failure::OUTCOME_UNKNOWN)
+        {
+            return Err(failure.clone());
+        }
+        let mut orders = orders.into_iter();
+        let decide = |(buyer, share): (&Buyer, Share)| {
+            let goods_no = buyer.line().goods_no;
+            match (share, &committed) {
+                (Share::Restarted, _) => Err(restarted_if(buyer.has_decided, goods_no)),
+                (Share::Sold { remaining }, Ok(())) => Ok(self.order(orders.next(), buyer, remaining, token)),
+                (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
+                (Share::Repeated, Ok(())) => Err(Failure::repeated()),
+                (Share::Sold { .. }, Err(_)) => {
+                    Err(Failure::outcome_unknown(orders.next().map(|order| order.order_id)))
+                }
+                // Whether they were right depends on a commit whose outcome nobody knows.
+                (Share::SoldOut | Share::Repeated, Err(_)) => Err(Failure::database_unavailable()),
+            }
+        };
+        Ok(batch.iter().zip(shares).map(decide).collect())
+    }
+
+    /// Decides a batch, and writes what is sold. Returns the shares, and the orders of those who bought.
+    async fn write(
+        &self,
+        transaction: &mut Transaction,
+        level: &Level,
+        token: Option<Token>,
+        batch: &[Buyer],
+    ) -> Result<Written, Failure> {
+        let Context { strategy, family, instance, .. } = self.context();
+        let keys: Vec<&str> = batch.iter().filter_map(|buyer| Some(buyer.purchase.key.as_ref()?.as_str())).collect();
+        let known = transaction.known_keys(&keys).await?;
+        let visit = |buyer: &Buyer| {
+            let tokens = token.map(|token| (buyer.line().goods_no, token)).into_iter().collect::<Tokens>();
+            visit(self.context(), &[buyer.line()], &tokens, buyer.asked)
+        };
+        let visits = batch.iter().map(visit).collect();
+        let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
+        let shares = share_out(level, family, &known, &wishes);
+        let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
+            Share::Sold { remaining } => {
+                let (quantity, Purchase { key, cart }) = (buyer.line().quantity.get(), &buyer.purchase);
+                Some(BatchLine { quantity, remaining, key: key.as_ref(), cart })
+            }
+            Share::SoldOut | Share::Repeated | Share::Restarted => None,
+        });
+        let lines: Vec<_> = sold.collect();
+        let orders = match lines.is_empty() {
+            true => Vec::new(),
+            false => {
+                let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
+                let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
+                transaction.write_batch(write).await?
+            }
+        };
+        Ok((shares, orders, visits))
+    }
+
+    fn order(&self, written: Option<WrittenOrder>, buyer: &Buyer, remaining: i64, token: Option<Token>) -> Order {
+        let Context { strategy, instance, .. } = self.context();
+        let order_id = written.expect("BUG: a purchase of a batch has no order").order_id;
+        let (goods_no, quantity) = (buyer.line().goods_no.get(), buyer.line().quantity.get());
+        let line = OrderLine { goods_no, sale: buyer.sale, quantity, remaining: Some(remaining), token };
+        Order { order_id, strategy: (*strategy).to_owned(), instance: instance.to_string(), lines: vec![line] }
+    }
+}
+
+/// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
+/// commit.
+type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
+
+/// Whether a refusal concerns a whole batch, and not one of its purchases.
+fn concerns_all(refused: &Failure) -> bool {
+    refused.is(&failure::DATABASE_UNAVAILABLE) || refused.is(&failure::FENCED)
+}

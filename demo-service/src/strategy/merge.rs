@@ -17,9 +17,6 @@ use crate::telemetry::history::Visit;
 
 /// What keeps the batches of a SKU apart.
 pub(super) trait Turn: Send + Sync + 'static {
-    /// What is held from the begin of a batch until its buyers are answered.
-    type Held<'a>: Send;
-
     /// What the strategy works with.
     fn context(&self) -> &Context;
 
@@ -29,19 +26,17 @@ pub(super) trait Turn: Send + Sync + 'static {
         goods_no: GoodsNo,
         sale: i64,
         until: Instant,
-    ) -> impl Future<Output = Result<Begun<Self::Held<'_>>, Failure>> + Send;
-
-    /// Ends the turn.
-    fn end<'a>(&'a self, held: Self::Held<'a>) -> impl Future<Output = ()> + Send;
+    ) -> impl Future<Output = Result<Begun<'_>, Failure>> + Send;
 }
 
 /// A turn that has begun. Nobody else may write the stock of the SKU, or a fence refuses the write of whoever was overtaken.
-pub(super) struct Begun<H> {
+pub(super) struct Begun<'a> {
     pub(super) transaction: Transaction,
     pub(super) level: Level,
     /// The fencing token of the turn, if it has one.
     pub(super) token: Option<Token>,
-    pub(super) held: H,
+    /// Ends the turn, when the buyers are answered.
+    pub(super) behind: Option<Boxed<'a, ()>>,
 }
 
 /// A strategy that sells in batches.
@@ -77,10 +72,12 @@ impl<T: Turn> Shop<T> {
         while let Some((sale, until)) = self.batches.latest(goods_no) {
             match self.turn.begin(goods_no, sale, until).await {
                 Ok(begun) => {
-                    let Begun { transaction, level, token, held } = begun;
+                    let Begun { transaction, level, token, behind } = begun;
                     let batch = self.batches.claim(goods_no);
                     let alone = self.sell(transaction, &level, token, batch).await;
-                    self.turn.end(held).await;
+                    if let Some(behind) = behind {
+                        behind.await;
+                    }
                     self.sell_one_by_one(goods_no, alone).await;
                 }
                 // Those who have waited long enough give up by themselves. Others may have come meanwhile.
@@ -121,9 +118,11 @@ impl<T: Turn> Shop<T> {
         for buyer in buyers {
             match self.turn.begin(goods_no, buyer.sale, buyer.until).await {
                 Ok(begun) => {
-                    let Begun { transaction, level, token, held } = begun;
+                    let Begun { transaction, level, token, behind } = begun;
                     self.sell(transaction, &level, token, vec![buyer]).await;
-                    self.turn.end(held).await;
+                    if let Some(behind) = behind {
+                        behind.await;
+                    }
                 }
                 Err(failure) => buyer.answer(Err(failure)),
             }

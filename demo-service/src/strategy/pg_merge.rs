@@ -35,19 +35,17 @@ impl PgMerge {
 }
 
 impl Turn for RowLock {
-    type Held<'a> = ();
-
     fn context(&self) -> &Context {
         &self.0
     }
 
-    async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Begun<()>, Failure> {
+    async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Begun<'_>, Failure> {
         let lock = async {
             let wait = LockWait { goods: vec![goods_no], until };
             let mut transaction = self.0.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
             let level = transaction.read_for_update(goods_no).await;
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
-                Ok(level) => Ok(Begun { transaction, level, token: None, held: () }),
+                Ok(level) => Ok(Begun { transaction, level, token: None, behind: None }),
                 Err(failure) => {
                     transaction.roll_back().await;
                     Err(failure)
@@ -56,8 +54,6 @@ impl Turn for RowLock {
         };
         timeout_at(until + LOCK_GRACE, lock).await.unwrap_or_else(|_| Err(self.0.lock_timeout()))
     }
-
-    async fn end<'a>(&'a self, (): ()) {}
 }
 
 impl Strategy for PgMerge {

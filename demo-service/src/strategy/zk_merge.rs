@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::merge::{Begun, Shop, Turn};
-use super::zk_hold::{Held, Locks};
+use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
 use crate::sale::{GoodsNo, Level, Purchase, Quantity, Token};
@@ -27,13 +27,11 @@ impl ZkMerge {
 }
 
 impl Turn for Locks {
-    type Held<'a> = Held<'a>;
-
     fn context(&self) -> &Context {
         Locks::context(self)
     }
 
-    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Begun<Held<'_>>, Failure> {
+    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Begun<'_>, Failure> {
         let context = Locks::context(self);
         // The lock is acquired for all who wait, so nobody's hanging up ends the wait.
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
@@ -45,16 +43,15 @@ impl Turn for Locks {
             Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match call.in_time(begun).await {
-            Ok((transaction, level)) => Ok(Begun { transaction, level, token: Some(token), held }),
+            Ok((transaction, level)) => {
+                let behind: Boxed<'_, ()> = Box::pin(held.release());
+                Ok(Begun { transaction, level, token: Some(token), behind: Some(behind) })
+            }
             Err(failure) => {
                 held.release().await;
                 Err(failure)
             }
         }
-    }
-
-    async fn end<'a>(&'a self, held: Held<'a>) {
-        held.release().await;
     }
 }
 

@@ -201,5 +201,5 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
     let (bought, fenced): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.problem().is_none());
     assert!(!fenced.is_empty(), "{answers:?}");
     fenced.iter().for_each(|answer| answer.assert_problem(503, "fenced"));
-    assert_eq!(lab.assert_adds_up(1, "overtaken").await, bought.len() as i64);
+    assert_eq!(usize::try_from(lab.assert_adds_up(1, "overtaken").await), Ok(bought.len()));
 }

@@ -79,6 +79,45 @@ impl Database {
         .map_err(Error::postgres("look who waits"))?;
         Ok(u64::try_from(waiting).unwrap_or_default())
     }
+
+    /// Orders of a sale that one transaction wrote, on average and at most. Nothing without an order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn batches(&self, goods_nos: &[i64], sales: &[i64]) -> Result<Option<(f64, u64)>, Error> {
+        let batches = sqlx::query!(
+            "select avg(orders)::float8 as mean, max(orders) as most from (
+                 select count(distinct order_id) as orders from order_lines
+                 join unnest($1::bigint[], $2::bigint[]) as opened (goods_no, sale) using (goods_no, sale)
+                 group by order_lines.xmin::text) as batch",
+            goods_nos,
+            sales
+        )
+        .fetch_one(&self.0)
+        .await
+        .map_err(Error::postgres("count the orders of each transaction"))?;
+        Ok(batches.mean.zip(batches.most.and_then(|most| u64::try_from(most).ok())))
+    }
+
+    /// Removes the dead versions of the rows of the stock, so that no trial pays for those of another one. Does nothing if the
+    /// user does not own the table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn vacuum(&self) -> Result<(), Error> {
+        sqlx::query("vacuum goods").execute(&self.0).await.map_err(Error::postgres("vacuum the stock"))?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -129,5 +168,21 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(30), seen).await.expect("who waits is seen");
         sqlx::query("select pg_advisory_unlock(1)").execute(&mut holder).await.unwrap();
         waiting.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_orders_of_a_transaction_are_a_batch_and_a_cart_is_one_order() {
+        let server = TestDatabase::create().await.unwrap();
+        let database = Database::connect(server.url()).await.unwrap();
+        sqlx::migrate!("../migrations").run(&database.0).await.unwrap();
+        let execute = async |statement: &'static str| sqlx::query(statement).execute(&database.0).await.unwrap();
+        execute("insert into goods (goods_no, sale, stock_initial, on_hand) values (1, 7, 9, 9), (2, 3, 9, 9)").await;
+        execute("insert into orders (strategy, instance) values ('a', 'x'), ('a', 'x'), ('a', 'x'), ('a', 'x')").await;
+        assert_eq!(database.batches(&[1, 2], &[7, 3]).await.unwrap(), None);
+        execute("insert into order_lines (order_id, goods_no, sale, quantity) values (1, 1, 7, 1), (1, 2, 3, 5)").await;
+        execute("insert into order_lines (order_id, goods_no, sale, quantity) values (2, 1, 7, 1), (3, 1, 7, 1)").await;
+        execute("insert into order_lines (order_id, goods_no, sale, quantity) values (4, 1, 6, 1)").await;
+        assert_eq!(database.batches(&[1, 2], &[7, 3]).await.unwrap(), Some((1.5, 2)));
+        database.vacuum().await.unwrap();
     }
 }

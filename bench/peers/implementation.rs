@@ -13,6 +13,9 @@ pub(crate) enum Implementation {
     ZookeeperClient,
     /// Creating an ephemeral node of one's own and deleting it: the least that any lock must do, and no exclusion.
     Raw,
+    /// Durable writes one at a time: a contender sends its write when the write of the one before was answered. A hand-over that
+    /// waits for a durable write cannot be quicker.
+    RawWrite,
     /// A recipe of `zk-recipes`.
     Ours(Recipe),
 }
@@ -32,7 +35,7 @@ impl Implementation {
     /// All of them, in the order of the report: those of others, then ours.
     pub(crate) fn all() -> Vec<Self> {
         let ours = Recipe::ALL.into_iter().filter(|recipe| recipe.is_mutex()).map(Self::Ours);
-        [Self::Curator, Self::Kazoo, Self::ZookeeperClient, Self::Raw].into_iter().chain(ours).collect()
+        [Self::Curator, Self::Kazoo, Self::ZookeeperClient, Self::Raw, Self::RawWrite].into_iter().chain(ours).collect()
     }
 
     /// The name on the command line, on the wire and in the report.
@@ -42,6 +45,7 @@ impl Implementation {
             Self::Kazoo => "kazoo",
             Self::ZookeeperClient => "zookeeper-client",
             Self::Raw => "raw",
+            Self::RawWrite => "raw-write",
             Self::Ours(recipe) => recipe.name(),
         }
     }
@@ -56,7 +60,7 @@ impl Implementation {
         match self {
             Self::Curator => Host::Java,
             Self::Kazoo => Host::Python,
-            Self::ZookeeperClient | Self::Raw | Self::Ours(_) => Host::Rust,
+            Self::ZookeeperClient | Self::Raw | Self::RawWrite | Self::Ours(_) => Host::Rust,
         }
     }
 
@@ -69,7 +73,7 @@ impl Implementation {
     /// contenders have queued. `None` when they do not queue in ZooKeeper.
     pub(crate) fn queue(self, path: &str, contenders: u32, sessions: u32) -> Option<(String, u32)> {
         match self {
-            Self::Raw | Self::Ours(Recipe::Naive) => None,
+            Self::Raw | Self::RawWrite | Self::Ours(Recipe::Naive) => None,
             // Waiters of one session queue in memory behind one node.
             Self::Ours(Recipe::Cohort) => Some((path.to_owned(), sessions)),
             // The turn to take the permit is queued for, the permit itself is beside that queue.
@@ -103,7 +107,7 @@ mod tests {
         assert_eq!(queue("mutex"), Some(("/a".to_owned(), 30)));
         assert_eq!(queue("curator"), Some(("/a".to_owned(), 30)));
         assert_eq!(queue("semaphore-mutex"), Some(("/a/locks".to_owned(), 30)));
-        assert_eq!((queue("raw"), queue("naive")), (None, None));
+        assert_eq!((queue("raw"), queue("raw-write"), queue("naive")), (None, None, None));
     }
 
     #[test]

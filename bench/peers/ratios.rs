@@ -17,6 +17,14 @@ const MANY: u32 = 1500;
 /// All of them, in the order of the report.
 pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
     let mut ratios = vec![uncontended(results, "raw", 1.15), uncontended(results, "curator", 0.75)];
+    let at_few = |name: &str, by: &str, goal| Ratio {
+        name: format!("{name} ÷ {by}, cycles per second at {FEW}"),
+        goal: Goal::AtLeast(goal),
+        spread: paired(results, (name, FEW), (by, FEW), cycles_per_s),
+    };
+    for name in ["mutex", "handoff"] {
+        ratios.extend([at_few(name, "curator", 2.0), at_few(name, "raw-write", 0.7)]);
+    }
     let at_many = |name: &str, goal| Ratio {
         name: format!("{name} ÷ curator, cycles per second at {MANY}"),
         goal: Goal::AtLeast(goal),
@@ -114,7 +122,7 @@ mod tests {
             ("curator", 1500, &[(500, 1), (1000, 1), (400, 1)]),
         ]);
         let ratios = ratios(&results, None);
-        let ratio = named(&ratios, "mutex ÷ curator");
+        let ratio = named(&ratios, "mutex ÷ curator, cycles per second at 1500");
         assert_eq!(ratio.spread, Some(Spread { median: 3.0, min: 2.0, max: 5.0 }));
         assert!(ratio.goal.is_met(3.0));
     }

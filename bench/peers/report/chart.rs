@@ -115,6 +115,7 @@ fn look(name: &str) -> Look {
     match (ours.position(|implementation| implementation.name() == name), name) {
         (Some(place), _) => Look { colour: COLOURS[place % COLOURS.len()], dashes: None },
         (None, "curator") => Look { colour: INK, dashes: Some((9, 4)) },
+        (None, "raw-write") => Look { colour: RGBColor(0x77, 0x80, 0x8a), dashes: Some((7, 2)) },
         (None, "raw") => Look { colour: RGBColor(0x77, 0x80, 0x8a), dashes: Some((2, 4)) },
         (None, "kazoo") => Look { colour: RGBColor(0x57, 0x60, 0x6a), dashes: Some((5, 4)) },
         (None, _) => Look { colour: PALE_INK, dashes: Some((14, 4)) },

@@ -14,7 +14,8 @@ use crate::waiters::{RECIPE, Waiters};
 /// What is special about the figures of this run. The glossary has what the words mean everywhere.
 const HOW_TO_READ: &str = "\
 - **Cycle**: every contender acquires the lock, releases it, and does so again at once. With more than one contender, each cycle \
-is one hand-over. `raw` creates and deletes a node of its own and excludes nobody.
+is one hand-over. `raw` creates and deletes a node of its own and excludes nobody. In `raw-write` \
+each cycle is one durable write, sent when the last one was answered.
 - **cycles/s**: cycles that finished in the window, per second. Median over the repetitions.
 - **p50**, **p99**: from the call of `acquire` to the confirmed release, of the cycles of all repetitions together. They are \
 absent where the loop did not reach its steady state in time.

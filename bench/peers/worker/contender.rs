@@ -1,8 +1,10 @@
 //! One contender of any implementation, and the sessions that contenders share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bench::{Lock, Recipe};
+use tokio::sync::{Mutex, MutexGuard};
 use zk_recipes::{AnyLock, LockGuard, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode, LockClient, LockOptions, LockPrefix};
 
@@ -18,6 +20,8 @@ pub(super) enum Sessions {
     Recipes(Recipe, Vec<Session>),
     Client(Vec<Client>),
     Raw(Vec<Client>),
+    /// And whose turn it is to write.
+    RawWrite(Vec<Client>, Arc<Mutex<()>>),
 }
 
 /// Somebody who wants the lock.
@@ -25,6 +29,7 @@ pub(super) enum Contender {
     Recipe(AnyLock),
     Client { client: Client, path: String },
     Raw { client: Client, path: String },
+    RawWrite { client: Client, path: String, turn: Arc<Mutex<()>> },
 }
 
 /// The lock, held.
@@ -32,6 +37,7 @@ pub(super) enum Held<'a> {
     Recipe(LockGuard),
     Client(LockClient<'a>),
     Raw(&'a Client, &'a str),
+    RawWrite(&'a Client, &'a str, MutexGuard<'a, ()>),
 }
 
 impl Sessions {
@@ -50,12 +56,15 @@ impl Sessions {
                 Ok(Self::Recipes(recipe, opened))
             }
             Implementation::ZookeeperClient => Ok(Self::Client(clients(*sessions, connect_string).await?)),
-            Implementation::Raw => {
+            Implementation::Raw | Implementation::RawWrite => {
                 let clients = clients(*sessions, connect_string).await?;
                 if let Some(client) = clients.first() {
                     client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
                 }
-                Ok(Self::Raw(clients))
+                Ok(match implementation {
+                    Implementation::RawWrite => Self::RawWrite(clients, Arc::default()),
+                    _ => Self::Raw(clients),
+                })
             }
             Implementation::Curator | Implementation::Kazoo => {
                 Err(format!("{} is not written in Rust", implementation.name()).into())
@@ -76,6 +85,10 @@ impl Sessions {
             Self::Raw(clients) => {
                 Ok(Contender::Raw { client: clients[i % clients.len()].clone(), path: format!("{path}/{i}") })
             }
+            Self::RawWrite(clients, turn) => {
+                let client = clients[i % clients.len()].clone();
+                Ok(Contender::RawWrite { client, path: path.to_owned(), turn: Arc::clone(turn) })
+            }
         }
     }
 
@@ -83,7 +96,7 @@ impl Sessions {
     pub(super) fn of_recipes(&self) -> &[Session] {
         match self {
             Self::Recipes(_, sessions) => sessions,
-            Self::Client(_) | Self::Raw(_) => &[],
+            Self::Client(_) | Self::Raw(_) | Self::RawWrite(..) => &[],
         }
     }
 
@@ -122,6 +135,7 @@ impl Contender {
                 client.create(path, &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await?;
                 Ok(Held::Raw(client, path))
             }
+            Self::RawWrite { client, path, turn } => Ok(Held::RawWrite(client, path, turn.lock().await)),
         }
     }
 }
@@ -131,7 +145,7 @@ impl Held<'_> {
     pub(super) fn token(&self) -> Option<String> {
         match self {
             Self::Recipe(held) => Some(held.token().to_string()),
-            Self::Client(_) | Self::Raw(..) => None,
+            Self::Client(_) | Self::Raw(..) | Self::RawWrite(..) => None,
         }
     }
 
@@ -146,6 +160,7 @@ impl Held<'_> {
                 std::mem::forget(held);
             }
             Self::Raw(client, path) => client.delete(path, None).await?,
+            Self::RawWrite(client, path, _turn) => drop(client.set_data(path, &[], None).await?),
         }
         Ok(())
     }

@@ -54,6 +54,13 @@ struct Queues {
     arrived: u64,
 }
 
+/// The worker of a SKU.
+pub(super) struct Worker<'a> {
+    batches: &'a Batches,
+    goods_no: GoodsNo,
+    has_ended: bool,
+}
+
 /// The place of a buyer in a queue. Dropped, it gives the place up, if the batch has not begun.
 struct Place<'a> {
     batches: &'a Batches,
@@ -142,23 +149,31 @@ impl Batches {
         (Place { batches: self, goods_no, number }, is_first)
     }
 
-    /// Returns the latest sale of those who wait, and when the last of them gives up. If nobody waits, the worker must end:
-    /// the next buyer starts another one.
-    pub(super) fn latest(&self, goods_no: GoodsNo) -> Option<(i64, Instant)> {
-        let mut queues = self.queues.lock();
-        let waiting = || queues.waiting.get(&goods_no).into_iter().flat_map(BTreeMap::values);
+    /// Begins to serve a SKU, as the only worker.
+    pub(super) fn worker(&self, goods_no: GoodsNo) -> Worker<'_> {
+        Worker { batches: self, goods_no, has_ended: false }
+    }
+}
+
+impl Worker<'_> {
+    /// Returns the latest sale of those who wait, and when the last of them gives up. If nobody waits, the worker has ended: the
+    /// next buyer starts another one.
+    pub(super) fn next(&mut self) -> Option<(i64, Instant)> {
+        let mut queues = self.batches.queues.lock();
+        let waiting = || queues.waiting.get(&self.goods_no).into_iter().flat_map(BTreeMap::values);
         let sale = waiting().map(|buyer| buyer.sale).max();
         let until = waiting().map(|buyer| buyer.until).max();
         if until.is_none() {
-            queues.waiting.remove(&goods_no);
+            queues.waiting.remove(&self.goods_no);
+            self.has_ended = true;
         }
         sale.zip(until)
     }
 
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
-    pub(super) fn claim(&self, goods_no: GoodsNo) -> Vec<Buyer> {
-        let mut queues = self.queues.lock();
-        let Some(queue) = queues.waiting.get_mut(&goods_no) else { return Vec::new() };
+    pub(super) fn claim(&self) -> Vec<Buyer> {
+        let mut queues = self.batches.queues.lock();
+        let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return Vec::new() };
         let first = std::iter::from_fn(|| queue.pop_first());
         first
             .map(|(_, mut buyer)| {
@@ -167,6 +182,16 @@ impl Batches {
             })
             .take(BATCH_MAX)
             .collect()
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// Lets those who wait go if the worker panicked. Otherwise nobody would ever serve the SKU again.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let left = self.batches.queues.lock().waiting.remove(&self.goods_no);
+            drop(left);
+        }
     }
 }
 
@@ -205,12 +230,13 @@ mod tests {
         let batches = Batches::default();
         let (earlier, is_first) = batches.join(goods(), buyer());
         assert!(is_first);
-        assert_eq!(batches.claim(goods()).len(), 1);
-        assert_eq!(batches.latest(goods()), None, "the worker ends");
+        let mut worker = batches.worker(goods());
+        assert_eq!(worker.claim().len(), 1);
+        assert_eq!(worker.next(), None, "the worker ends");
         let (_later, is_first) = batches.join(goods(), buyer());
         assert!(is_first, "another worker begins");
-        drop(earlier);
-        assert_eq!(batches.claim(goods()).len(), 1);
+        drop((worker, earlier));
+        assert_eq!(batches.worker(goods()).claim().len(), 1);
     }
 
     #[test]
@@ -218,7 +244,7 @@ mod tests {
         let batches = Batches::default();
         let places = [(); 3].map(|()| batches.join(goods(), buyer()).0);
         assert!(places[1].give_up());
-        assert_eq!(batches.claim(goods()).len(), 2);
+        assert_eq!(batches.worker(goods()).claim().len(), 2);
         assert!(!places[0].give_up() && !places[2].give_up());
     }
 
@@ -226,6 +252,15 @@ mod tests {
     fn a_batch_has_a_bound_and_the_rest_wait_for_the_next_one() {
         let batches = Batches::default();
         let _places: Vec<_> = (0..=BATCH_MAX).map(|_| batches.join(goods(), buyer())).collect();
-        assert_eq!([(); 3].map(|()| batches.claim(goods()).len()), [BATCH_MAX, 1, 0]);
+        let worker = batches.worker(goods());
+        assert_eq!([(); 3].map(|()| worker.claim().len()), [BATCH_MAX, 1, 0]);
+    }
+
+    #[test]
+    fn after_a_worker_that_panicked_the_next_buyer_starts_another_one() {
+        let batches = Batches::default();
+        let _waiting = batches.join(goods(), buyer());
+        drop(batches.worker(goods()));
+        assert!(batches.join(goods(), buyer()).1);
     }
 }

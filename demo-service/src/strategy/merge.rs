@@ -69,12 +69,12 @@ impl<T: Turn> Shop<T> {
 
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
     async fn serve(self: Arc<Self>, goods_no: GoodsNo) {
-        while let Some((sale, until)) = self.batches.latest(goods_no) {
+        let mut worker = self.batches.worker(goods_no);
+        while let Some((sale, until)) = worker.next() {
             match self.turn.begin(goods_no, sale, until).await {
                 Ok(begun) => {
                     let Begun { transaction, level, token, behind } = begun;
-                    let batch = self.batches.claim(goods_no);
-                    let alone = self.sell(transaction, &level, token, batch).await;
+                    let alone = self.sell(transaction, &level, token, worker.claim()).await;
                     if let Some(behind) = behind {
                         behind.await;
                     }
@@ -83,7 +83,7 @@ impl<T: Turn> Shop<T> {
                 // Those who have waited long enough give up by themselves. Others may have come meanwhile.
                 Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => tokio::task::yield_now().await,
                 Err(failure) => {
-                    for buyer in self.batches.claim(goods_no) {
+                    for buyer in worker.claim() {
                         buyer.answer(Err(failure.clone()));
                     }
                 }

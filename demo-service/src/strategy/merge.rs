@@ -35,6 +35,8 @@ pub(super) struct Begun<'a> {
     pub(super) level: Level,
     /// The fencing token of the turn, if it has one.
     pub(super) token: Option<Token>,
+    /// Comes true when the turn is lost, with the failure of the purchases that this stops.
+    pub(super) lost: Boxed<'a, Failure>,
     /// Ends the turn, when the buyers are answered.
     pub(super) behind: Option<Boxed<'a, ()>>,
 }
@@ -73,8 +75,8 @@ impl<T: Turn> Shop<T> {
         while let Some((sale, until)) = worker.next() {
             match self.turn.begin(goods_no, sale, until).await {
                 Ok(begun) => {
-                    let Begun { transaction, level, token, behind } = begun;
-                    let alone = self.sell(transaction, &level, token, worker.claim()).await;
+                    let Begun { transaction, level, token, lost, behind } = begun;
+                    let alone = self.sell(transaction, &level, token, lost, worker.claim()).await;
                     if let Some(behind) = behind {
                         behind.await;
                     }
@@ -98,9 +100,10 @@ impl<T: Turn> Shop<T> {
         transaction: Transaction,
         level: &Level,
         token: Option<Token>,
+        lost: Boxed<'_, Failure>,
         batch: Vec<Buyer>,
     ) -> Vec<Buyer> {
-        let decisions = match self.attempt(transaction, level, token, &batch).await {
+        let decisions = match self.attempt(transaction, level, token, lost, &batch).await {
             Ok(decisions) => decisions,
             Err(refused) if batch.len() == 1 || concerns_all(&refused) => {
                 batch.iter().map(|_| Err(refused.clone())).collect()
@@ -118,8 +121,8 @@ impl<T: Turn> Shop<T> {
         for buyer in buyers {
             match self.turn.begin(goods_no, buyer.sale, buyer.until).await {
                 Ok(begun) => {
-                    let Begun { transaction, level, token, behind } = begun;
-                    self.sell(transaction, &level, token, vec![buyer]).await;
+                    let Begun { transaction, level, token, lost, behind } = begun;
+                    self.sell(transaction, &level, token, lost, vec![buyer]).await;
                     if let Some(behind) = behind {
                         behind.await;
                     }
@@ -136,11 +139,18 @@ impl<T: Turn> Shop<T> {
         mut transaction: Transaction,
         level: &Level,
         token: Option<Token>,
+        mut lost: Boxed<'_, Failure>,
         batch: &[Buyer],
     ) -> Result<Vec<Decision>, Failure> {
         let within = self.context().db_timeout;
-        let written = timeout(within, self.write(&mut transaction, level, token, batch)).await;
-        let (shares, orders, visits) = match written.unwrap_or_else(|_| Err(Failure::database_unavailable())) {
+        let written = tokio::select! {
+            biased;
+            written = timeout(within, self.write(&mut transaction, level, token, batch)) => {
+                written.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+            }
+            lost = &mut lost => Err(lost),
+        };
+        let (shares, orders, visits) = match written {
             Ok(written) => written,
             Err(failure) => {
                 transaction.roll_back().await;
@@ -155,8 +165,13 @@ impl<T: Turn> Shop<T> {
             Ok(())
         } else {
             sold().zip(&orders).for_each(|((buyer, _), order)| buyer.note_commit(Some(order.clone())));
-            let commit = timeout(within, transaction.commit(None)).await;
-            commit.unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))
+            tokio::select! {
+                biased;
+                commit = timeout(within, transaction.commit(None)) => {
+                    commit.unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))
+                }
+                lost = lost => Err(Failure::outcome_unknown(None).caused_by(lost)),
+            }
         };
         if !committed.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
             sold().for_each(|(buyer, _)| buyer.note_commit(None));
@@ -236,5 +251,5 @@ type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
 
 /// Whether a refusal concerns a whole batch, and not one of its purchases.
 fn concerns_all(refused: &Failure) -> bool {
-    refused.is(&failure::DATABASE_UNAVAILABLE) || refused.is(&failure::FENCED)
+    [&failure::DATABASE_UNAVAILABLE, &failure::FENCED, &failure::HOLD_LOST].into_iter().any(|kind| refused.is(kind))
 }

@@ -5,6 +5,7 @@
 //! the order of their arrival, writes the stock once and all orders with one statement, and commits. The more buyers wait,
 //! the larger is the batch.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Turn for RowLock {
             let mut transaction = self.0.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
             let level = transaction.read_for_update(goods_no).await;
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
-                Ok(level) => Ok(Begun { transaction, level, token: None, behind: None }),
+                Ok(level) => Ok(Begun { transaction, level, token: None, lost: Box::pin(pending()), behind: None }),
                 Err(failure) => {
                     transaction.roll_back().await;
                     Err(failure)

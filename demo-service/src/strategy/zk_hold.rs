@@ -1,6 +1,7 @@
 //! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
 //! answer.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -225,6 +226,18 @@ impl<'a> Held<'a> {
         run.unwrap_or_else(|reason| Err(self.lost(call, reason)))
     }
 
+    /// Waits until a lock is lost, and returns the failure of a purchase that this stops. The wait may outlive the hold.
+    pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
+        let watch = self.guard.watch();
+        async move {
+            match watch.lost().await {
+                Some(_) => hold_lost(),
+                // Released.
+                None => pending().await,
+            }
+        }
+    }
+
     /// Notes in the history that the critical section begins.
     pub(super) fn visit(&self, call: &Call) -> Visit {
         visit(self.context, call.purchase.cart.lines(), &self.tokens, self.asked)
@@ -233,8 +246,7 @@ impl<'a> Held<'a> {
     /// Returns the failure for a hold that was lost at this point of the purchase.
     fn lost(&self, call: &Call, reason: zk_recipes::Error) -> Failure {
         self.count_lost(&reason);
-        let detail = "the hold on the lock was lost before the commit, which stopped the purchase; nothing was written";
-        call.stopped(Failure::new(&failure::HOLD_LOST, detail).caused_by(reason))
+        call.stopped(hold_lost().caused_by(reason))
     }
 
     /// Returns the decision. The release of the locks is the work after the answer. If the outcome is unknown, the
@@ -291,6 +303,11 @@ fn record_tokens(span: &Span, held: &MultiGuard) {
     if !span.is_disabled() {
         span.record("token", tokens());
     }
+}
+
+fn hold_lost() -> Failure {
+    let detail = "the hold on the lock was lost before the commit, which stopped the purchase; nothing was written";
+    Failure::new(&failure::HOLD_LOST, detail)
 }
 
 fn unavailable(error: zk_recipes::Error) -> Failure {

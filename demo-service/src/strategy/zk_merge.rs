@@ -42,10 +42,10 @@ impl Turn for Locks {
             let level = level(context, goods_no, sale, token).await?;
             Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
-        match call.in_time(begun).await {
+        match held.guard(&call, Box::pin(begun)).await {
             Ok((transaction, level)) => {
-                let behind: Boxed<'_, ()> = Box::pin(held.release());
-                Ok(Begun { transaction, level, token: Some(token), behind: Some(behind) })
+                let (lost, behind): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
+                Ok(Begun { transaction, level, token: Some(token), lost, behind: Some(behind) })
             }
             Err(failure) => {
                 held.release().await;

@@ -76,8 +76,8 @@
 //!   deletes our nodes. This takes at most a quarter of the session timeout, or half of it for a [`MultiLock`]. When it returns
 //!   `None`, our nodes are gone. As an exception, another contender of the cohort may go on with the node of a [`CohortMutex`].
 //! * **Order.** Every recipe except [`NaiveLock`] grants in the order of the queue, and no contender sleeps on once it may hold.
-//!   From 32 waiters of a session on, new contenders of the session join in batches: at most a sixteenth of the waiters, after at
-//!   most 10 ms. A [`CohortMutex`] keeps the order within each process, and the order of the processes. While others wait, a
+//!   Behind four or more waiters of its session a newcomer first waits for company: until half as many join together as wait, or
+//!   until 10 ms are over. A [`CohortMutex`] keeps the order within each process, and the order of the processes. While others wait, a
 //!   process keeps the lock for a bounded time.
 //!
 //! # Features

@@ -2,9 +2,10 @@
 //!
 //! Each contender joins by a write that the server makes durable, and each release is such a write as well. A server makes durable
 //! together what arrives together. If contenders join one by one, every hand-over waits for a newcomer's write and for its own
-//! write. So the queue advances at half its rate. A contender of a long queue waits long anyway. So it first waits for other
-//! contenders of its session, at most [`Pause::JOIN`](super::Pause::JOIN). The nodes of a batch stand next to each other in the
-//! queue, so its contenders can hand the lock over without the server.
+//! write. So the queue advances at half its rate. A contender behind others of its session waits for them anyway. So it first
+//! waits for company: until its batch has half as many contenders as wait in the queue. Each local hand-over shortens the queue,
+//! so a batch joins before its session runs out of contenders. [`Pause::JOIN`](super::Pause::JOIN) is the longest wait. The nodes
+//! of a batch stand next to each other in the queue, so its contenders can hand the lock over without the server.
 
 use super::ask::ContenderId;
 
@@ -16,9 +17,9 @@ pub struct Batching {
 }
 
 impl Default for Batching {
-    /// 16: a batch is complete at a sixteenth of the waiters. The first batch of two forms behind 32 waiters.
+    /// 2: a batch is complete at half of the waiters. The first batch of two forms behind four waiters.
     fn default() -> Self {
-        Self { waiters_per_contender: 16 }
+        Self { waiters_per_contender: 2 }
     }
 }
 
@@ -27,10 +28,14 @@ impl Default for Batching {
 pub(super) struct Batch(Vec<ContenderId>);
 
 impl Batch {
-    /// Adds a contender while `waiting` others of the session wait for the grant. Returns the batch if it is complete.
-    pub(super) fn add(&mut self, id: ContenderId, waiting: usize, batching: Batching) -> Vec<ContenderId> {
+    /// Adds a contender.
+    pub(super) fn add(&mut self, id: ContenderId) {
         self.0.push(id);
-        if self.0.len() < waiting / batching.waiters_per_contender { Vec::new() } else { self.take() }
+    }
+
+    /// Tells whether the batch has contenders and is complete, while `waiting` contenders of the session wait in the queue.
+    pub(super) fn is_complete(&self, waiting: usize, batching: Batching) -> bool {
+        !self.0.is_empty() && self.0.len() >= waiting / batching.waiters_per_contender
     }
 
     /// Ends the batch, complete or not, and returns it.
@@ -51,40 +56,38 @@ mod tests {
     const SHARE: usize = 16;
     const BATCHING: Batching = Batching { waiters_per_contender: SHARE };
 
+    fn batch(contenders: u64) -> Batch {
+        let mut batch = Batch::default();
+        (0..contenders).for_each(|id| batch.add(ContenderId(id)));
+        batch
+    }
+
     #[test]
     fn a_contender_joins_at_once_while_few_wait() {
-        let mut batch = Batch::default();
-        for id in [1, 2, 3].map(ContenderId) {
-            assert_eq!(batch.add(id, 2 * SHARE - 1, BATCHING), [id]);
-        }
+        assert!(batch(1).is_complete(2 * SHARE - 1, BATCHING));
+        assert!(!batch(1).is_complete(2 * SHARE, BATCHING));
     }
 
     #[test]
-    fn a_batch_joins_when_it_is_complete() {
-        let mut batch = Batch::default();
-        let [one, two, three, four] = [1, 2, 3, 4].map(ContenderId);
-        assert_eq!(batch.add(one, 3 * SHARE, BATCHING), []);
-        assert_eq!(batch.add(two, 3 * SHARE, BATCHING), []);
-        assert_eq!(batch.add(three, 3 * SHARE, BATCHING), [one, two, three]);
-        assert_eq!(batch.add(four, 3 * SHARE, BATCHING), [], "this one is of the next batch");
+    fn a_batch_is_complete_at_its_share_of_those_who_wait() {
+        assert!(!batch(2).is_complete(3 * SHARE, BATCHING));
+        assert!(batch(3).is_complete(3 * SHARE, BATCHING));
+        assert!(batch(2).is_complete(3 * SHARE - 1, BATCHING), "one of those who wait was served");
+        assert!(!batch(0).is_complete(0, BATCHING), "nobody joins");
     }
 
     #[test]
-    fn a_batch_that_is_not_complete_in_time_joins_together() {
-        let mut batch = Batch::default();
-        let [one, two] = [1, 2].map(ContenderId);
-        assert_eq!(batch.add(one, 100 * SHARE, BATCHING), []);
-        assert_eq!(batch.add(two, 100 * SHARE, BATCHING), []);
-        assert_eq!(batch.take(), [one, two]);
+    fn a_batch_joins_in_the_order_of_arrival_and_the_next_one_begins_empty() {
+        let mut batch = batch(3);
+        assert_eq!(batch.take(), [0, 1, 2].map(ContenderId));
+        assert_eq!(batch.take(), []);
     }
 
     #[test]
     fn a_contender_that_gives_up_is_not_counted() {
-        let mut batch = Batch::default();
-        let [given_up, alone, next] = [1, 2, 3].map(ContenderId);
-        assert_eq!(batch.add(given_up, 2 * SHARE, BATCHING), []);
-        batch.remove(given_up);
-        assert_eq!(batch.add(alone, 2 * SHARE, BATCHING), []);
-        assert_eq!(batch.add(next, 0, BATCHING), [alone, next], "no contender waits");
+        let mut batch = batch(2);
+        batch.remove(ContenderId(0));
+        assert!(!batch.is_complete(2 * SHARE, BATCHING));
+        assert_eq!(batch.take(), [ContenderId(1)]);
     }
 }

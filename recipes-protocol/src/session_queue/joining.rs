@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, ContenderId, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
 use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Phase, Wish, WishKind};
+use super::local_queue::LocalQueue;
 use super::step::Step;
 use crate::names::{Naming, Sequence, Supply};
 use crate::number_proof::FirstRequests;
@@ -15,13 +16,21 @@ impl Step<'_> {
             WishKind::Place | WishKind::Beside(_) => self.create(id, FirstLook::None, Creating::default()),
             WishKind::Wait => {
                 self.enter_phase(id, Phase::Batching);
-                let batching = self.queue.batching;
-                let local = self.local(id);
-                match local.batch.add(id, local.waiting, batching) {
-                    joining if joining.is_empty() => self.ask(Ask::Pause(id, Pause::Join)),
-                    joining => joining.into_iter().for_each(|id| self.join(id)),
+                self.local(id).batch.add(id);
+                self.join_complete_batches();
+                if self.contender(id).phase == Phase::Batching {
+                    self.ask(Ask::Pause(id, Pause::Join));
                 }
             }
+        }
+    }
+
+    /// Lets the batches join that are complete. A batch may become complete by each step, as those who wait become fewer.
+    pub(super) fn join_complete_batches(&mut self) {
+        let batching = self.queue.batching;
+        let is_complete = |local: &&mut Box<LocalQueue>| local.batch.is_complete(local.waiting, batching);
+        while let Some(local) = self.queue.local.values_mut().find(is_complete) {
+            local.batch.take().into_iter().for_each(|id| self.join(id));
         }
     }
 

@@ -18,7 +18,7 @@ pub struct SessionQueue {
     next_id: u64,
     pub(super) batching: Batching,
     /// What the contenders under the same names know together.
-    local: BTreeMap<Names, Box<LocalQueue>>,
+    pub(super) local: BTreeMap<Names, Box<LocalQueue>>,
     /// Which nodes are taken, for nodes that are named by a number alone.
     pub(super) owners: NodeOwners,
     /// The chains of local hand-overs, each under the contender that started it.
@@ -70,6 +70,7 @@ impl SessionQueue {
             Event::Leaves { id, hands_over } if step.has(id) => step.leave(id, hands_over),
             _ => {}
         }
+        step.join_complete_batches();
     }
 
     /// Returns the state of the contender, for the user that waits for it.

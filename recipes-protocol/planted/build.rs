@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use mistakes::{Change, MISTAKES};
+use mistakes::{Change, Mistake};
 
 /// The placeholder for the right code in a mistake.
 const RIGHT: &str = "$right";
@@ -17,9 +17,10 @@ const RIGHT: &str = "$right";
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=../src");
     println!("cargo::rerun-if-changed=src/mistakes.rs");
+    println!("cargo::rerun-if-changed=src/mistakes");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?);
     let sources = Path::new("../src");
-    for change in MISTAKES.iter().flat_map(|mistake| mistake.changes) {
+    for change in changes() {
         assert!(
             sources.join(change.file).is_file(),
             "a mistake is to be planted in {}, which is not there",
@@ -27,6 +28,10 @@ fn main() -> io::Result<()> {
         );
     }
     copy(sources, Path::new(""), &out)
+}
+
+fn changes() -> impl Iterator<Item = &'static Change> {
+    mistakes::all().flat_map(|mistake| mistake.changes)
 }
 
 /// Copies a folder of the sources.
@@ -53,15 +58,14 @@ fn copy(sources: &Path, folder: &Path, out: &Path) -> io::Result<()> {
 
 /// Adds all mistakes of a file beside the right code.
 fn plant(file: &Path, mut text: String) -> String {
-    let changes =
-        || MISTAKES.iter().flat_map(|mistake| mistake.changes).filter(|change| Path::new(change.file) == file);
-    let rights: BTreeSet<&str> = changes().map(|change| change.right).collect();
+    let here = |change: &&Change| Path::new(change.file) == file;
+    let rights: BTreeSet<&str> = changes().filter(here).map(|change| change.right).collect();
     for right in rights {
         let found = text.matches(right).count();
         assert!(found == 1, "a mistake replaces what stands {found} times in {}: {right}", file.display());
         let mut choice = String::new();
-        for (i, mistake) in MISTAKES.iter().enumerate() {
-            let wrong = mistake.changes.iter().find(|change| change.right == right && Path::new(change.file) == file);
+        for (i, Mistake { changes, .. }) in mistakes::all().enumerate() {
+            let wrong = changes.iter().find(|change| change.right == right && here(change));
             if let Some(Change { wrong, .. }) = wrong {
                 let wrong = wrong.replace(RIGHT, right);
                 let _ = write!(choice, "if crate::is_planted({}) {{ {wrong} }} else ", i + 1);

@@ -4,24 +4,29 @@
 //! hold on with the turn, which needs no request. Otherwise the next member queues anew. Consecutive hand-overs are bounded
 //! ([`Bounds`]), because other processes wait, too.
 //!
+//! A hold that no member wants may linger: the next member takes it without a request. It lingers only behind a watch of the
+//! queue that has not fired. Any change of the queue may be another contender, so it ends the lingering.
+//!
 //! The shell keeps what comes with the turn: a place in the queue or a hold. It carries out the asks of one event in their order,
 //! and reports their results as further events of the same member. With [`Ask::Wake`], the place or hold passes to the woken
 //! member, unless the same event asks to release it or to give it up.
 
+mod ask;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The identity of one contender of a cohort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MemberId(u64);
+pub use self::ask::{Ask, Event, MemberId, Others, Reliance, State};
 
-/// How long a cohort may hand the lock over before it looks for other processes that wait.
+/// How long a cohort may hand the lock over before it looks for other processes that wait, and how long a hold may linger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Upper bound of consecutive hand-overs.
     pub max_handovers: u32,
-    /// Upper bound of their duration.
+    /// Upper bound of their duration. It does not count while a watch of the queue shows that no other contender has come.
     pub max_tenure: Duration,
+    /// Upper bound of the time for which a hold lingers that no member wants. Zero: it is released at once.
+    pub linger: Duration,
 }
 
 /// The contenders of one session for one lock.
@@ -31,7 +36,18 @@ pub struct Cohort {
     /// The members that wait for the turn, each with its bounds. First come, first served.
     waiting: BTreeMap<MemberId, Bounds>,
     turn: Option<Turn>,
+    /// The hold that no member wants. No member has the turn then.
+    lingering: Option<Lingering>,
+    /// The member that has set the watch of the queue during this hold. `None` once the watch has fired.
+    watched_by: Option<MemberId>,
     is_closed: bool,
+}
+
+/// A hold that lingers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lingering {
+    tenure: Tenure,
+    until: Duration,
 }
 
 /// The member that has the turn, and its stage.
@@ -68,106 +84,25 @@ struct Tenure {
     unasked_since: Duration,
 }
 
-/// The state of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// It waits for the turn.
-    Waits,
-    /// It has nothing but the turn. It has to queue for the lock.
-    Begins,
-    /// It has the turn, and waits in the lock's queue.
-    Queues,
-    /// It has the turn, and another member's hold. It has to wait until the shell knows whether the hold can be relied on.
-    Takes,
-    /// It holds.
-    Holds {
-        /// Earlier hand-overs of this hold.
-        handovers: u64,
-    },
-    /// It releases.
-    LetsGo,
-    /// It will never have the turn: the session has ended.
-    Closed,
-}
-
-/// How far a hold can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reliance {
-    /// It is sure.
-    Sure,
-    /// It may be lost.
-    Suspect,
-    /// It is lost.
-    Lost,
-}
-
-/// An event of the member that has the turn. Only [`Event::Leaves`] may come from any member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// It queues for the lock.
-    Queues,
-    /// It was granted the lock.
-    Granted,
-    /// The shell has looked at the hold that was handed over to it. The hold can be relied on to this degree.
-    Looked(Reliance),
-    /// It releases its hold, which can be relied on to this degree.
-    LetsGo(Reliance),
-    /// The answer to [`Ask::LookForOthers`], and how far its hold can be relied on by now.
-    SawOthers(Others, Reliance),
-    /// Its node is deleted, or the shell deletes it later.
-    Released,
-    /// Its place in the queue has failed, or its attempt to get one.
-    Fails,
-    /// It gives up, in any state, or was dropped. If it has a hold, the hold can be relied on to this degree. The next member gets
-    /// its place, or its hold if the bounds allow that.
-    Leaves(Reliance),
-}
-
-/// The other contenders for the lock, as a holder sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Others {
-    /// The number of children of the lock's node. The holder's node is one of them.
-    Children(u32),
-    /// The holder's node is missing: somebody else deleted it.
-    OwnNodeGone,
-    /// The server did not answer.
-    Unknown,
-}
-
-/// What the shell has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
-    /// Wakes this member: it has the turn now, or will never have it.
-    Wake(MemberId),
-    /// Asks how many children the lock's node has, and whether the holder's node is one of them. The answer is
-    /// [`Event::SawOthers`].
-    LookForOthers,
-    /// Marks the hold as lost: somebody else deleted its node.
-    Lose,
-    /// Deletes the node of the hold. The answer is [`Event::Released`].
-    Release,
-    /// Gives up what came with the turn. No member takes it.
-    GiveUp,
-}
-
 impl Bounds {
-    /// The default bounds.
-    pub const DEFAULT: Self = Self { max_handovers: 1_000, max_tenure: Duration::from_millis(100) };
-
-    fn allow(&self, tenure: &Tenure, now: Duration) -> bool {
-        tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_tenure
-    }
+    /// The default bounds. No hold lingers.
+    pub const DEFAULT: Self =
+        Self { max_handovers: 1_000, max_tenure: Duration::from_millis(100), linger: Duration::ZERO };
 }
 
 impl Cohort {
-    /// Adds a member. It gets the turn, if no other member has it.
+    /// Adds a member. It gets the turn, if no other member has it, and the hold that lingers.
     pub fn enter(&mut self, bounds: Bounds) -> MemberId {
         let id = self.new_id();
-        match self.turn {
-            _ if self.is_closed => {}
-            None => self.turn = Some(Turn { of: id, bounds, stage: Stage::Begins }),
+        if self.is_closed {
+            return id;
+        }
+        if self.turn.is_some() {
             // The turn is passed directly to a waiting member, so a newcomer cannot overtake it.
-            Some(_) => drop(self.waiting.insert(id, bounds)),
+            self.waiting.insert(id, bounds);
+        } else {
+            let stage = self.lingering.take().map_or(Stage::Begins, |lingering| Stage::Takes(lingering.tenure));
+            self.turn = Some(Turn { of: id, bounds, stage });
         }
         id
     }
@@ -202,30 +137,48 @@ impl Cohort {
         match (turn.stage, event) {
             (Stage::Begins, Event::Queues) => self.go_on(Stage::Queues),
             (Stage::Begins | Stage::Queues, Event::Granted) => {
+                self.watched_by = None;
                 self.go_on(Stage::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));
             }
             (_, Event::Fails) => self.give_up(out),
             (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, out),
-            (Stage::Holds(tenure), Event::LetsGo(reliance)) => {
-                if reliance == Reliance::Lost || self.waiting.is_empty() || turn.bounds.allow(&tenure, now) {
-                    return self.let_go(tenure, reliance, out);
-                }
-                self.go_on(Stage::Looks(tenure));
-                out.push(Ask::LookForOthers);
-            }
-            (Stage::Looks(tenure), Event::SawOthers(others, reliance)) => {
-                self.on_others(tenure, others, reliance, now, out);
-            }
+            (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, out),
+            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, out),
             (Stage::Releases, Event::Released) => self.pass(Stage::Begins, out),
             (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, out),
             _ => debug_assert!(false, "BUG: {event:?} of a member that is at {turn:?}"),
         }
     }
 
-    /// Ends all waiting for ever, because the session has ended. Wakes every waiting member.
+    /// Ends all waiting and lingering for ever, because the session has ended. Wakes every waiting member.
     pub fn close(&mut self, out: &mut Vec<Ask>) {
         self.is_closed = true;
         out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));
+        self.give_up_lingering(out);
+    }
+
+    /// Notes that the watch has fired that this member set: the queue has changed, or the connection has ended.
+    pub fn queue_changed(&mut self, watched_by: MemberId, out: &mut Vec<Ask>) {
+        if self.watched_by == Some(watched_by) {
+            self.watched_by = None;
+            self.give_up_lingering(out);
+        }
+    }
+
+    /// Returns the time until which the hold lingers. `None` if no hold does.
+    pub fn lingers_until(&self) -> Option<Duration> {
+        self.lingering.map(|lingering| lingering.until)
+    }
+
+    /// Gives up the hold that lingers, if its time is over.
+    pub fn end_linger(&mut self, now: Duration, out: &mut Vec<Ask>) {
+        if self.lingers_until().is_some_and(|until| until <= now) {
+            self.give_up_lingering(out);
+        }
+    }
+
+    fn give_up_lingering(&mut self, out: &mut Vec<Ask>) {
+        out.extend(self.lingering.take().map(|_| Ask::GiveUp));
     }
 
     fn new_id(&mut self) -> MemberId {
@@ -253,32 +206,67 @@ impl Cohort {
         }
     }
 
-    fn on_others(&mut self, tenure: Tenure, others: Others, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+    /// Tells whether the hold may be handed over without a look.
+    fn allows(&self, bounds: Bounds, tenure: &Tenure, now: Duration) -> bool {
+        // A notification may be late, so the watch does not replace the bound of the number.
+        let is_in_time = self.watched_by.is_some() || now.saturating_sub(tenure.unasked_since) < bounds.max_tenure;
+        tenure.handovers_unasked < bounds.max_handovers && is_in_time
+    }
+
+    /// Tells whether the hold of a member with these bounds lingers when that member releases it.
+    fn may_linger(&self, bounds: Bounds) -> bool {
+        self.waiting.is_empty() && !bounds.linger.is_zero() && !self.is_closed
+    }
+
+    /// Lets the hold go, after a look at the queue if one is due.
+    fn look_or_let_go(&mut self, turn: &Turn, tenure: Tenure, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+        let lingers = self.may_linger(turn.bounds);
+        let has_a_choice = reliance != Reliance::Lost && (lingers || !self.waiting.is_empty());
+        let needs_watch = lingers && self.watched_by.is_none();
+        if !has_a_choice || (!needs_watch && self.allows(turn.bounds, &tenure, now)) {
+            return self.let_go(turn.bounds, tenure, reliance, now, out);
+        }
+        if needs_watch {
+            // From now on, because the watch may fire before the answer is handled.
+            self.watched_by = Some(turn.of);
+        }
+        self.go_on(Stage::Looks(tenure));
+        out.push(if needs_watch { Ask::WatchQueue } else { Ask::LookForOthers });
+    }
+
+    /// Handles the answer to a look. If the holder is alone, hand-overs count anew.
+    fn on_others(&mut self, turn: &Turn, others: Others, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+        let Stage::Looks(tenure) = turn.stage else { return };
         let is_alone = others == Others::Children(1);
         match others {
             Others::OwnNodeGone => {
                 out.push(Ask::Lose);
-                self.let_go(tenure, Reliance::Lost, out);
+                self.let_go(turn.bounds, tenure, Reliance::Lost, now, out);
             }
             _ if is_alone => {
-                self.let_go(Tenure { handovers_unasked: 0, unasked_since: now, ..tenure }, reliance, out);
+                let tenure = Tenure { handovers_unasked: 0, unasked_since: now, ..tenure };
+                self.let_go(turn.bounds, tenure, reliance, now, out);
             }
-            _ if reliance == Reliance::Lost => self.let_go(tenure, reliance, out),
+            _ if reliance == Reliance::Lost => self.let_go(turn.bounds, tenure, reliance, now, out),
             // Without an answer the holder does not count as alone.
             Others::Children(_) | Others::Unknown => self.release(out),
         }
     }
 
-    /// Hands the hold over, or releases it.
-    fn let_go(&mut self, tenure: Tenure, reliance: Reliance, out: &mut Vec<Ask>) {
+    /// Hands the hold over, lets it linger, or releases it.
+    fn let_go(&mut self, bounds: Bounds, tenure: Tenure, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
         if reliance == Reliance::Lost {
             out.push(Ask::Release);
             // The next member need not wait until the node of a lost hold is deleted.
             self.pass(Stage::Begins, out);
-        } else if self.waiting.is_empty() {
-            self.release(out);
-        } else {
+        } else if !self.waiting.is_empty() {
             self.pass(Stage::Takes(tenure), out);
+        } else if self.may_linger(bounds) && self.watched_by.is_some() {
+            self.turn = None;
+            self.lingering = Some(Lingering { tenure, until: now.saturating_add(bounds.linger) });
+            out.push(Ask::Keep);
+        } else {
+            self.release(out);
         }
     }
 
@@ -293,7 +281,7 @@ impl Cohort {
             Stage::Begins | Stage::Queues => true,
             // The bounds were checked at the hand-over.
             Stage::Takes(_) => reliance != Reliance::Lost,
-            Stage::Holds(tenure) => reliance != Reliance::Lost && bounds.allow(&tenure, now),
+            Stage::Holds(tenure) => reliance != Reliance::Lost && self.allows(bounds, &tenure, now),
             Stage::Looks(_) | Stage::Releases => false,
         };
         match stage {

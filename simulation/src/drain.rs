@@ -319,6 +319,7 @@ impl Drain {
                 }
                 cohort::Ask::Wake(next) => self.use_turn(session, next),
                 cohort::Ask::Lose | cohort::Ask::GiveUp => unreachable!("BUG: a simulated hold is lost"),
+                cohort::Ask::WatchQueue | cohort::Ask::Keep => unreachable!("BUG: a simulated hold lingers"),
             }
         }
     }

@@ -17,7 +17,7 @@ static PLANTED: AtomicUsize = AtomicUsize::new(0);
 /// If there is no mistake of this name.
 pub fn plant(mistake: Option<&str>) {
     let number = |name| {
-        let place = mistakes::MISTAKES.iter().position(|mistake| mistake.name == name);
+        let place = mistakes::all().position(|mistake| mistake.name == name);
         place.unwrap_or_else(|| panic!("there is no mistake {name:?}")) + 1
     };
     PLANTED.store(mistake.map_or(0, number), Ordering::SeqCst);

@@ -1,5 +1,9 @@
 //! Mistakes in the protocol. Other libraries have made them, or an earlier version of this one.
 
+// The build script includes this file, too, and would look for the module elsewhere.
+#[path = "mistakes/cohort.rs"]
+mod cohort;
+
 /// One mistake.
 #[derive(Clone, Copy)]
 pub struct Mistake {
@@ -32,8 +36,12 @@ const SEARCH: &str = "match &mut self.contender(id).phase {
         }
         self.ask(Ask::Find(id));";
 
-/// All mistakes.
-pub const MISTAKES: &[Mistake] = &[
+/// Returns all mistakes.
+pub fn all() -> impl Iterator<Item = &'static Mistake> {
+    MISTAKES.iter().chain(cohort::MISTAKES)
+}
+
+const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a waiter watches the last in the queue",
         changes: &[change(
@@ -287,81 +295,5 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a refused contender looks for no node, even after a lost reply",
         changes: &[change("naive.rs", "is_certain && !self.is_doubtful", "is_certain")],
-    },
-    Mistake {
-        name: "a member that leaves keeps the turn",
-        changes: &[change("cohort.rs", "self.pass(stage, out)", "self.turn = None")],
-    },
-    Mistake {
-        name: "a useless place is given up together with the turn",
-        changes: &[change(
-            "cohort.rs",
-            "out.push(Ask::GiveUp);
-        self.pass(Stage::Begins, out);",
-            "out.push(Ask::GiveUp);",
-        )],
-    },
-    Mistake {
-        name: "a useless place goes to the next member",
-        changes: &[change(
-            "cohort.rs",
-            "out.push(Ask::GiveUp);
-        self.pass(Stage::Begins, out);",
-            "let kept = self.turn.map_or(Stage::Begins, |turn| turn.stage);
-        self.pass(kept, out);",
-        )],
-    },
-    Mistake {
-        name: "a cohort never looks for others",
-        changes: &[change(
-            "cohort.rs",
-            "tenure.handovers_unasked < self.max_handovers && now.saturating_sub(tenure.unasked_since) < self.max_tenure",
-            "true",
-        )],
-    },
-    Mistake {
-        name: "a holder ignores one other contender",
-        changes: &[change("cohort.rs", "others == Others::Children(1)", "matches!(others, Others::Children(1 | 2))")],
-    },
-    Mistake {
-        name: "a holder whose node is gone counts as alone",
-        changes: &[change(
-            "cohort.rs",
-            "out.push(Ask::Lose);
-                self.let_go(tenure, Reliance::Lost, out);",
-            "self.let_go(Tenure { handovers_unasked: 0, unasked_since: now, ..tenure }, reliance, out);",
-        )],
-    },
-    Mistake {
-        name: "tokens begin again with the next holder",
-        changes: &[change("cohort.rs", "tenure.handovers + 1", "tenure.handovers")],
-    },
-    Mistake {
-        name: "waiting members are not told that the session has ended",
-        changes: &[change(
-            "cohort.rs",
-            "out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));",
-            "self.waiting.clear();",
-        )],
-    },
-    Mistake {
-        name: "a try takes the turn of another member",
-        changes: &[change("cohort.rs", "self.turn.is_none() || self.is_closed", "{ self.turn = None; true }")],
-    },
-    Mistake {
-        name: "a member takes a hold without a look",
-        changes: &[change(
-            "cohort.rs",
-            "self.look_at(tenure, reliance, out)",
-            "self.look_at(tenure, Reliance::Sure, out)",
-        )],
-    },
-    Mistake {
-        name: "a lost hold is handed over",
-        changes: &[change(
-            "cohort.rs",
-            "return self.let_go(tenure, reliance, out);",
-            "return self.let_go(tenure, Reliance::Sure, out);",
-        )],
     },
 ];

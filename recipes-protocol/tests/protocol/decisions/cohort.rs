@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
 
-const BOUNDS: Bounds = Bounds { max_handovers: 3, max_tenure: Duration::from_millis(100) };
+const BOUNDS: Bounds = Bounds { max_handovers: 3, max_tenure: Duration::from_millis(100), linger: Duration::ZERO };
 const LETS_GO: Event = Event::LetsGo(Reliance::Sure);
 
 /// Returns a cohort whose first member holds, and its members.
@@ -110,6 +110,81 @@ fn a_closed_cohort_wakes_its_waiting_members_and_gives_no_turn() {
     assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), []);
     let late = [Some(cohort.enter(BOUNDS)), cohort.enter_at_once(BOUNDS)];
     assert_eq!(late.map(|id| cohort.state(id.unwrap())), [State::Closed; 2]);
+}
+
+const LINGERING: Bounds = Bounds { linger: Duration::from_secs(1), ..BOUNDS };
+
+/// Returns a cohort whose hold lingers since `at_ms`, and the member that has set the watch.
+fn lingering(at_ms: u64) -> (Cohort, MemberId) {
+    let (mut cohort, members) = cohort(1, LINGERING);
+    assert_eq!(tell(&mut cohort, members[0], LETS_GO, at_ms), [Ask::WatchQueue]);
+    let alone = Event::SawOthers(Others::Children(1), Reliance::Sure);
+    assert_eq!(tell(&mut cohort, members[0], alone, at_ms), [Ask::Keep]);
+    (cohort, members[0])
+}
+
+/// Lets a new member take the hold that lingers, and release it. Returns the asks of the release.
+fn take_again(cohort: &mut Cohort, bounds: Bounds, at_ms: u64) -> Vec<Ask> {
+    let id = cohort.enter_at_once(bounds).unwrap();
+    assert_eq!(cohort.state(id), State::Takes);
+    assert_eq!(tell(cohort, id, Event::Looked(Reliance::Sure), at_ms), []);
+    tell(cohort, id, LETS_GO, at_ms)
+}
+
+#[test]
+fn a_hold_that_lingers_is_taken_again_by_the_number_of_hand_overs_however_long_it_takes() {
+    let (mut cohort, _) = lingering(0);
+    assert_eq!(take_again(&mut cohort, LINGERING, 10_000), [Ask::Keep]);
+    assert_eq!(take_again(&mut cohort, LINGERING, 20_000), [Ask::Keep]);
+    assert_eq!(cohort.lingers_until(), Some(Duration::from_secs(21)));
+    assert_eq!(take_again(&mut cohort, LINGERING, 30_000), [Ask::LookForOthers]);
+}
+
+#[test]
+fn a_hold_lingers_until_its_time_is_over_or_its_own_watch_fires_or_the_session_ends() {
+    type Ends = fn(&mut Cohort, MemberId, &mut Vec<Ask>);
+    let ends: [Ends; 3] = [
+        |cohort, _, asks| cohort.end_linger(Duration::from_millis(1_500), asks),
+        |cohort, watched_by, asks| cohort.queue_changed(watched_by, asks),
+        |cohort, _, asks| cohort.close(asks),
+    ];
+    for end in ends {
+        let (mut cohort, watched_by) = lingering(500);
+        let mut asks = Vec::new();
+        cohort.end_linger(Duration::from_millis(1_499), &mut asks);
+        let id = cohort.clone().enter(BOUNDS);
+        cohort.queue_changed(id, &mut asks);
+        assert_eq!(asks, []);
+        end(&mut cohort, watched_by, &mut asks);
+        assert_eq!(asks, [Ask::GiveUp]);
+        let id = cohort.enter(BOUNDS);
+        assert!(matches!(cohort.state(id), State::Begins | State::Closed));
+    }
+}
+
+#[test]
+fn a_hold_does_not_linger_after_its_watch_has_fired_or_its_session_has_ended_or_if_its_holder_is_dropped() {
+    let (cohort, watched_by) = lingering(0);
+    let mut held = cohort.clone();
+    let id = held.enter(LINGERING);
+    tell(&mut held, id, Event::Looked(Reliance::Sure), 0);
+    let mut fired = held.clone();
+    fired.queue_changed(watched_by, &mut Vec::new());
+    assert_eq!(tell(&mut fired, id, LETS_GO, 0), [Ask::WatchQueue], "it looks again");
+    let others = Event::SawOthers(Others::Children(2), Reliance::Sure);
+    assert_eq!(tell(&mut fired, id, others, 0), [Ask::Release]);
+    let mut closed = held.clone();
+    closed.close(&mut Vec::new());
+    assert_eq!(tell(&mut closed, id, LETS_GO, 0), [Ask::Release], "although the shell knew of no loss");
+    assert_eq!(tell(&mut held, id, Event::Leaves(Reliance::Sure), 0), [Ask::GiveUp]);
+}
+
+#[test]
+fn a_hold_that_is_lost_while_it_lingers_is_given_up_by_the_next_member() {
+    let (mut cohort, _) = lingering(0);
+    let id = cohort.enter(LINGERING);
+    assert_eq!(tell(&mut cohort, id, Event::Looked(Reliance::Lost), 0), [Ask::GiveUp]);
+    assert_eq!(cohort.state(id), State::Begins);
 }
 
 proptest! {

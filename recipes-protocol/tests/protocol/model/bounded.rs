@@ -167,6 +167,15 @@ fn a_cohort_that_looks_before_each_hand_over_passes_over_no_waiting_process() {
 }
 
 #[test]
+fn a_hold_that_lingers_is_taken_again_or_given_up_despite_all_faults() {
+    let [lock, take] = [Member::Lock, Member::Try];
+    Process::lingering(&[lock, lock], Troubles::ALL).check(291_676);
+    Process::lingering(&[lock, lock, take], Troubles { deletions: 1, ..Troubles::DROPS }).check(85_800);
+    Process::lingering(&[lock, lock, lock], Troubles { slow: 0, deletions: 0, ..Troubles::ALL }).check(966_843);
+    Process::lingering(&[lock, lock, lock, lock], Troubles::DROPS).check(555_515);
+}
+
+#[test]
 fn contenders_for_one_node_hold_one_at_a_time_and_leave_nothing_behind() {
     let [lock, take] = [Contender::Lock, Contender::Try];
     Naive::new(&[(lock, 0), (lock, 0)], Mishaps::ALL).check(20_091);

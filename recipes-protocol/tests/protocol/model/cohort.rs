@@ -13,6 +13,9 @@
 //! * Holds are lost by silence.
 //! * The server expires the session, and its client learns of that.
 //! * Somebody deletes a node of the cohort.
+//!
+//! A hold may linger. Then its time may end at any moment, a notification arrives at any moment after its cause, and the last
+//! object that stands for the lock is dropped.
 
 mod process;
 
@@ -38,6 +41,9 @@ pub(crate) const CLEAN: &str = "after the last contender, the turn is free and n
 
 /// The time that the bounds allow a cohort.
 const MAX_TENURE: Duration = Duration::from_secs(1);
+
+/// The time for which a hold lingers.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Upper bound of the losses of holds while the session lives.
 const LOSSES_MAX: u8 = 2;
@@ -70,6 +76,8 @@ pub(crate) struct Lab {
     pub(crate) programs: Vec<Program>,
     pub(crate) max_handovers: u32,
     pub(crate) faults: Faults,
+    /// Whether a hold lingers that no contender wants.
+    pub(crate) lingers: bool,
     /// Whether the shell wrongly takes the time of a hand-over for the time of the grant. That does no harm, because a contender
     /// looks at a hold before it takes it.
     pub(crate) forgets_age: bool,
@@ -93,6 +101,11 @@ pub(crate) enum Action {
     Expire,
     End,
     Delete(u8),
+    /// The notification of a watch arrives.
+    Notify(usize),
+    LingerEnds,
+    /// The last object that stands for the lock is dropped.
+    Forget,
 }
 
 impl Faults {
@@ -103,11 +116,17 @@ impl Faults {
 
 impl Lab {
     pub(crate) fn new(programs: &[Program], faults: Faults) -> Self {
-        Self { programs: programs.to_vec(), max_handovers: 1, faults, forgets_age: false }
+        Self { programs: programs.to_vec(), max_handovers: 1, faults, lingers: false, forgets_age: false }
+    }
+
+    /// Returns a lab in which holds linger.
+    pub(crate) fn lingering(programs: &[Program], faults: Faults) -> Self {
+        Self { lingers: true, ..Self::new(programs, faults) }
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds { max_handovers: self.max_handovers, max_tenure: MAX_TENURE }
+        let linger = if self.lingers { LINGER } else { Duration::ZERO };
+        Bounds { max_handovers: self.max_handovers, max_tenure: MAX_TENURE, linger }
     }
 
     /// Lists what happens sooner or later, even if no holder releases.
@@ -115,6 +134,8 @@ impl Lab {
         let able = (0..state.members.len()).filter(|i| state.can_step(*i));
         actions.extend(able.map(Action::Step));
         actions.extend(state.abandoned.iter().map(|node| Action::Reap(*node)));
+        let fired = state.watches.iter().enumerate().filter(|(_, watch)| watch.has_fired);
+        actions.extend(fired.map(|(watch, _)| Action::Notify(watch)));
         if state.is_suspect {
             actions.push(Action::Reconnect);
         }
@@ -152,6 +173,7 @@ impl Lab {
         let members = 0..state.members.len();
         if drops {
             actions.extend(members.clone().filter(is_in).map(Action::Drop));
+            actions.extend((state.lingers() && !members.clone().any(|i| is_in(&i))).then_some(Action::Forget));
         }
         if state.left.slow > 0 && members.clone().any(|i| state.holds(i)) {
             actions.push(Action::TimePasses);
@@ -183,6 +205,8 @@ impl Model for Lab {
     fn actions(&self, state: &Process, actions: &mut Vec<Action>) {
         Self::work(state, actions);
         self.faults(state, actions);
+        // Not part of the work: other contenders must be served before.
+        actions.extend(state.lingers().then_some(Action::LingerEnds));
     }
 
     fn next_state(&self, last: &Process, action: Action) -> Option<Process> {
@@ -197,7 +221,8 @@ impl Model for Lab {
                 next.create(Owner::Other);
             }
             Action::OtherReleases => {
-                let (node, _) = next.nodes.remove(0);
+                let (node, _) = next.nodes[0];
+                next.delete(node);
                 next.grant_token((node, 0));
                 next.is_other_done = true;
             }
@@ -205,7 +230,10 @@ impl Model for Lab {
                 next.left.slow -= 1;
                 next.now += MAX_TENURE;
             }
-            Action::Disconnect => next.is_suspect = true,
+            Action::Disconnect => {
+                next.is_suspect = true;
+                next.fire_watches();
+            }
             Action::Reconnect => next.is_suspect = false,
             Action::LoseHolds => next.losses += 1,
             Action::Expire => {
@@ -219,6 +247,9 @@ impl Model for Lab {
                 next.delete(node);
                 next.deleted.insert(node);
             }
+            Action::Notify(watch) => next.notify(watch),
+            Action::LingerEnds => next.end_linger(),
+            Action::Forget => next.forget(),
         }
         (next != *last).then_some(next)
     }
@@ -250,7 +281,7 @@ impl Model for Lab {
                 !actions.is_empty() || state.is_done()
             }),
             Property::always(CLEAN, |lab: &Self, state: &Process| {
-                let is_over = state.is_done() && state.abandoned.is_empty();
+                let is_over = state.is_done() && state.abandoned.is_empty() && !state.lingers();
                 !is_over || state.nodes.is_empty() && state.cohort.clone().enter_at_once(lab.bounds()).is_some()
             }),
             Property::sometimes("a hold is handed over", |_, state: &Process| {
@@ -258,6 +289,9 @@ impl Model for Lab {
             }),
             Property::sometimes("a place in the queue goes to the next contender", |_, state: &Process| {
                 matches!(state.passed, Had::Place { .. })
+            }),
+            Property::sometimes("a hold lingers, if it may", |lab: &Self, state: &Process| {
+                state.lingers() || !lab.lingers
             }),
         ]
     }

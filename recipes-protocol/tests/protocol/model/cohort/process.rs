@@ -1,10 +1,13 @@
 //! The contenders of a process as its shell runs them, and the nodes on the server.
 
+mod lingering;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
 
+use self::lingering::Watch;
 use super::{Faults, Lab, Program};
 
 /// What comes with a turn.
@@ -63,6 +66,7 @@ pub(crate) struct Process {
     /// The nodes of the lock in the order of the queue.
     pub(super) nodes: Vec<(u8, Owner)>,
     created: u8,
+    pub(super) watches: Vec<Watch>,
     /// The nodes that the reaper will delete.
     pub(super) abandoned: BTreeSet<u8>,
     /// The nodes that somebody deleted.
@@ -97,6 +101,7 @@ impl Process {
             arrived: Vec::new(),
             nodes: Vec::new(),
             created: 0,
+            watches: Vec::new(),
             abandoned: BTreeSet::new(),
             deleted: BTreeSet::new(),
             is_other_done: false,
@@ -181,6 +186,10 @@ impl Process {
             Some(id) => Phase::In { id, asleep: self.cohort.state(id) == State::Waits, pending: None },
             None => Phase::Done,
         };
+        if self.holds(i) {
+            // It has taken the hold without a look.
+            self.mistakes.took_what_was_unsure |= self.reliance(self.passed) != Reliance::Sure;
+        }
     }
 
     /// Does what a contender does when it is polled.
@@ -189,6 +198,7 @@ impl Process {
         self.bring(i, id);
         match (self.cohort.state(id), self.members[i].had) {
             _ if pending == Some(Ask::LookForOthers) => self.look_for_others(i),
+            _ if pending == Some(Ask::WatchQueue) => self.watch_queue(i, id),
             (_, Had::Hold { node, .. }) if pending == Some(Ask::Release) => {
                 self.delete(node);
                 self.members[i].had = Had::Nothing;
@@ -275,6 +285,10 @@ impl Process {
             Ok(children) => Others::Children(children),
             Err(_) => Others::Unknown,
         };
+        self.see_others(i, others);
+    }
+
+    fn see_others(&mut self, i: usize, others: Others) {
         let reliance = self.reliance(self.members[i].had);
         let asks = self.tell(i, Event::SawOthers(others, reliance));
         self.mistakes.loss_untold |= reliance == Reliance::Lost && !asks.contains(&Ask::Release);
@@ -282,7 +296,8 @@ impl Process {
     }
 
     fn go_on_releasing(&mut self, i: usize, asks: &[Ask]) {
-        let asked = asks.iter().copied().find(|ask| matches!(ask, Ask::LookForOthers | Ask::Release));
+        let is_request = |ask: &Ask| matches!(ask, Ask::LookForOthers | Ask::WatchQueue | Ask::Release);
+        let asked = asks.iter().copied().find(is_request);
         match &mut self.members[i].phase {
             Phase::In { pending, .. } if asked.is_some() => *pending = asked,
             phase => *phase = Phase::Done,
@@ -299,7 +314,12 @@ impl Process {
 
     /// Leaves what a contender has to the reaper.
     fn abandon(&mut self, i: usize) {
-        if let Had::Place { node } | Had::Hold { node, .. } = std::mem::replace(&mut self.members[i].had, Had::Nothing)
+        let had = std::mem::replace(&mut self.members[i].had, Had::Nothing);
+        self.leave_to_reaper(had);
+    }
+
+    fn leave_to_reaper(&mut self, had: Had) {
+        if let Had::Place { node } | Had::Hold { node, .. } = had
             && self.is_there(node)
         {
             self.abandoned.insert(node);
@@ -308,20 +328,21 @@ impl Process {
 
     pub(super) fn end(&mut self) {
         self.is_ended = true;
-        let mut asks = Vec::new();
-        self.cohort.close(&mut asks);
-        self.wake(&asks);
+        self.fire_watches();
+        self.tell_of_lingering(Cohort::close);
     }
 
     pub(super) fn create(&mut self, owner: Owner) -> u8 {
         self.created += 1;
         self.nodes.push((self.created, owner));
+        self.fire_watches();
         self.created
     }
 
     pub(super) fn delete(&mut self, node: u8) {
         self.nodes.retain(|(other, _)| *other != node);
         self.abandoned.remove(&node);
+        self.fire_watches();
     }
 
     /// Reports an event as the library does. What comes with the turn is handed over, unless the contender has to
@@ -332,7 +353,7 @@ impl Process {
         let mut asks = Vec::new();
         self.cohort.on(id, event, self.now, &mut asks);
         let is_kept = asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp));
-        if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_))) {
+        if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_) | Ask::Keep)) {
             self.passed = std::mem::replace(&mut self.members[i].had, Had::Nothing);
         }
         self.wake(&asks);

@@ -7,6 +7,7 @@
 //! | one holder at a time, in order of arrival | [`Mutex`] | 3, later 2 |
 //! | the same, at a cost that does not grow with the queue | [`HandoffMutex`] | 3 |
 //! | the same, with many contenders in each of a few processes | [`CohortMutex`] | 3, later 2; none for a hand-over within a process |
+//! | the same, mostly in one process that takes it again and again | [`CohortMutex::with_linger`] | 3, later none |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
 //! | at most N holders at a time | [`Semaphore`] | 6, later 5 |
 //! | the same, with an N that may change | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
@@ -93,6 +94,8 @@
 //!   release of any holder that has reached a bound notices it. The release of a [`NaiveLock`] may then delete the next holder's
 //!   node, because it has the same path. The release of a [`HandoffMutex`] may do the same if the lock's node was deleted as
 //!   well, because numbers then begin anew.
+//! * A [`CohortMutex`] that [lingers](CohortMutex::with_linger) blocks others although nobody uses it. If its idle process is paused
+//!   or dies, a contender that queues waits for up to a session timeout. Until one queues, every `try_acquire` of others fails.
 //! * If a whole machine is suspended, the monotonic clock of most systems stops. Until a server answers again, a lost hold may
 //!   then look alive. The same may happen if clocks run apart by more than a few percent.
 //! * A follower tells the leader of its sessions every half tick. The truth about holds assumes a tick of at most half the

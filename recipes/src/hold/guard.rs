@@ -25,7 +25,8 @@ use crate::token::FencingToken;
 /// of them.
 ///
 /// A drop of the guard of a [`CohortMutex`](crate::CohortMutex) hands the hold over to the next contender of the process. If none
-/// waits, or the hold is lost or has reached its bounds, the reaper deletes the node instead.
+/// waits, or the hold is lost or has reached its bounds, the reaper deletes the node instead. Only a `release` lets the hold
+/// [linger](crate::CohortMutex::with_linger).
 ///
 /// A guard reports a loss before the server can grant the lock to another session. But it cannot stop a holder that is paused
 /// between the check and the write. For that, the storage must check the [fencing token](Self::token).
@@ -146,7 +147,8 @@ impl LockGuard {
     }
 
     /// Releases the lock and waits for the server's confirmation. While the owner has other guards of the hold, nothing is sent.
-    /// The hold of a [`CohortMutex`](crate::CohortMutex) may be handed over to the next contender of this process instead.
+    /// The hold of a [`CohortMutex`](crate::CohortMutex) may be handed over to the next contender of this process instead, or
+    /// [linger](crate::CohortMutex::with_linger).
     ///
     /// The wait has no deadline. Without a connection, it lasts until the session has connected again or has ended. To bound it,
     /// use `tokio::time::timeout`: a drop of the future is safe.

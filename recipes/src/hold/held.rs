@@ -66,6 +66,12 @@ impl Hold {
         self.report.set_token(token);
     }
 
+    /// Notes that the hold lingers. A loss need not be logged then, because nothing relies on the hold. It ends with
+    /// [`note_handover`](Self::note_handover).
+    pub(crate) fn note_lingering(&self) {
+        self.report.set_lingering();
+    }
+
     pub(crate) fn session(&self) -> &Session {
         self.evidence.session()
     }

@@ -1,42 +1,23 @@
-//! The contenders of one session for one lock. One of them at a time deals with the server. The state machine of
-//! [`zk_recipes_protocol::cohort`] decides what they do.
+//! A member of a cohort, from its arrival to the end of its turn.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Instant;
 
 use futures_util::future::join;
-use parking_lot::Mutex;
-use zk_recipes_protocol::cohort::{self, Ask, Bounds, Event, MemberId, Others, Reliance, State};
+use tokio::sync::Notify;
+use zk_recipes_protocol::cohort::{Ask, Bounds, Event, MemberId, Others, Reliance, State};
 
 use crate::engine::Contender;
 use crate::error::Error;
+use crate::hold::cohort::{Cohort, Core, Had};
 use crate::hold::held::Hold;
+use crate::hold::linger;
 use crate::hold::state::HoldState;
 use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
-
-/// The contenders of one session for one lock.
-#[derive(Debug)]
-pub(crate) struct Cohort {
-    began: Instant,
-    core: Mutex<Core>,
-}
-
-#[derive(Debug, Default)]
-struct Core {
-    members: cohort::Cohort,
-    /// The wakers of the members that wait for the turn.
-    wakers: BTreeMap<MemberId, Waker>,
-    /// What comes with the turn, until the member that has the turn now takes it.
-    passed: Had,
-    /// The asks of the last event.
-    asks: Vec<Ask>,
-}
 
 /// A member of a cohort. It waits for its turn, has it, and passes it on. If it is dropped at any moment, the next member gets
 /// its turn.
@@ -50,67 +31,31 @@ pub(crate) struct Turn {
     end: HoldEnd,
 }
 
-/// What comes with a turn.
-#[derive(Debug, Default)]
-enum Had {
-    #[default]
-    Nothing,
-    /// A place in the lock's queue. A member that gives up waiting for the grant leaves it to the next member.
-    Place(Box<Contender>),
-    Hold(Box<Hold>),
-}
-
 /// The session has ended, so there will be no more turns.
 pub(crate) struct Ended;
 
-impl Default for Cohort {
-    fn default() -> Self {
-        Self { began: Instant::now(), core: Mutex::default() }
-    }
-}
-
-impl Cohort {
-    /// Ends all waiting, because the session has ended. Wakes the members that wait, even if the holder ahead of them never
-    /// releases.
-    pub(crate) fn close(&self) {
-        let mut core = self.core.lock();
-        let mut asks = Vec::new();
-        core.members.close(&mut asks);
-        let woken = std::mem::take(&mut core.wakers);
-        drop(core);
-        woken.into_values().for_each(Waker::wake);
-    }
-
+impl Turn {
     /// Adds a member that waits for the turn.
-    pub(crate) fn enter(self: &Arc<Self>, bounds: Bounds) -> Turn {
-        let mut core = self.core.lock();
+    pub(crate) fn enter(cohort: &Arc<Cohort>, bounds: Bounds) -> Self {
+        let mut core = cohort.core.lock();
         let id = core.members.enter(bounds);
-        Turn::new(self, id, core.members.state(id))
+        Self::new(cohort, &mut core, id)
     }
 
     /// Adds a member, if no other member has the turn. Returns `None` if one has.
-    pub(crate) fn enter_at_once(self: &Arc<Self>, bounds: Bounds) -> Result<Option<Turn>, Ended> {
-        let mut core = self.core.lock();
+    pub(crate) fn enter_at_once(cohort: &Arc<Cohort>, bounds: Bounds) -> Result<Option<Self>, Ended> {
+        let mut core = cohort.core.lock();
         let Some(id) = core.members.enter_at_once(bounds) else { return Ok(None) };
         match core.members.state(id) {
             State::Closed => Err(Ended),
-            state => Ok(Some(Turn::new(self, id, state))),
+            _ => Ok(Some(Self::new(cohort, &mut core, id))),
         }
     }
-}
 
-impl Core {
-    /// Moves what came with the turn to the member, if the member has the turn now.
-    fn bring(&mut self, id: MemberId, had: &mut Had) {
-        if matches!(had, Had::Nothing) && !matches!(self.members.state(id), State::Waits | State::Closed) {
-            *had = std::mem::take(&mut self.passed);
-        }
-    }
-}
-
-impl Turn {
-    fn new(cohort: &Arc<Cohort>, id: MemberId, state: State) -> Self {
-        Self { cohort: Arc::clone(cohort), id, state, had: Had::Nothing, end: HoldEnd::default() }
+    fn new(cohort: &Arc<Cohort>, core: &mut Core, id: MemberId) -> Self {
+        let (state, mut had) = (core.members.state(id), Had::Nothing);
+        core.bring(id, &mut had);
+        Self { cohort: Arc::clone(cohort), id, state, had, end: HoldEnd::default() }
     }
 
     /// Waits for the turn. Returns the state, which says what the member has to do with the turn.
@@ -162,6 +107,8 @@ impl Turn {
         if let State::Holds { .. } = self.state {
             self.hold().note_handover(self.token());
         }
+        // A task that takes a lingering hold again and again never waits. It must let the connection and the watch go on.
+        tokio::task::consume_budget().await;
     }
 
     pub(crate) fn hold(&self) -> &Hold {
@@ -188,7 +135,7 @@ impl Turn {
         error
     }
 
-    /// Hands the hold over to the next member, or releases it. Passes the turn on in both cases.
+    /// Hands the hold over to the next member, lets it linger, or releases it. Passes the turn on in all cases.
     ///
     /// # Errors
     /// As [`LockGuard::release`](crate::LockGuard::release).
@@ -200,8 +147,12 @@ impl Turn {
         // Before the next member has the turn.
         self.end.tell();
         let mut asks = self.tell(Event::LetsGo(self.reliance()));
-        if asks.contains(&Ask::LookForOthers) {
-            let others = others(self.hold()).await;
+        let others = match asks.first() {
+            Some(Ask::LookForOthers) => Some(others(self.hold()).await),
+            Some(Ask::WatchQueue) => Some(self.watch_queue().await),
+            _ => None,
+        };
+        if let Some(others) = others {
             asks = self.tell(Event::SawOthers(others, self.reliance()));
         }
         if asks.contains(&Ask::Lose) {
@@ -230,6 +181,18 @@ impl Turn {
         }
     }
 
+    /// Looks for other contenders, and watches for their arrival in a task of the session.
+    async fn watch_queue(&self) -> Others {
+        let Ok(place) = Arc::clone(&self.cohort.places).try_acquire_owned() else { return Others::Unknown };
+        let (others, watch) = linger::watch_queue(self.hold()).await;
+        if let Some(watch) = watch {
+            let (cohort, kept) = (Arc::downgrade(&self.cohort), Arc::<Notify>::default());
+            self.cohort.core.lock().kept = Arc::clone(&kept);
+            self.hold().session().spawn(linger::attend(cohort, self.id, watch, kept, place));
+        }
+        others
+    }
+
     fn reliance(&self) -> Reliance {
         match &self.had {
             Had::Hold(hold) => match hold.state() {
@@ -247,18 +210,23 @@ impl Turn {
     }
 
     /// Tells the cohort of an event, and returns the remaining asks. If the turn passes on, the place or hold goes with it,
-    /// unless this member has to release it or give it up.
+    /// unless this member has to release it or give it up. A hold that lingers stays with the cohort.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
         core.bring(self.id, &mut self.had);
         if self.state == State::Waits {
             core.wakers.remove(&self.id);
         }
-        let Core { members, wakers, passed, asks } = &mut *core;
-        members.on(self.id, event, self.cohort.began.elapsed(), asks);
+        let Core { members, wakers, passed, kept, asks } = &mut *core;
+        members.on(self.id, event, self.cohort.now(), asks);
         self.state = members.state(self.id);
         let next = asks.iter().find_map(|ask| if let Ask::Wake(next) = ask { Some(*next) } else { None });
-        if next.is_some() && !asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp)) {
+        let lingers = asks.contains(&Ask::Keep);
+        if lingers {
+            self.hold().note_lingering();
+            kept.notify_one();
+        }
+        if lingers || (next.is_some() && !asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp))) {
             *passed = std::mem::take(&mut self.had);
         }
         let woken = next.and_then(|next| wakers.remove(&next));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use zk_recipes_protocol::cohort::{Bounds, State};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
@@ -12,9 +13,10 @@ use crate::deadline::Deadline;
 use crate::deadline::granted;
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
+use crate::hold::cohort::Cohort;
 use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;
-use crate::hold::turn::{Cohort, Ended, Turn};
+use crate::hold::turn::{Ended, Turn};
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::mutex::Mutex;
 use crate::locks::participants::{self, Participant};
@@ -22,10 +24,18 @@ use crate::session::Session;
 use crate::session::weak_map::WeakMap;
 
 /// The cohorts of one session that are in use, by path and by the names of their nodes.
-#[derive(Default)]
 struct Cohorts {
     used: WeakMap<(String, Names, Naming), Cohort>,
     told: OnceLock<()>,
+    /// The places for holds that linger.
+    places: Arc<Semaphore>,
+}
+
+impl Default for Cohorts {
+    fn default() -> Self {
+        let places = Arc::new(Semaphore::new(CohortMutex::MAX_LINGERING));
+        Self { used: WeakMap::default(), told: OnceLock::default(), places }
+    }
 }
 
 impl Cohorts {
@@ -38,7 +48,7 @@ impl Cohorts {
             session.ending().add(move || cohorts.upgrade().iter().for_each(|cohorts| cohorts.close()));
         });
         let key = (queue.parent().to_owned(), queue.names(), queue.naming());
-        let cohort = cohorts.used.at(key, Cohort::default);
+        let cohort = cohorts.used.at(key, || Cohort::new(&cohorts.places));
         if session.is_ended() {
             // The hook that closes the cohorts may not have found this one.
             cohort.close();
@@ -46,7 +56,7 @@ impl Cohorts {
         cohort
     }
 
-    /// Tells all waiting members of all cohorts that the session has ended.
+    /// Tells all cohorts that the session has ended.
     fn close(&self) {
         self.used.used().iter().for_each(|cohort| cohort.close());
     }
@@ -73,6 +83,9 @@ impl Cohorts {
 /// * A future that has begun to wait must be polled or dropped. If it is kept without being polled, its whole cohort waits once
 ///   it has the turn.
 /// * It is not re-entrant: there are no owners, and a second acquire always waits for the first hold.
+///
+/// By default, a holder releases the lock if no other member of its cohort waits. [`with_linger`](Self::with_linger) lets the
+/// cohort keep it for a while, so that the next acquire of the process needs no request.
 ///
 /// If a hold is lost but its session lives, its node stays, and the members behind wait until its holder releases. The next
 /// member then acquires the lock anew. Once the session has ended, all waiting members fail at once.
@@ -111,6 +124,9 @@ impl CohortMutex {
     /// Default upper bound of the time of consecutive hand-overs, after which a holder looks for other contenders: 100 ms.
     /// [`with_max_tenure`](Self::with_max_tenure) changes it.
     pub const DEFAULT_MAX_TENURE: Duration = Bounds::DEFAULT.max_tenure;
+    /// Upper bound of the holds of one session that may [linger](Self::with_linger): 256. Beyond it, a release deletes the node as
+    /// without lingering. Each costs a node and a watch on the server.
+    pub const MAX_LINGERING: usize = 256;
 
     /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
     /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
@@ -156,6 +172,54 @@ impl CohortMutex {
         self
     }
 
+    /// Sets the upper bound of the time for which the cohort keeps the lock after a release, while no member wants it. Zero, the
+    /// default, switches this off.
+    ///
+    /// A hold that lingers is an ordinary hold whose guard is missing. The next [`acquire`](Self::acquire) or
+    /// [`try_acquire`](Self::try_acquire) of the cohort takes it without a request. That counts as a hand-over: the node is the
+    /// same, and the token is greater. A process that alone uses a lock then sends two requests after every
+    /// [`with_max_handovers`](Self::with_max_handovers) hand-overs, and otherwise none.
+    ///
+    /// The first release after a grant watches the queue, by one request in place of the deletion (two for a [`HandoffMutex`]). If
+    /// another contender is there, it deletes the node, so this release takes two round trips. The watch takes the place of
+    /// [`with_max_tenure`](Self::with_max_tenure) until it fires.
+    ///
+    /// The hold ends, and the session's reaper deletes its node, as soon as one of these happens:
+    ///
+    /// * A child is created or deleted at the path, for example by another contender. A plain `Mutex` of the same session is one.
+    /// * The connection ends.
+    /// * The time is over. If the times differ within a cohort, the longest may count.
+    /// * The last `CohortMutex` or guard of the cohort is dropped, or the session is closed. So keep a `CohortMutex` for as long
+    ///   as its hold is to linger.
+    ///
+    /// A guard that is dropped without [`release`](LockGuard::release) leaves no hold that lingers. Neither does a release while
+    /// [`MAX_LINGERING`](Self::MAX_LINGERING) holds of the session linger or may do so again.
+    ///
+    /// The price is paid by other processes:
+    ///
+    /// * A contender that queues waits until this process has heard of it and has deleted its node. If this process is paused or
+    ///   has died, that takes up to a session timeout, although nobody uses the lock.
+    /// * Their `try_acquire` fails while the hold lingers, because they do not queue. So does a request for the lock by
+    ///   [`revoke`](crate::revoke()): no guard hears it.
+    /// * [`participants`](Self::participants) shows the hold.
+    ///
+    /// A hold that is lost while it lingers is never taken: the next acquire queues anew. Its loss is not logged, because nothing
+    /// relies on it. If somebody deletes its node, the watch reports that. An acquire that comes before the notification takes the
+    /// hold, as after any hand-over, and its release reports the loss.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zk_recipes::{CohortMutex, Error, Session};
+    /// # fn example(session: &Session) -> Result<CohortMutex, Error> {
+    /// Ok(CohortMutex::new(session, "/locks/goods-1")?.with_linger(Duration::from_secs(1)))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_linger(mut self, linger: Duration) -> Self {
+        self.bounds.linger = linger;
+        self
+    }
+
     /// Waits for the lock, without a deadline.
     ///
     /// # Errors
@@ -169,8 +233,8 @@ impl CohortMutex {
         self.acquire_until(Deadline::never()).await.map(granted)
     }
 
-    /// Takes the lock if no other contender holds or waits. If a contender of this cohort does, returns `None` without a request.
-    /// If only other contenders do, returns `None` after one read. If another contender comes in between, deletes our node again
+    /// Takes the lock if no other contender holds or waits. Takes a hold of this cohort that [lingers](Self::with_linger). If a
+    /// contender of this cohort holds or waits, returns `None` without a request. If only other contenders do, returns `None` after one read. If another contender comes in between, deletes our node again
     /// and returns `None`.
     ///
     /// # Errors
@@ -181,10 +245,16 @@ impl CohortMutex {
     /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
-            let turn = self.cohort.enter_at_once(self.bounds).map_err(|Ended| self.ended())?;
+            let turn = Turn::enter_at_once(&self.cohort, self.bounds).map_err(|Ended| self.ended())?;
             let Some(mut turn) = turn else { return Ok(None) };
-            let Some(hold) = self.queue.try_queue(Mode::Exclusive).await? else { return Ok(None) };
-            turn.hold_by(hold);
+            if turn.state().await == State::Takes {
+                let within = self.queue.answer_within();
+                Deadline::after(within).bound(turn.take()).await.ok_or(Error::NoAnswer { within })?;
+            }
+            if turn.state().await == State::Begins {
+                let Some(hold) = self.queue.try_queue(Mode::Exclusive).await? else { return Ok(None) };
+                turn.hold_by(hold);
+            }
             Ok(Some(LockGuard::in_turn(turn)))
         };
         self.acquire_span().run(acquire).await
@@ -235,7 +305,7 @@ impl CohortMutex {
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
             // Outside of the bounded future, so that a place or hold is given up in order at the deadline.
-            let mut turn = self.cohort.enter(self.bounds);
+            let mut turn = Turn::enter(&self.cohort, self.bounds);
             match deadline.bound(self.hold(&mut turn)).await {
                 Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
                 // The next member begins anew.

@@ -1,7 +1,8 @@
-//! The contenders of one process behind one node: hand-overs, bounds, tokens, losses, and everybody who gives up.
+//! The contenders of one process behind one node: hand-overs, bounds, tokens, losses, holds that linger, and everybody who gives up.
 
 mod bounds;
 mod gone;
+mod linger;
 mod load;
 mod losses;
 

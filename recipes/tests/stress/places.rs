@@ -1,5 +1,7 @@
 //! The paths of a run, the kinds of locks that contend there, and the names of their nodes.
 
+use std::time::Duration;
+
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use zk_recipes::{
@@ -154,9 +156,10 @@ pub(crate) fn lock_of(node: &str) -> &'static str {
 pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8Rng) -> Result<Contended, Error> {
     let options = LockOptions::default().with_node_data("stress");
     let options = if rng.random_bool(0.1) { options.with_kazoo() } else { options };
-    let mut bounded = |cohort: CohortMutex| match rng.random_range(0..3) {
+    let mut bounded = |cohort: CohortMutex| match rng.random_range(0..4) {
         0 => cohort,
         1 => cohort.with_max_handovers(0),
+        2 => cohort.with_linger(Duration::from_millis(20)),
         _ => cohort.with_max_handovers(3),
     };
     Ok(match kind {

@@ -30,6 +30,8 @@ struct Reported {
     hold: HoldName,
     loss_epoch: LossEpoch,
     is_suspect: bool,
+    /// Nothing relies on it, so nothing is logged about it.
+    is_lingering: bool,
 }
 
 /// The name of a hold in the log.
@@ -64,14 +66,18 @@ impl HoldReports {
         let mut listed = self.listed.lock();
         let number = listed.next;
         listed.next += 1;
-        listed.holds.insert(number, Reported { hold, loss_epoch, is_suspect: false });
+        listed.holds.insert(number, Reported { hold, loss_epoch, is_suspect: false, is_lingering: false });
         HoldReport { reports: Arc::clone(self), number }
     }
 
     /// Logs each hold that was lost with its session, that became suspect, or that can be relied on again.
     pub(super) fn look(&self, live: &Liveness) {
         self.listed.lock().holds.retain(|_, reported| {
-            if let Some(reason) = live.lost_since(reported.loss_epoch) {
+            let lost = live.lost_since(reported.loss_epoch);
+            if reported.is_lingering {
+                return lost.is_none();
+            }
+            if let Some(reason) = lost {
                 reported.hold.warn_lost(reason);
                 return false;
             }
@@ -98,10 +104,17 @@ impl HoldReports {
 }
 
 impl HoldReport {
-    /// Notes the token of the hold after a hand-over.
+    /// Notes the token of the hold after a hand-over. It does not linger any more.
     pub(crate) fn set_token(&self, token: FencingToken) {
         if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
-            reported.hold.token = token;
+            (reported.hold.token, reported.is_lingering) = (token, false);
+        }
+    }
+
+    /// Notes that the hold lingers.
+    pub(crate) fn set_lingering(&self) {
+        if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
+            reported.is_lingering = true;
         }
     }
 
@@ -125,9 +138,10 @@ impl HoldReport {
         Some(hold)
     }
 
-    /// Removes the hold from the list. `None` if it is no longer there.
+    /// Removes the hold from the list. `None` if it is no longer there, or lingers.
     pub(crate) fn end(&self) -> Option<HoldName> {
-        self.reports.listed.lock().holds.remove(&self.number).map(|reported| reported.hold)
+        let reported = self.reports.listed.lock().holds.remove(&self.number);
+        reported.filter(|reported| !reported.is_lingering).map(|reported| reported.hold)
     }
 }
 

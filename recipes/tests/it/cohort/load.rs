@@ -53,6 +53,8 @@ async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_contenders_finish()
         let (session, way) = (&sessions[contender % 2], WAYS[contender % 2]);
         let max_handovers = [0, 1, 7, 100][contender % 4];
         let lock = way(session).with_max_handovers(max_handovers).with_max_tenure(Duration::from_millis(5));
+        // The hold of every third one lingers.
+        let lock = lock.with_linger(if contender % 3 == 0 { Duration::from_millis(20) } else { Duration::ZERO });
         contenders.spawn(contend(lock.into(), contender, Arc::clone(&ledger)));
     }
     for contender in 60..63 {

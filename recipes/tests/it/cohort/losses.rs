@@ -10,7 +10,7 @@ use super::{LONG, arrived, cohort};
 use crate::support::{Lab, soon, until};
 
 /// A session whose connection can be taken away.
-async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, Proxy, Session) {
+pub(super) async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, Proxy, Session) {
     let server = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let config = SessionConfig::default().with_timeout(timeout);

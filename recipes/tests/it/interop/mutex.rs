@@ -1,11 +1,13 @@
 //! Mutexes.
 
+use std::time::Duration;
+
 use zk_recipes::{CohortMutex, HandoffMutex, LockOptions, Mutex};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
 use super::peer::Peer;
-use crate::support::Lab;
+use crate::support::{Lab, soon, until};
 
 const PATH: &str = "/locks/mutex";
 
@@ -25,6 +27,31 @@ async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
     let mut curator = Peer::curator(&lab).await;
     let pair = Pair::new(CohortMutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_s_mutex_gets_the_lock_from_a_cohort_whose_hold_lingers_and_gives_it_back() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let mut curator = Peer::curator(&lab).await;
+    let lock = CohortMutex::new(&session, PATH).unwrap().with_linger(Duration::from_secs(3_600));
+    for _ in 0..3 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let before = session.traffic();
+        curator.acquire("mutex", PATH).await;
+        let spent = || session.traffic().since(before);
+        until("one deletion after one notification", async || spent().requests == 1 && spent().notifications == 1)
+            .await;
+        let held = lock.participants().await.unwrap();
+        assert!(held.len() == 1 && held[0].session != session.id(), "{held:?}");
+        let mut waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await }
+        });
+        lab.until_children(PATH, 2).await;
+        curator.release("mutex", PATH).await;
+        soon("our turn", &mut waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

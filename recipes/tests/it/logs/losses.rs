@@ -69,6 +69,21 @@ async fn a_loss_with_the_session_is_warned_of_once_for_each_hold_also_when_it_is
 }
 
 #[tokio::test]
+async fn a_hold_that_lingers_is_not_warned_of_until_it_is_taken_again() {
+    for is_taken in [false, true] {
+        let (log, _guard) = Log::start();
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let lock = CohortMutex::new(&session, "/locks/cohort").unwrap().with_linger(Duration::from_secs(3_600));
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let held = if is_taken { Some(lock.acquire().await.unwrap()) } else { None };
+        session.close().await.unwrap();
+        held.iter().for_each(|held| log.expect_once(&["WARN", &loss("/locks/cohort", held, "Closed")]));
+        assert_eq!(log.lines(&["WARN"]).len(), usize::from(is_taken));
+    }
+}
+
+#[tokio::test]
 async fn a_hold_that_was_given_back_is_not_warned_of_when_the_session_ends() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();

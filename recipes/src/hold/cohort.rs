@@ -1,0 +1,106 @@
+//! The contenders of one session for one lock. One of them at a time deals with the server. The state machine of
+//! [`zk_recipes_protocol::cohort`] decides what they do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use zk_recipes_protocol::cohort::{self, Ask, MemberId, State};
+
+use crate::engine::Contender;
+use crate::hold::held::Hold;
+
+/// The contenders of one session for one lock.
+pub(crate) struct Cohort {
+    began: Instant,
+    pub(super) core: Mutex<Core>,
+    /// The places for holds of the session that may linger.
+    pub(super) places: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+pub(super) struct Core {
+    pub(super) members: cohort::Cohort,
+    /// The wakers of the members that wait for the turn.
+    pub(super) wakers: BTreeMap<MemberId, Waker>,
+    /// What comes with the turn, until the member that has the turn now takes it. A hold that lingers is here, too. So if the last
+    /// lock object is dropped, the hold is dropped with the cohort.
+    pub(super) passed: Had,
+    /// Tells the watch of the queue that the hold begins to linger.
+    pub(super) kept: Arc<Notify>,
+    /// The asks of the last event.
+    pub(super) asks: Vec<Ask>,
+}
+
+/// What comes with a turn.
+#[derive(Debug, Default)]
+pub(super) enum Had {
+    #[default]
+    Nothing,
+    /// A place in the lock's queue. A member that gives up waiting for the grant leaves it to the next member.
+    Place(Box<Contender>),
+    Hold(Box<Hold>),
+}
+
+impl Cohort {
+    /// Returns a cohort without members. A hold of it may linger while it has one of the `places`.
+    pub(crate) fn new(places: &Arc<Semaphore>) -> Self {
+        Self { began: Instant::now(), core: Mutex::default(), places: Arc::clone(places) }
+    }
+
+    /// Returns the time for the state machine.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Ends all waiting and lingering, because the session has ended. Wakes the members that wait, even if the holder ahead of
+    /// them never releases.
+    pub(crate) fn close(&self) {
+        self.tell_of_lingering(cohort::Cohort::close);
+        let woken = mem::take(&mut self.core.lock().wakers);
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    /// Notes that the watch of the queue has fired that this member set.
+    pub(super) fn queue_changed(&self, watched_by: MemberId) {
+        self.tell_of_lingering(|members, asks| members.queue_changed(watched_by, asks));
+    }
+
+    /// Gives up the hold that lingers, if its time is over. Returns the time that is left. `None` if no hold lingers.
+    pub(super) fn end_linger(&self) -> Option<Duration> {
+        let now = self.now();
+        self.tell_of_lingering(|members, asks| members.end_linger(now, asks));
+        self.core.lock().members.lingers_until().map(|until| until.saturating_sub(now))
+    }
+
+    /// Reports what may end the lingering of a hold. If it does, the reaper deletes the node.
+    fn tell_of_lingering(&self, tell: impl FnOnce(&mut cohort::Cohort, &mut Vec<Ask>)) {
+        let mut core = self.core.lock();
+        let mut asks = Vec::new();
+        tell(&mut core.members, &mut asks);
+        let given_up = asks.contains(&Ask::GiveUp).then(|| mem::take(&mut core.passed));
+        // A hold is dropped after the lock is released.
+        drop(core);
+        drop(given_up);
+    }
+}
+
+impl Core {
+    /// Moves what came with the turn to the member, if the member has the turn now.
+    pub(super) fn bring(&mut self, id: MemberId, had: &mut Had) {
+        if matches!(had, Had::Nothing) && !matches!(self.members.state(id), State::Waits | State::Closed) {
+            *had = mem::take(&mut self.passed);
+        }
+    }
+}
+
+impl fmt::Debug for Cohort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cohort").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,373 @@
+//! Holds that linger: what they save, what ends them, and what a contender waits for beside them.
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::try_join_all;
+use testbed::{ZooKeeper, ZooKeeperConfig};
+use zk_recipes::{CohortMutex, Error, HoldState, LostReason, Mutex, Session, SessionConfig, Traffic};
+
+use super::losses::line;
+use super::{LONG, PATH, WAYS, arrived, cohort, handed};
+use crate::cancel::{Outcome, drop_after};
+use crate::support::{Lab, SOON, soon, until};
+
+/// Lets the hold of a lock linger.
+async fn leave_lingering(lock: &CohortMutex) {
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Returns a server that nothing else uses, and a session so patient that no ping falls into a measurement.
+async fn own_server() -> (ZooKeeper, Session) {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
+    let session = Session::connect(&server.connect_string(), config).await.unwrap();
+    (server, session)
+}
+
+async fn watches(server: &ZooKeeper) -> u64 {
+    server.metric("zk_watch_count").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lone_process_sends_no_request_after_its_first_release() {
+    for way in WAYS {
+        let (server, session) = own_server().await;
+        let lock = way(&session).with_linger(LONG);
+        let first = lock.acquire().await.unwrap();
+        let (node, mut token) = (first.node_path().to_owned(), first.token());
+        first.release().await.unwrap();
+        let before = (session.traffic(), server.metric("zk_bytes_received_count").await.unwrap());
+        for handover in 1..=100 {
+            let held = match handover % 2 {
+                0 => lock.acquire().await.unwrap(),
+                _ => lock.try_acquire().await.unwrap().expect("nobody holds"),
+            };
+            assert_eq!((held.node_path(), held.state()), (node.as_str(), HoldState::Held));
+            assert_eq!(held.token().handover(), handover);
+            assert!(token < held.token());
+            token = held.token();
+            held.release().await.unwrap();
+        }
+        assert_eq!(session.traffic(), before.0);
+        // The server also counts the four letters by which it is asked.
+        let received = server.metric("zk_bytes_received_count").await.unwrap() - before.1;
+        assert_eq!(received, "mntr".len() as u64);
+    }
+}
+
+/// A rival needs two requests more than at a free lock: it watches the node ahead, and lists the queue again. Between them, our
+/// process hears of the rival and deletes its node. That is three round trips at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rival_that_queues_is_granted_after_one_notification_and_one_deletion() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let acquire = async |session: &Session| {
+            let held = soon("the lock", Mutex::new(session, PATH).unwrap().acquire()).await.unwrap();
+            (session.traffic().requests, held)
+        };
+        // The parents exist from now on.
+        Mutex::new(&other, PATH).unwrap().acquire().await.unwrap().release().await.unwrap();
+        let (free, held) = acquire(&lab.session().await).await;
+        held.release().await.unwrap();
+        let lock = way(&session).with_linger(LONG);
+        leave_lingering(&lock).await;
+        let before = session.traffic();
+        let rival = lab.session().await;
+        let (behind, held) = acquire(&rival).await;
+        assert!(behind <= free + 2, "{behind} requests, and {free} at a free lock");
+        let spent = || session.traffic().since(before);
+        until("the deletion is answered", async || spent().requests == 1 && spent().notifications == 1).await;
+        assert_eq!(lab.children(PATH).await.len(), 1);
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        held.release().await.unwrap();
+        let held = lock.acquire().await.unwrap();
+        assert_eq!(held.token().handover(), 0, "it has queued anew");
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_does_not_linger_beside_a_rival_that_queued_before_the_release() {
+    for cycles in [0, 1, 2] {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let lock = cohort(&session).with_linger(LONG);
+        for _ in 0..cycles {
+            leave_lingering(&lock).await;
+        }
+        let held = lock.acquire().await.unwrap();
+        let rival = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
+        held.release().await.unwrap();
+        soon("the rival", rival.granted()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_of_a_rival_fails_without_a_write_and_the_hold_lingers_on() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let lock = cohort(&session).with_linger(LONG);
+    leave_lingering(&lock).await;
+    let before = session.traffic();
+    assert!(Mutex::new(&other, PATH).unwrap().try_acquire().await.unwrap().is_none());
+    let held = lock.acquire().await.unwrap();
+    assert_eq!((held.token().handover(), session.traffic()), (1, before));
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_lingers_for_its_time_and_no_longer() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let linger = Duration::from_millis(50);
+    let lock = cohort(&session).with_linger(linger);
+    for _ in 0..3 {
+        leave_lingering(&lock).await;
+        lab.until_children(PATH, 0).await;
+    }
+    let held = lock.acquire().await.unwrap();
+    assert_eq!(held.token().handover(), 0);
+    held.release().await.unwrap();
+    // The time counts from the last release, also if a member holds when the time of an earlier one is over.
+    let (held, taken) = (lock.acquire().await.unwrap(), Instant::now());
+    until("the earlier time is over", async || taken.elapsed() > 2 * linger).await;
+    assert_eq!((lab.children(PATH).await.len(), held.state()), (1, HoldState::Held));
+    held.release().await.unwrap();
+    lab.until_children(PATH, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_lingers_only_behind_a_release_and_only_if_it_is_told_to() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    leave_lingering(&cohort(&session)).await;
+    assert_eq!(lab.children(PATH).await, Vec::<String>::new(), "it lingers by default");
+    let lock = cohort(&session).with_linger(LONG);
+    drop(lock.acquire().await.unwrap());
+    lab.until_children(PATH, 0).await;
+    leave_lingering(&lock).await;
+    drop(lock.acquire().await.unwrap());
+    lab.until_children(PATH, 0).await;
+    // The last holder decides.
+    leave_lingering(&lock).await;
+    leave_lingering(&cohort(&session)).await;
+    assert_eq!(lab.children(PATH).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_a_hold_that_lingers_once_its_session_is_closed_or_its_last_lock_object_is_dropped() {
+    for is_closed in [true, false] {
+        let (server, session) = own_server().await;
+        let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+        let lock = cohort(&session).with_linger(LONG);
+        leave_lingering(&lock).await;
+        assert_eq!(watches(&server).await, 1);
+        if is_closed {
+            session.close().await.unwrap();
+            assert!(matches!(lock.acquire().await, Err(Error::SessionEnded { reason: LostReason::Closed, .. })));
+            assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
+        }
+        drop((lock, session));
+        until("the watch is gone", async || watches(&server).await == 0).await;
+        let rival = Mutex::new(&other, PATH).unwrap();
+        until("the node is gone", async || rival.participants().await.unwrap().is_empty()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_last_guard_outlives_the_lock_object_is_given_up_at_the_release() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let held = cohort(&session).with_linger(LONG).acquire().await.unwrap();
+    held.release().await.unwrap();
+    lab.until_children(PATH, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_node_somebody_deletes_while_it_lingers_is_not_taken_again() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let lock = way(&session).with_linger(LONG);
+        let held = lock.acquire().await.unwrap();
+        let node = held.node_path().to_owned();
+        held.release().await.unwrap();
+        let before = session.traffic();
+        lab.raw.delete(&node, None).await.unwrap();
+        // The reaper asks for the deletion, and finds nothing.
+        until("the hold is given up", async || session.traffic().since(before).requests > 0).await;
+        let rival = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+        let mut next = arrived(&lock);
+        lab.until_children(PATH, 2).await;
+        assert!((&mut next).now_or_never().is_none());
+        rival.release().await.unwrap();
+        let held = soon("the lock", next).await.unwrap();
+        assert_eq!(held.token().handover(), 0);
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_would_let_a_hold_linger_reports_that_somebody_deleted_its_node() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let session = lab.session().await;
+        let lock = way(&session).with_linger(LONG);
+        let held = lock.acquire().await.unwrap();
+        lab.raw.delete(held.node_path(), None).await.unwrap();
+        let released = held.release().await;
+        assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
+        let held = soon("the next hold", lock.acquire()).await.unwrap();
+        assert_eq!(held.token().handover(), 0);
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_session_expires_while_it_lingers_is_given_to_nobody() {
+    let (server, proxy, session) = line(Duration::from_secs(1), Duration::from_millis(500)).await;
+    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let lock = cohort(&session).with_linger(LONG);
+    leave_lingering(&lock).await;
+    proxy.blackhole();
+    let rival = soon("a rival", cohort(&other).acquire()).await.unwrap();
+    let mut next = arrived(&lock);
+    proxy.deliver();
+    let told = soon("the end of the session", &mut next).await;
+    assert!(matches!(told, Err(Error::SessionEnded { .. })), "{told:?}");
+    rival.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_is_lost_by_silence_while_it_lingers_is_given_to_nobody() {
+    let (_server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
+    let lock = cohort(&session).with_linger(LONG);
+    leave_lingering(&lock).await;
+    let probe = Mutex::new(&session, "/locks/probe").unwrap().acquire().await.unwrap();
+    proxy.blackhole();
+    assert_eq!(soon("the loss", probe.lost()).await, LostReason::Silence);
+    let next = tokio::spawn(arrived(&lock));
+    proxy.deliver();
+    // Whether the session has survived depends on when the line came back.
+    match soon("the next", next).await.unwrap() {
+        Ok(held) => assert_eq!(held.token().handover(), 0, "it was granted anew"),
+        Err(error) => assert!(matches!(error, Error::SessionEnded { .. }), "{error:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_connection_ends_while_it_lingers_is_given_up() {
+    let (server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;
+    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let lock = cohort(&session).with_linger(LONG);
+    leave_lingering(&lock).await;
+    proxy.cut();
+    let rival = Mutex::new(&other, PATH).unwrap();
+    until("the node is gone", async || rival.participants().await.unwrap().is_empty()).await;
+    let held = soon("the lock", lock.acquire()).await.unwrap();
+    assert_eq!(held.token().handover(), 0);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_that_is_alone_looks_for_others_after_so_many_hand_overs_of_a_hold_that_lingers() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = cohort(&session).with_linger(LONG).with_max_handovers(3).with_max_tenure(Duration::ZERO);
+    leave_lingering(&lock).await;
+    let mut asked = vec![];
+    for handover in 1..=9 {
+        let before = session.traffic();
+        let held = lock.acquire().await.unwrap();
+        assert_eq!(held.token().handover(), handover);
+        held.release().await.unwrap();
+        let spent = session.traffic().since(before);
+        if spent != Traffic::default() {
+            assert_eq!(spent.requests, 2, "whether the node is there, and how many others are");
+            asked.push(handover);
+        }
+    }
+    assert_eq!(asked, [3, 6, 9]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_comes_during_the_first_look_is_handed_the_hold() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let lock = cohort(&session).with_linger(LONG);
+    let held = lock.acquire().await.unwrap();
+    let mut releasing = Box::pin(held.release());
+    assert!((&mut releasing).now_or_never().is_none(), "it looks");
+    let next = arrived(&lock);
+    releasing.await.unwrap();
+    let held = handed(next);
+    assert_eq!(held.token().handover(), 1);
+    let before = session.traffic();
+    held.release().now_or_never().expect("the watch is set").unwrap();
+    assert_eq!((lab.children(PATH).await.len(), session.traffic()), (1, before));
+}
+
+#[tokio::test]
+async fn a_release_that_may_let_a_hold_linger_is_dropped_at_any_poll_and_a_rival_comes_through() {
+    for way in WAYS {
+        let lab = Lab::open().await;
+        let (session, other) = (lab.session().await, lab.session().await);
+        let lock = way(&session).with_linger(LONG);
+        for polls in 1.. {
+            let held = lock.acquire().await.unwrap();
+            let outcome = drop_after(polls, held.release()).await;
+            let rival = Mutex::new(&other, PATH).unwrap();
+            soon("the rival", rival.acquire()).await.unwrap().release().await.unwrap();
+            if outcome == Outcome::Finished {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_holds_of_a_session_linger_than_may() {
+    let lab = Lab::open().await;
+    let session = lab.patient_session().await;
+    let lock = |i: usize| CohortMutex::new(&session, &format!("/locks/{i}")).unwrap().with_linger(LONG);
+    let locks: Vec<CohortMutex> = (0..CohortMutex::MAX_LINGERING).map(lock).collect();
+    let lingering = try_join_all(locks.iter().map(async |lock| lock.acquire().await?.release().await));
+    soon("all locks", lingering).await.unwrap();
+    let one_more = lock(CohortMutex::MAX_LINGERING);
+    leave_lingering(&one_more).await;
+    assert_eq!(lab.children(one_more.path()).await, Vec::<String>::new());
+    drop(locks);
+    until("a place is free", async || {
+        leave_lingering(&one_more).await;
+        !lab.children(one_more.path()).await.is_empty()
+    })
+    .await;
+}
+
+/// Neither an acquire nor a release of the busy task waits. It shares its thread with its own connection.
+#[tokio::test]
+async fn a_task_that_takes_a_lingering_hold_again_and_again_lets_a_rival_in() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let lock = cohort(&session).with_linger(LONG).with_max_handovers(u32::MAX);
+    leave_lingering(&lock).await;
+    let mut busy = Box::pin(async {
+        for _ in 0..1_000 {
+            leave_lingering(&lock).await;
+        }
+    });
+    assert!((&mut busy).now_or_never().is_none(), "it keeps the thread to itself");
+    busy.await;
+    let rival = Mutex::new(&other, PATH).unwrap();
+    let rival = tokio::spawn(async move { rival.acquire().await });
+    let begun = Instant::now();
+    while !rival.is_finished() {
+        assert!(begun.elapsed() < SOON, "the rival waits in vain");
+        if let Some(held) = lock.try_acquire().await.unwrap() {
+            held.release().await.unwrap();
+        }
+    }
+    rival.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -1,6 +1,8 @@
 //! The table of strategies, and the only list of them. The command line, `GET /strategies`, the metrics and the tests
 //! iterate over it. A new strategy is one row here and one file beside it.
 
+use std::time::Duration;
+
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
 use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
@@ -27,10 +29,14 @@ const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
 /// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
 const PG_ROW: &str = "pg-row";
 
+/// How long an instance keeps the lock of a SKU after a purchase.
+const LINGER: Duration = Duration::from_secs(1);
+
 const NAIVE: MakeLock = |session, path, _| NaiveLock::new(session, path).map(Into::into);
 const MUTEX: MakeLock = |session, path, _| Mutex::new(session, path).map(Into::into);
 const HANDOFF: MakeLock = |session, path, _| HandoffMutex::new(session, path).map(Into::into);
 const COHORT: MakeLock = |session, path, _| CohortMutex::new(session, path).map(Into::into);
+const COHORT_LINGER: MakeLock = |session, path, _| Ok(CohortMutex::new(session, path)?.with_linger(LINGER).into());
 const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|lock| lock.write_lock().into());
 const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, path, permits).map(Into::into);
 const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
@@ -164,6 +170,19 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods())),
+    },
+    Entry {
+        name: "zk-cohort-linger",
+        promise: Promise::SafeWhileSessionLives,
+        mechanism: Mechanism::Zookeeper,
+        family: ZK_QUEUE,
+        wakes: Wakes::One,
+        sections: Sections::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase, so that its next buyer \
+                  asks ZooKeeper for nothing; it goes to another instance as soon as one queues",
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods())),
     },
     Entry {
         name: "zk-mutex-fenced",

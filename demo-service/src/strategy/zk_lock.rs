@@ -1,5 +1,5 @@
-//! `zk-mutex`, `zk-multi`, `zk-handoff`, `zk-cohort`, `zk-naive`, `zk-semaphore-mutex` and `zk-rwlock`: a lock in
-//! ZooKeeper around read, decide and overwrite. Only the lock keeps two purchases apart, so they are safe only as
+//! `zk-mutex`, `zk-multi`, `zk-handoff`, `zk-cohort`, `zk-cohort-linger`, `zk-naive`, `zk-semaphore-mutex` and `zk-rwlock`: a
+//! lock in ZooKeeper around read, decide and overwrite. Only the lock keeps two purchases apart, so they are safe only as
 //! long as the ZooKeeper session lives.
 
 use tokio::time::timeout_at;

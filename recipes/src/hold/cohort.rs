@@ -31,8 +31,10 @@ pub(super) struct Core {
     /// What comes with the turn, until the member that has the turn now takes it. A hold that lingers is here, too. So if the last
     /// lock object is dropped, the hold is dropped with the cohort.
     pub(super) passed: Had,
-    /// Tells the watch of the queue that the hold begins to linger.
+    /// Tells the task at the watches that the hold begins to linger, unless its next check comes in time.
     pub(super) kept: Arc<Notify>,
+    /// The time of that check. `None` if the task waits until it is told.
+    pub(super) next_check: Option<Duration>,
     /// The asks of the last event.
     pub(super) asks: Vec<Ask>,
 }
@@ -71,11 +73,13 @@ impl Cohort {
         self.tell_of_lingering(|members, asks| members.queue_changed(watched_by, asks));
     }
 
-    /// Gives up the hold that lingers, if its time is over. Returns the time that is left. `None` if no hold lingers.
+    /// Gives up the hold that lingers, if its time is over. Returns the time until the next check. `None` if no hold lingers.
     pub(super) fn end_linger(&self) -> Option<Duration> {
         let now = self.now();
         self.tell_of_lingering(|members, asks| members.end_linger(now, asks));
-        self.core.lock().members.lingers_until().map(|until| until.saturating_sub(now))
+        let mut core = self.core.lock();
+        core.next_check = core.members.lingers_until();
+        core.next_check.map(|until| until.saturating_sub(now))
     }
 
     /// Reports what may end the lingering of a hold. If it does, the reaper deletes the node.

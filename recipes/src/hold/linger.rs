@@ -56,7 +56,11 @@ pub(super) async fn attend(
             match left {
                 // If a member takes the hold and releases it meanwhile, the check finds the later time. So a release in a row of
                 // many wakes no task.
-                Some(Some(left)) => tokio::time::sleep(left).await,
+                Some(Some(left)) => tokio::select! {
+                    () = tokio::time::sleep(left) => {}
+                    // The last holder's time is shorter.
+                    () = kept.notified() => {}
+                },
                 Some(None) => kept.notified().await,
                 // The last lock object was dropped, and the hold with it. The deletion fires the watch.
                 None => std::future::pending().await,

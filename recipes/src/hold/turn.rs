@@ -217,14 +217,16 @@ impl Turn {
         if self.state == State::Waits {
             core.wakers.remove(&self.id);
         }
-        let Core { members, wakers, passed, kept, asks } = &mut *core;
+        let Core { members, wakers, passed, kept, next_check, asks } = &mut *core;
         members.on(self.id, event, self.cohort.now(), asks);
         self.state = members.state(self.id);
         let next = asks.iter().find_map(|ask| if let Ask::Wake(next) = ask { Some(*next) } else { None });
         let lingers = asks.contains(&Ask::Keep);
         if lingers {
             self.hold().note_lingering();
-            kept.notify_one();
+            if next_check.is_none() || members.lingers_until() < *next_check {
+                kept.notify_one();
+            }
         }
         if lingers || (next.is_some() && !asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp))) {
             *passed = std::mem::take(&mut self.had);

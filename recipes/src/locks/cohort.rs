@@ -188,7 +188,8 @@ impl CohortMutex {
     ///
     /// * A child is created or deleted at the path, for example by another contender. A plain `Mutex` of the same session is one.
     /// * The connection ends.
-    /// * The time is over. If the times differ within a cohort, the longest may count.
+    /// * The time is over. It counts from the last release. If the times differ within a cohort, the time of the last holder
+    ///   counts.
     /// * The last `CohortMutex` or guard of the cohort is dropped, or the session is closed. So keep a `CohortMutex` for as long
     ///   as its hold is to linger.
     ///

@@ -139,6 +139,16 @@ async fn a_hold_lingers_for_its_time_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_the_last_holder_counts_although_a_longer_one_has_begun() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let patient = cohort(&session).with_linger(LONG);
+    leave_lingering(&patient).await;
+    leave_lingering(&cohort(&session).with_linger(Duration::from_millis(50))).await;
+    lab.until_children(PATH, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hold_lingers_only_behind_a_release_and_only_if_it_is_told_to() {
     let lab = Lab::open().await;
     let session = lab.session().await;

@@ -144,6 +144,11 @@ impl Cohort {
             (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, out),
             (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, out),
             (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, out),
+            (Stage::Holds(tenure), Event::GivesBack(reliance)) => {
+                let turn = Turn { bounds: Bounds { linger: Duration::ZERO, ..turn.bounds }, ..turn };
+                self.turn = Some(turn);
+                self.look_or_let_go(&turn, tenure, reliance, now, out);
+            }
             (Stage::Releases, Event::Released) => self.pass(Stage::Begins, out),
             (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, out),
             _ => debug_assert!(false, "BUG: {event:?} of a member that is at {turn:?}"),

@@ -48,6 +48,8 @@ pub enum Event {
     Looked(Reliance),
     /// It releases its hold, which can be relied on to this degree.
     LetsGo(Reliance),
+    /// Does the same with a hold that it has not used. The hold does not linger.
+    GivesBack(Reliance),
     /// The answer to [`Ask::LookForOthers`], and how far its hold can be relied on by now.
     SawOthers(Others, Reliance),
     /// Its node is deleted, or the shell deletes it later.

@@ -186,10 +186,17 @@ impl LockGuard {
         }
     }
 
-    /// Releases a lock that was not used. As [`release`](Self::release), but waits at most as long as [`withdrawal`].
+    /// Releases a lock that was not used. As [`release`](Self::release), but no hold lingers, and it waits at most as long as
+    /// [`withdrawal`].
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
         let (session, path) = (self.hold().session().clone(), self.node_path().to_owned());
-        withdrawal(&session, &path, self.release()).await
+        let removal = async {
+            match self.stake {
+                Stake::Turn(turn) => turn.give_back().await,
+                stake @ Stake::Share { .. } => Self { stake }.release().await,
+            }
+        };
+        withdrawal(&session, &path, removal).await
     }
 }
 

@@ -142,11 +142,21 @@ impl Turn {
     ///
     /// # Cancel safety
     /// If the future is dropped, the next member gets the turn. If a node is left, the reaper deletes it.
-    pub(crate) async fn release(mut self) -> Result<(), Error> {
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        self.release_as(Event::LetsGo).await
+    }
+
+    /// As [`release`](Self::release), for a hold that was not used. It does not linger. Otherwise each of two processes that want
+    /// the same locks could keep one of them.
+    pub(crate) async fn give_back(self) -> Result<(), Error> {
+        self.release_as(Event::GivesBack).await
+    }
+
+    async fn release_as(mut self, event: impl FnOnce(Reliance) -> Event) -> Result<(), Error> {
         let token = self.token();
         // Before the next member has the turn.
         self.end.tell();
-        let mut asks = self.tell(Event::LetsGo(self.reliance()));
+        let mut asks = self.tell(event(self.reliance()));
         let others = match asks.first() {
             Some(Ask::LookForOthers) => Some(others(self.hold()).await),
             Some(Ask::WatchQueue) => Some(self.watch_queue().await),

@@ -193,7 +193,10 @@ impl CohortMutex {
     /// * The last `CohortMutex` or guard of the cohort is dropped, or the session is closed. So keep a `CohortMutex` for as long
     ///   as its hold is to linger.
     ///
-    /// A guard that is dropped without [`release`](LockGuard::release) leaves no hold that lingers. Neither does a release while
+    /// Until the node is deleted, a `try_acquire` of the cohort fails, too.
+    ///
+    /// A guard that is dropped without [`release`](LockGuard::release) leaves no hold that lingers. Neither does a
+    /// [`MultiLock`](crate::MultiLock) that gives a lock back because it did not get another one. Neither does a release while
     /// [`MAX_LINGERING`](Self::MAX_LINGERING) holds of the session linger or may do so again.
     ///
     /// The price is paid by other processes:

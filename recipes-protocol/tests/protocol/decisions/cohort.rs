@@ -180,6 +180,24 @@ fn a_hold_does_not_linger_after_its_watch_has_fired_or_its_session_has_ended_or_
 }
 
 #[test]
+fn a_hold_that_is_given_back_unused_goes_to_the_next_member_and_does_not_linger() {
+    let gives_back = Event::GivesBack(Reliance::Sure);
+    let (mut cohort, _) = lingering(0);
+    let [id, next] = [cohort.enter(LINGERING), cohort.enter(LINGERING)];
+    assert_eq!(tell(&mut cohort, id, Event::Looked(Reliance::Sure), 0), []);
+    assert_eq!(tell(&mut cohort, id, gives_back, 0), [Ask::Wake(next)]);
+    assert_eq!(tell(&mut cohort, next, Event::Looked(Reliance::Sure), 0), []);
+    assert_eq!(tell(&mut cohort, next, gives_back, 0), [Ask::Release]);
+    assert_eq!(tell(&mut cohort, next, Event::Released, 0), []);
+    // A member that leaves during the look does not change that.
+    let (mut cohort, members) = self::cohort(2, Bounds { max_handovers: 0, ..LINGERING });
+    assert_eq!(tell(&mut cohort, members[0], gives_back, 0), [Ask::LookForOthers]);
+    assert_eq!(tell(&mut cohort, members[1], Event::Leaves(Reliance::Sure), 0), []);
+    let alone = Event::SawOthers(Others::Children(1), Reliance::Sure);
+    assert_eq!(tell(&mut cohort, members[0], alone, 0), [Ask::Release]);
+}
+
+#[test]
 fn a_hold_that_is_lost_while_it_lingers_is_given_up_by_the_next_member() {
     let (mut cohort, _) = lingering(0);
     let id = cohort.enter(LINGERING);

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{CohortMutex, Error, HoldState, LostReason, Mutex, Session, SessionConfig, Traffic};
+use zk_recipes::{
+    CohortMutex, Error, HoldState, LostReason, MultiLock, Mutex, Session, SessionConfig, Traffic,
+};
 
 use super::losses::line;
 use super::{LONG, PATH, WAYS, arrived, cohort, handed};
@@ -196,6 +198,21 @@ async fn a_hold_whose_last_guard_outlives_the_lock_object_is_given_up_at_the_rel
 }
 
 #[tokio::test(flavor = "multi_thread")]
+/// Otherwise each of two processes could keep one lock, and every try of both would fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_is_given_back_unused_does_not_linger() {
+    let lab = Lab::open().await;
+    let sessions = [lab.session().await, lab.session().await];
+    let locks = sessions
+        .each_ref()
+        .map(|session| ["/locks/a", "/locks/b"].map(|path| CohortMutex::new(session, path).unwrap().with_linger(LONG)));
+    let [one, other] = locks.each_ref().map(|locks| MultiLock::new(locks.clone()).unwrap());
+    leave_lingering(&locks[0][0]).await;
+    leave_lingering(&locks[1][1]).await;
+    assert!(one.try_acquire().await.unwrap().is_none());
+    other.try_acquire().await.unwrap().expect("both locks are free").release().await.unwrap();
+}
+
 async fn a_hold_whose_node_somebody_deletes_while_it_lingers_is_not_taken_again() {
     for way in WAYS {
         let lab = Lab::open().await;

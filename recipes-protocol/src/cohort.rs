@@ -5,7 +5,8 @@
 //! ([`Bounds`]), because other processes wait, too.
 //!
 //! A hold that no member wants may linger: the next member takes it without a request. It lingers only behind a watch of the
-//! queue that has not fired. Any change of the queue may be another contender, so it ends the lingering.
+//! queue that has not fired. Any change of the queue may be another contender, so it ends the lingering. So does a revocation
+//! request.
 //!
 //! The shell keeps what comes with the turn: a place in the queue or a hold. It carries out the asks of one event in their order,
 //! and reports their results as further events of the same member. With [`Ask::Wake`], the place or hold passes to the woken
@@ -143,12 +144,12 @@ impl Cohort {
             (_, Event::Fails) => self.give_up(out),
             (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, out),
             (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, out),
-            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, out),
             (Stage::Holds(tenure), Event::GivesBack(reliance)) => {
                 let turn = Turn { bounds: Bounds { linger: Duration::ZERO, ..turn.bounds }, ..turn };
                 self.turn = Some(turn);
                 self.look_or_let_go(&turn, tenure, reliance, now, out);
             }
+            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, out),
             (Stage::Releases, Event::Released) => self.pass(Stage::Begins, out),
             (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, out),
             _ => debug_assert!(false, "BUG: {event:?} of a member that is at {turn:?}"),
@@ -162,7 +163,8 @@ impl Cohort {
         self.give_up_lingering(out);
     }
 
-    /// Notes that the watch has fired that this member set: the queue has changed, or the connection has ended.
+    /// Notes that the watch has fired that this member set: the queue or the holder's node has changed, or the connection has
+    /// ended.
     pub fn queue_changed(&mut self, watched_by: MemberId, out: &mut Vec<Ask>) {
         if self.watched_by == Some(watched_by) {
             self.watched_by = None;
@@ -254,7 +256,7 @@ impl Cohort {
             }
             _ if reliance == Reliance::Lost => self.let_go(turn.bounds, tenure, reliance, now, out),
             // Without an answer the holder does not count as alone.
-            Others::Children(_) | Others::Unknown => self.release(out),
+            Others::Children(_) | Others::Revoked | Others::Unknown => self.release(out),
         }
     }
 

@@ -68,6 +68,8 @@ pub enum Others {
     Children(u32),
     /// The holder's node is missing: somebody else deleted it.
     OwnNodeGone,
+    /// Somebody has asked for the lock, by a revocation request.
+    Revoked,
     /// The server did not answer, or the shell did not ask: it has no room for another watch.
     Unknown,
 }
@@ -80,10 +82,12 @@ pub enum Ask {
     /// Asks how many children the lock's node has, and whether the holder's node is one of them. The answer is
     /// [`Event::SawOthers`].
     LookForOthers,
-    /// Asks the same, and watches the children of the lock's node. The answer is [`Event::SawOthers`]. When the watch fires, the
-    /// shell calls [`Cohort::queue_changed`](super::Cohort::queue_changed).
+    /// Asks the same and whether somebody has asked for the lock. Watches the children of the lock's node, and the data of the
+    /// holder's node. The answer is [`Event::SawOthers`]. When the watch fires, the shell calls
+    /// [`Cohort::queue_changed`](super::Cohort::queue_changed).
     WatchQueue,
-    /// Lets the hold linger until a member enters. The shell calls [`Cohort::end_linger`](super::Cohort::end_linger) when the time is over.
+    /// Lets the hold linger until a member enters. The shell calls [`Cohort::end_linger`](super::Cohort::end_linger) when the time
+    /// is over.
     Keep,
     /// Marks the hold as lost: somebody else deleted its node.
     Lose,

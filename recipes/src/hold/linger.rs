@@ -1,56 +1,58 @@
-//! The watch of the queue behind which a hold lingers.
+//! The watches behind which a hold lingers: of its queue and of its node.
 
-use std::pin::pin;
 use std::sync::{Arc, Weak};
 
-use futures_util::future::join;
+use futures_util::future::{join, select};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use zk_recipes_protocol::cohort::{MemberId, Others};
 use zookeeper_client::Error as ClientError;
 
 use crate::hold::cohort::Cohort;
 use crate::hold::held::Hold;
+use crate::hold::revoke;
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Watch;
 
-/// Looks for other contenders, and watches for their arrival. It is one round trip, and one request if the name of the node is
-/// unique.
-pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<Watch>) {
+/// Looks for other contenders and for a revocation request, and watches for their arrival, by two requests in one round trip.
+/// Returns the watches if the node of the hold is there.
+pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<[Watch; 2]>) {
     let (wire, path) = (hold.session().wire(), hold.path());
     let listed = retry_lost_reply(|| wire.watch_children(hold.lock()));
-    let is_own = async {
-        // Another node may have got the same name.
-        let Some(czxid) = hold.czxid() else { return Ok(true) };
-        let stat = retry_lost_reply(|| wire.stat(path)).await?;
-        Ok(stat.is_some_and(|stat| stat.czxid == czxid))
-    };
-    match join(listed, is_own).await {
-        (Ok((names, watch)), Ok(is_own)) => {
-            let is_there = is_own && names.iter().any(|name| name == node::name(path));
-            let children = u32::try_from(names.len()).map_or(Others::Unknown, Others::Children);
-            (if is_there { children } else { Others::OwnNodeGone }, Some(watch))
+    let read = retry_lost_reply(|| wire.watch(path));
+    match join(listed, read).await {
+        (Ok((names, queue)), Ok((data, stat, node))) => {
+            // Another node may have got the same name.
+            let is_own = hold.czxid().is_none_or(|czxid| czxid == stat.czxid);
+            let others = match u32::try_from(names.len()) {
+                _ if !is_own || !names.iter().any(|name| name == node::name(path)) => {
+                    return (Others::OwnNodeGone, None);
+                }
+                _ if data == revoke::REQUEST => Others::Revoked,
+                children => children.map_or(Others::Unknown, Others::Children),
+            };
+            (others, Some([queue, node]))
         }
-        (Ok((_, watch)), Err::<_, ClientError>(_)) => (Others::Unknown, Some(watch)),
-        (Err(ClientError::NoNode), _) => (Others::OwnNodeGone, None),
-        (Err(_), _) => (Others::Unknown, None),
+        (Err(ClientError::NoNode), _) | (_, Err(ClientError::NoNode)) => (Others::OwnNodeGone, None),
+        (Err(_), _) | (_, Err(_)) => (Others::Unknown, None),
     }
 }
 
-/// Tells the cohort when its queue changes, and when the time of a hold that lingers is over.
+/// Tells the cohort when its queue or the node of its hold changes, and when the time of a hold that lingers is over.
 ///
-/// The watch goes on through later holders of the same node. The deletion of the node fires it at the latest, so it is never
-/// removed by a request. `kept`: notified when the hold begins to linger. `place`: the place of the hold among those that may
-/// linger.
+/// The watches go on through later holders of the same node. The deletion of the node fires both at the latest, so they are never
+/// removed by a request. `kept`: notified when the hold begins to linger, unless a check comes in time. `place`: the place of the
+/// hold among those that may linger.
 pub(super) async fn attend(
     cohort: Weak<Cohort>,
     watched_by: MemberId,
-    watch: Watch,
+    watches: [Watch; 2],
     kept: Arc<Notify>,
     _place: OwnedSemaphorePermit,
 ) {
-    let mut fired = pin!(watch.fired());
-    loop {
+    let [queue, node] = watches.map(|watch| Box::pin(watch.fired()));
+    let mut fired = select(queue, node);
+    let other = loop {
         let left = cohort.upgrade().map(|cohort| cohort.end_linger());
         let next_check = async {
             match left {
@@ -62,14 +64,15 @@ pub(super) async fn attend(
                     () = kept.notified() => {}
                 },
                 Some(None) => kept.notified().await,
-                // The last lock object was dropped, and the hold with it. The deletion fires the watch.
+                // The last lock object was dropped, and the hold with it. The deletion fires the watches.
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            _ = &mut fired => break,
+            first = &mut fired => break first.factor_first().1,
             () = next_check => {}
         }
-    }
+    };
     cohort.upgrade().iter().for_each(|cohort| cohort.queue_changed(watched_by));
+    other.await;
 }

@@ -191,14 +191,16 @@ impl Turn {
         }
     }
 
-    /// Looks for other contenders, and watches for their arrival in a task of the session.
+    /// Looks for other contenders and for a request for the lock, and watches for them in a task of the session.
     async fn watch_queue(&self) -> Others {
         let Ok(place) = Arc::clone(&self.cohort.places).try_acquire_owned() else { return Others::Unknown };
-        let (others, watch) = linger::watch_queue(self.hold()).await;
-        if let Some(watch) = watch {
+        let (others, watches) = linger::watch_queue(self.hold()).await;
+        if let Some(watches) = watches {
             let (cohort, kept) = (Arc::downgrade(&self.cohort), Arc::<Notify>::default());
-            self.cohort.core.lock().kept = Arc::clone(&kept);
-            self.hold().session().spawn(linger::attend(cohort, self.id, watch, kept, place));
+            let mut core = self.cohort.core.lock();
+            (core.kept, core.next_check) = (Arc::clone(&kept), None);
+            drop(core);
+            self.hold().session().spawn(linger::attend(cohort, self.id, watches, kept, place));
         }
         others
     }

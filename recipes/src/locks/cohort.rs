@@ -125,7 +125,7 @@ impl CohortMutex {
     /// [`with_max_tenure`](Self::with_max_tenure) changes it.
     pub const DEFAULT_MAX_TENURE: Duration = Bounds::DEFAULT.max_tenure;
     /// Upper bound of the holds of one session that may [linger](Self::with_linger): 256. Beyond it, a release deletes the node as
-    /// without lingering. Each costs a node and a watch on the server.
+    /// without lingering. Each costs a node and two watches on the server.
     pub const MAX_LINGERING: usize = 256;
 
     /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
@@ -178,15 +178,17 @@ impl CohortMutex {
     /// A hold that lingers is an ordinary hold whose guard is missing. The next [`acquire`](Self::acquire) or
     /// [`try_acquire`](Self::try_acquire) of the cohort takes it without a request. That counts as a hand-over: the node is the
     /// same, and the token is greater. A process that alone uses a lock then sends two requests after every
-    /// [`with_max_handovers`](Self::with_max_handovers) hand-overs, and otherwise none.
+    /// [`with_max_handovers`](Self::with_max_handovers) hand-overs, and otherwise none. The session proves that it lives, as
+    /// during any hold.
     ///
-    /// The first release after a grant watches the queue, by one request in place of the deletion (two for a [`HandoffMutex`]). If
-    /// another contender is there, it deletes the node, so this release takes two round trips. The watch takes the place of
-    /// [`with_max_tenure`](Self::with_max_tenure) until it fires.
+    /// The first release after a grant watches the queue and the node, by two requests in place of the deletion. They take one
+    /// round trip. If another contender is there, the release then deletes the node, by a second round trip. The watch takes the
+    /// place of [`with_max_tenure`](Self::with_max_tenure) until it fires.
     ///
     /// The hold ends, and the session's reaper deletes its node, as soon as one of these happens:
     ///
     /// * A child is created or deleted at the path, for example by another contender. A plain `Mutex` of the same session is one.
+    /// * The data of the node changes, for example by a [request for the lock](crate::revoke()).
     /// * The connection ends.
     /// * The time is over. It counts from the last release. If the times differ within a cohort, the time of the last holder
     ///   counts.
@@ -203,13 +205,12 @@ impl CohortMutex {
     ///
     /// * A contender that queues waits until this process has heard of it and has deleted its node. If this process is paused or
     ///   has died, that takes up to a session timeout, although nobody uses the lock.
-    /// * Their `try_acquire` fails while the hold lingers, because they do not queue. So does a request for the lock by
-    ///   [`revoke`](crate::revoke()): no guard hears it.
+    /// * Their `try_acquire` fails while the hold lingers, because it does not queue.
     /// * [`participants`](Self::participants) shows the hold.
     ///
     /// A hold that is lost while it lingers is never taken: the next acquire queues anew. Its loss is not logged, because nothing
     /// relies on it. If somebody deletes its node, the watch reports that. An acquire that comes before the notification takes the
-    /// hold, as after any hand-over, and its release reports the loss.
+    /// hold, as after any hand-over. Its release reports the loss if the notification has arrived by then.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -238,8 +239,8 @@ impl CohortMutex {
     }
 
     /// Takes the lock if no other contender holds or waits. Takes a hold of this cohort that [lingers](Self::with_linger). If a
-    /// contender of this cohort holds or waits, returns `None` without a request. If only other contenders do, returns `None` after one read. If another contender comes in between, deletes our node again
-    /// and returns `None`.
+    /// contender of this cohort holds or waits, returns `None` without a request. If only other contenders do, returns `None` after
+    /// one read. If another contender comes in between, deletes our node again and returns `None`.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.

@@ -112,6 +112,14 @@ pub(super) const MISTAKES: &[Mistake] = &[
         changes: &[change("cohort.rs", "self.allows(turn.bounds, &tenure, now)", "lingers || $right")],
     },
     Mistake {
+        name: "a hold lingers although somebody has asked for it",
+        changes: &[change(
+            "cohort.rs",
+            "others == Others::Children(1)",
+            "matches!(others, Others::Children(1) | Others::Revoked)",
+        )],
+    },
+    Mistake {
         name: "the time of a hold that lingers never ends",
         changes: &[change("cohort.rs", "until <= now", "false")],
     },

@@ -107,6 +107,17 @@ fn a_cohort_that_takes_a_hold_again_without_a_bound_is_found_passing_over_others
 }
 
 #[test]
+fn a_hold_that_lingers_against_a_request_is_found() {
+    let one = lingering(1, Troubles { requests: 1, ..Troubles::NONE });
+    expect_to_find("a hold lingers although somebody has asked for it", &one, cohort::YIELDS);
+    expect_to_find(
+        "a watch that has fired counts as set",
+        &lingering(2, Troubles { requests: 1, ..Troubles::NONE }),
+        cohort::YIELDS,
+    );
+}
+
+#[test]
 fn a_hold_that_lingers_for_ever_is_found_left_behind() {
     expect_to_find("the time of a hold that lingers never ends", &lingering(1, Troubles::NONE), cohort::CLEAN);
 }

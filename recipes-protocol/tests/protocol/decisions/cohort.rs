@@ -42,7 +42,7 @@ fn a_holder_looks_for_others_at_the_bounds_of_hand_overs_and_of_time() {
 
 #[test]
 fn a_holder_that_may_not_be_alone_releases_and_the_next_member_begins_anew() {
-    for others in [Others::Children(2), Others::Children(0), Others::Unknown] {
+    for others in [Others::Children(2), Others::Children(0), Others::Revoked, Others::Unknown] {
         let (mut cohort, members) = cohort(2, Bounds { max_handovers: 0, ..BOUNDS });
         assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
         assert_eq!(tell(&mut cohort, members[0], Event::SawOthers(others, Reliance::Sure), 0), [Ask::Release]);

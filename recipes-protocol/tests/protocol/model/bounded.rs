@@ -169,10 +169,12 @@ fn a_cohort_that_looks_before_each_hand_over_passes_over_no_waiting_process() {
 #[test]
 fn a_hold_that_lingers_is_taken_again_or_given_up_despite_all_faults() {
     let [lock, take] = [Member::Lock, Member::Try];
-    Process::lingering(&[lock, lock], Troubles::ALL).check(291_676);
-    Process::lingering(&[lock, lock, take], Troubles { deletions: 1, ..Troubles::DROPS }).check(85_800);
-    Process::lingering(&[lock, lock, lock], Troubles { slow: 0, deletions: 0, ..Troubles::ALL }).check(966_843);
-    Process::lingering(&[lock, lock, lock, lock], Troubles::DROPS).check(555_515);
+    Process::lingering(&[lock, lock], Troubles::ALL).check(284_256);
+    Process::lingering(&[lock, lock, take], Troubles { deletions: 1, ..Troubles::DROPS }).check(78_913);
+    Process::lingering(&[lock, lock, lock], Troubles { slow: 0, deletions: 0, ..Troubles::ALL }).check(1_044_825);
+    Process::lingering(&[lock, lock, lock, lock], Troubles::DROPS).check(611_463);
+    Process::lingering(&[lock, lock], Troubles { requests: 1, ..Troubles::ALL }).check(801_292);
+    Process::lingering(&[lock, lock, take], Troubles { requests: 2, ..Troubles::DROPS }).check(178_457);
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! * Somebody deletes a node of the cohort.
 //!
 //! A hold may linger. Then its time may end at any moment, a notification arrives at any moment after its cause, and the last
-//! object that stands for the lock is dropped.
+//! object that stands for the lock is dropped. Somebody may ask for the lock.
 
 mod process;
 
@@ -37,6 +37,7 @@ pub(crate) const UNSPOILT: &str = "a deleted node fails at most one contender";
 pub(crate) const ENDED: &str =
     "waiting contenders are told that the session has ended, even if the holder does not release";
 pub(crate) const SERVED: &str = "every contender is served once the holders release";
+pub(crate) const YIELDS: &str = "a hold that somebody has asked for does not linger";
 pub(crate) const CLEAN: &str = "after the last contender, the turn is free and no node is left";
 
 /// The time that the bounds allow a cohort.
@@ -68,6 +69,8 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     /// How often a holder takes the whole time that the bounds allow.
     pub(crate) slow: u8,
+    /// How often somebody asks for the lock, by a revocation request.
+    pub(crate) requests: u8,
 }
 
 /// Contenders, their bound, and their faults.
@@ -101,6 +104,8 @@ pub(crate) enum Action {
     Expire,
     End,
     Delete(u8),
+    /// Somebody asks for the lock, at this node.
+    Request(u8),
     /// The notification of a watch arrives.
     Notify(usize),
     LingerEnds,
@@ -109,8 +114,9 @@ pub(crate) enum Action {
 }
 
 impl Faults {
-    pub(crate) const NONE: Self = Self { drops: false, losses: false, deletions: 0, slow: 0 };
-    pub(crate) const ALL: Self = Self { drops: true, losses: true, deletions: 1, slow: 1 };
+    pub(crate) const NONE: Self = Self { drops: false, losses: false, deletions: 0, slow: 0, requests: 0 };
+    /// All faults but requests. A hold that does not linger takes no notice of them.
+    pub(crate) const ALL: Self = Self { drops: true, losses: true, deletions: 1, slow: 1, requests: 0 };
     pub(crate) const DROPS: Self = Self { drops: true, ..Self::NONE };
 }
 
@@ -187,9 +193,12 @@ impl Lab {
             let are_lost = state.had().all(|had| is_lost(&had));
             actions.extend((!state.is_expired && are_lost).then_some(Action::Expire));
         }
+        let of_cohort = state.nodes.iter().filter(|(_, owner)| *owner == Owner::Cohort).map(|(node, _)| *node);
         if state.left.deletions > 0 {
-            let of_cohort = state.nodes.iter().filter(|(_, owner)| *owner == Owner::Cohort);
-            actions.extend(of_cohort.map(|(node, _)| Action::Delete(*node)));
+            actions.extend(of_cohort.clone().map(Action::Delete));
+        }
+        if state.left.requests > 0 {
+            actions.extend(of_cohort.map(Action::Request));
         }
     }
 }
@@ -247,6 +256,7 @@ impl Model for Lab {
                 next.delete(node);
                 next.deleted.insert(node);
             }
+            Action::Request(node) => next.request(node),
             Action::Notify(watch) => next.notify(watch),
             Action::LingerEnds => next.end_linger(),
             Action::Forget => next.forget(),
@@ -280,6 +290,7 @@ impl Model for Lab {
                 Self::work(state, &mut actions);
                 !actions.is_empty() || state.is_done()
             }),
+            Property::always(YIELDS, |_, state: &Process| !state.lingers_against_a_request()),
             Property::always(CLEAN, |lab: &Self, state: &Process| {
                 let is_over = state.is_done() && state.abandoned.is_empty() && !state.lingers();
                 !is_over || state.nodes.is_empty() && state.cohort.clone().enter_at_once(lab.bounds()).is_some()

@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(super) abandoned: BTreeSet<u8>,
     /// The nodes that somebody deleted.
     pub(super) deleted: BTreeSet<u8>,
+    /// The nodes at which somebody asks for the lock.
+    pub(super) requested: BTreeSet<u8>,
     pub(super) is_other_done: bool,
     /// The number of hand-overs that the other process has waited for.
     pub(super) passed_over: u8,
@@ -104,6 +106,7 @@ impl Process {
             watches: Vec::new(),
             abandoned: BTreeSet::new(),
             deleted: BTreeSet::new(),
+            requested: BTreeSet::new(),
             is_other_done: false,
             passed_over: 0,
             is_suspect: false,
@@ -197,8 +200,11 @@ impl Process {
         let Phase::In { id, pending, .. } = self.members[i].phase else { return };
         self.bring(i, id);
         match (self.cohort.state(id), self.members[i].had) {
-            _ if pending == Some(Ask::LookForOthers) => self.look_for_others(i),
-            _ if pending == Some(Ask::WatchQueue) => self.watch_queue(i, id),
+            (_, Had::Hold { node, .. }) if pending == Some(Ask::LookForOthers) => {
+                let others = self.look(node);
+                self.see_others(i, others);
+            }
+            (_, Had::Hold { node, .. }) if pending == Some(Ask::WatchQueue) => self.watch_queue(i, id, node),
             (_, Had::Hold { node, .. }) if pending == Some(Ask::Release) => {
                 self.delete(node);
                 self.members[i].had = Had::Nothing;
@@ -277,15 +283,13 @@ impl Process {
         self.go_on_releasing(i, &asks);
     }
 
-    fn look_for_others(&mut self, i: usize) {
-        let Had::Hold { node, .. } = self.members[i].had else { return };
-        let others = match u32::try_from(self.nodes.len()) {
+    fn look(&self, node: u8) -> Others {
+        match u32::try_from(self.nodes.len()) {
             _ if self.is_expired || self.is_ended => Others::Unknown,
             _ if !self.is_there(node) => Others::OwnNodeGone,
             Ok(children) => Others::Children(children),
             Err(_) => Others::Unknown,
-        };
-        self.see_others(i, others);
+        }
     }
 
     fn see_others(&mut self, i: usize, others: Others) {

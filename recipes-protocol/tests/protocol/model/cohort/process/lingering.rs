@@ -4,21 +4,41 @@ use zk_recipes_protocol::cohort::{Ask, Cohort, MemberId, Others};
 
 use super::{Had, Process};
 
-/// A watch of the lock's children, until its notification arrives.
+/// A watch of the lock's children and of the hold's node, until its notification arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Watch {
     by: MemberId,
+    node: u8,
     pub(in super::super) has_fired: bool,
 }
 
 impl Process {
-    /// Looks for others and sets a watch. Without a connection, the shell gets neither.
-    pub(super) fn watch_queue(&mut self, i: usize, id: MemberId) {
+    /// Looks for others and for a request, and sets a watch. Without a connection, the shell gets neither.
+    pub(super) fn watch_queue(&mut self, i: usize, id: MemberId, node: u8) {
         if self.is_suspect || self.is_expired || self.is_ended {
             return self.see_others(i, Others::Unknown);
         }
-        self.watches.push(Watch { by: id, has_fired: false });
-        self.look_for_others(i);
+        let others = match self.look(node) {
+            Others::Children(_) if self.requested.contains(&node) => Others::Revoked,
+            others => others,
+        };
+        if others != Others::OwnNodeGone {
+            self.watches.push(Watch { by: id, node, has_fired: false });
+        }
+        self.see_others(i, others);
+    }
+
+    /// Lets somebody ask for the lock.
+    pub(in super::super) fn request(&mut self, node: u8) {
+        self.left.requests -= 1;
+        self.requested.insert(node);
+        self.watches.iter_mut().for_each(|watch| watch.has_fired |= watch.node == node);
+    }
+
+    /// Tells whether a hold lingers that somebody has asked for, although no notification is under way.
+    pub(in super::super) fn lingers_against_a_request(&self) -> bool {
+        let is_requested = matches!(self.passed, Had::Hold { node, .. } if self.requested.contains(&node));
+        self.lingers() && is_requested && !self.watches.iter().any(|watch| watch.has_fired)
     }
 
     /// Delivers the notification of a watch that has fired.

@@ -180,8 +180,8 @@ pub static STRATEGIES: &[Entry] = &[
         sections: Sections::Exclusive,
         carts: false,
         headline: false,
-        summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase, so that its next buyer \
-                  asks ZooKeeper for nothing; it goes to another instance as soon as one queues",
+        summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
+                  ZooKeeper for nothing; the lock goes to another instance as soon as one queues",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods())),
     },
     Entry {

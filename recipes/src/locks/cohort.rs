@@ -195,7 +195,7 @@ impl CohortMutex {
     /// * The last `CohortMutex` or guard of the cohort is dropped, or the session is closed. So keep a `CohortMutex` for as long
     ///   as its hold is to linger.
     ///
-    /// Until the node is deleted, a `try_acquire` of the cohort fails, too.
+    /// From then until the node is deleted, a `try_acquire` of the cohort fails.
     ///
     /// A guard that is dropped without [`release`](LockGuard::release) leaves no hold that lingers. Neither does a
     /// [`MultiLock`](crate::MultiLock) that gives a lock back because it did not get another one. Neither does a release while
@@ -205,7 +205,7 @@ impl CohortMutex {
     ///
     /// * A contender that queues waits until this process has heard of it and has deleted its node. If this process is paused or
     ///   has died, that takes up to a session timeout, although nobody uses the lock.
-    /// * Their `try_acquire` fails while the hold lingers, because it does not queue.
+    /// * Their `try_acquire` fails while the hold lingers. It does not queue, so it does not end the lingering either.
     /// * [`participants`](Self::participants) shows the hold.
     ///
     /// A hold that is lost while it lingers is never taken: the next acquire queues anew. Its loss is not logged, because nothing

@@ -7,9 +7,11 @@ use super::transaction::{Transaction, TransactionId, WrittenOrder};
 use crate::failure::Failure;
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Token};
 
-/// The time limit of the wait for a purchase under the same key that is in progress. All of the batch would wait with it.
-/// So the purchases of a batch that meets one are decided one by one.
+/// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it.
 const KEY_WAIT_MS: i32 = 100;
+
+/// The same for a batch of several orders. A batch that is refused is divided, so it meets that purchase again.
+const SHARED_KEY_WAIT_MS: i32 = 10;
 
 /// The orders of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +72,7 @@ impl Transaction {
         }
         // Identity values grow in the order of the rows of an `insert ... select ... order by`. That joins the orders to
         // the lines. The keys are written in their own order, so that two batches cannot wait for each other's.
+        let key_wait_ms = if batch.lines.len() > 1 { SHARED_KEY_WAIT_MS } else { KEY_WAIT_MS };
         let rows = sqlx::query!(
             r#"with bounded as materialized (
                    select set_config('lock_timeout', $9::integer::text, true)
@@ -105,7 +108,7 @@ impl Transaction {
             &column(batch, |line| line.remaining),
             &column(batch, |line| line.key.map(IdempotencyKey::as_str)) as _,
             &column(batch, |line| line.key.map(|_| cart_json(line.cart))) as _,
-            KEY_WAIT_MS,
+            key_wait_ms,
             batch.guard,
             batch.token.map(|token| token.number),
             batch.token.map(|token| token.handover),

@@ -160,14 +160,12 @@ impl Worker<'_> {
     /// next buyer starts another one.
     pub(super) fn next(&mut self) -> Option<(i64, Instant)> {
         let mut queues = self.batches.queues.lock();
-        let waiting = || queues.waiting.get(&self.goods_no).into_iter().flat_map(BTreeMap::values);
-        let sale = waiting().map(|buyer| buyer.sale).max();
-        let until = waiting().map(|buyer| buyer.until).max();
-        if until.is_none() {
+        let latest = queues.waiting.get(&self.goods_no).and_then(|queue| latest(queue.values()));
+        if latest.is_none() {
             queues.waiting.remove(&self.goods_no);
             self.has_ended = true;
         }
-        sale.zip(until)
+        latest
     }
 
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
@@ -183,6 +181,12 @@ impl Worker<'_> {
             .take(BATCH_MAX)
             .collect()
     }
+}
+
+/// Returns the latest sale of these buyers, and when the last of them gives up.
+pub(super) fn latest<'a>(buyers: impl IntoIterator<Item = &'a Buyer>) -> Option<(i64, Instant)> {
+    let each = buyers.into_iter().map(|buyer| (buyer.sale, buyer.until));
+    each.reduce(|(sale, until), (other, later)| (sale.max(other), until.max(later)))
 }
 
 impl Drop for Worker<'_> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::batches::{Batches, Buyer};
+use super::batches::{Batches, Buyer, latest};
 use super::section::{Tokens, do_business_first, restarted_if, visit};
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
@@ -75,59 +75,46 @@ impl<T: Turn> Shop<T> {
         while let Some((sale, until)) = worker.next() {
             match self.turn.begin(goods_no, sale, until).await {
                 Ok(begun) => {
-                    let Begun { transaction, level, token, lost, behind } = begun;
-                    let alone = self.sell(transaction, &level, token, lost, worker.claim()).await;
-                    if let Some(behind) = behind {
-                        behind.await;
-                    }
-                    self.sell_one_by_one(goods_no, alone).await;
+                    let refused = self.sell(begun, worker.claim()).await;
+                    self.sell_in_halves(goods_no, refused).await;
                 }
                 // Those who have waited long enough give up by themselves. Others may have come meanwhile.
                 Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => tokio::task::yield_now().await,
-                Err(failure) => {
-                    for buyer in worker.claim() {
-                        buyer.answer(Err(failure.clone()));
-                    }
-                }
+                Err(failure) => refuse_all(worker.claim(), &failure),
             }
         }
     }
 
-    /// Decides a batch, and answers everyone in it. If the database refuses the batch because of one purchase, such as one
-    /// whose key is in use elsewhere, returns its buyers: each of them needs a transaction of its own.
-    async fn sell(
-        &self,
-        transaction: Transaction,
-        level: &Level,
-        token: Option<Token>,
-        lost: Boxed<'_, Failure>,
-        batch: Vec<Buyer>,
-    ) -> Vec<Buyer> {
-        let decisions = match self.attempt(transaction, level, token, lost, &batch).await {
-            Ok(decisions) => decisions,
-            Err(refused) if batch.len() == 1 || concerns_all(&refused) => {
-                batch.iter().map(|_| Err(refused.clone())).collect()
+    /// Decides a batch, answers everyone in it, and ends the turn. If the database refuses the batch because of one
+    /// purchase, such as one whose key is in use elsewhere, returns its buyers.
+    async fn sell(&self, begun: Begun<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
+        let Begun { transaction, level, token, lost, behind } = begun;
+        let refused = match self.attempt(transaction, &level, token, lost, &batch).await {
+            Ok(decisions) => {
+                batch.into_iter().zip(decisions).for_each(|(buyer, decision)| buyer.answer(decision));
+                Vec::new()
             }
-            Err(_) => return batch,
+            Err(failure) if batch.len() == 1 || concerns_all(&failure) => {
+                refuse_all(batch, &failure);
+                Vec::new()
+            }
+            Err(_) => batch,
         };
-        for (buyer, decision) in batch.into_iter().zip(decisions) {
-            buyer.answer(decision);
+        if let Some(behind) = behind {
+            behind.await;
         }
-        Vec::new()
+        refused
     }
 
-    /// Gives each buyer a turn of its own, so that a purchase that the database refuses concerns nobody else.
-    async fn sell_one_by_one(&self, goods_no: GoodsNo, buyers: Vec<Buyer>) {
-        for buyer in buyers {
-            match self.turn.begin(goods_no, buyer.sale, buyer.until).await {
-                Ok(begun) => {
-                    let Begun { transaction, level, token, lost, behind } = begun;
-                    self.sell(transaction, &level, token, lost, vec![buyer]).await;
-                    if let Some(behind) = behind {
-                        behind.await;
-                    }
-                }
-                Err(failure) => buyer.answer(Err(failure)),
+    /// Sells to buyers whose batch was refused: to each half in a turn of its own. A half that is refused, too, is halved
+    /// again. So the purchase that is to blame ends up alone, and a few turns serve all others.
+    async fn sell_in_halves(&self, goods_no: GoodsNo, refused: Vec<Buyer>) {
+        let mut parts = Vec::from(halves(refused));
+        while let Some(part) = parts.pop() {
+            let Some((sale, until)) = latest(&part) else { continue };
+            match self.turn.begin(goods_no, sale, until).await {
+                Ok(begun) => parts.extend(halves(self.sell(begun, part).await)),
+                Err(failure) => refuse_all(part, &failure),
             }
         }
     }
@@ -248,6 +235,16 @@ impl<T: Turn> Shop<T> {
 /// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
 /// commit.
 type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
+
+/// Halves a batch. The earlier buyers come last.
+fn halves(mut batch: Vec<Buyer>) -> [Vec<Buyer>; 2] {
+    let later = batch.split_off(batch.len().div_ceil(2));
+    [later, batch]
+}
+
+fn refuse_all(batch: Vec<Buyer>, failure: &Failure) {
+    batch.into_iter().for_each(|buyer| buyer.answer(Err(failure.clone())));
+}
 
 /// Whether a refusal concerns a whole batch, and not one of its purchases.
 fn concerns_all(refused: &Failure) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use sqlx::{Connection, Executor};
+use sqlx::{Connection, Executor, PgConnection, Postgres};
 use tokio::task::JoinHandle;
 
 use crate::commits::Gate;
@@ -14,6 +14,20 @@ const STRATEGIES: [&str; 2] = ["pg-merge", "zk-merge"];
 
 /// Nobody gives up while a test looks at those who wait.
 const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
+
+/// Ends the sessions of the service.
+const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
+                            where datname = current_database() and application_name like 'demo-service%'";
+
+/// Writes a purchase of SKU 9 under a key, and does not commit it.
+async fn write_key_elsewhere<'a>(connection: &'a mut PgConnection, key: &str) -> sqlx::Transaction<'a, Postgres> {
+    let mut elsewhere = connection.begin().await.unwrap();
+    let write = "with header as (insert into orders (strategy, instance) values ('x', 'x') returning order_id)
+                 insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+                 select $1, '[]', 9, sale, order_id from header, goods where goods_no = 9";
+    sqlx::query(write).bind(key).execute(&mut *elsewhere).await.unwrap();
+    elsewhere
+}
 
 /// The purchases of an instance that wait for a batch.
 async fn wait_for_waiting(instance: &Instance, strategy: &str, count: usize) {
@@ -101,14 +115,9 @@ async fn a_key_that_is_in_use_elsewhere_concerns_nobody_else_in_its_batch() {
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
-        // Another purchase under that key is written and not committed.
-        let mut connection = lab.connect().await;
-        let mut elsewhere = connection.begin().await.unwrap();
-        let write = "with header as (insert into orders (strategy, instance) values ('x', 'x') returning order_id)
-                     insert into idempotency_keys (key, cart, goods_no, sale, order_id)
-                     select $1, '[]', 9, sale, order_id from header, goods where goods_no = 9";
         let keys = ["a", "busy", "b"].map(|key| format!("{strategy}-{key}"));
-        sqlx::query(write).bind(&keys[1]).execute(&mut *elsewhere).await.unwrap();
+        let mut connection = lab.connect().await;
+        let elsewhere = write_key_elsewhere(&mut connection, &keys[1]).await;
         let orders = keys.iter().map(|key| instance.order(goods_no, 1, strategy, key));
         let answers = join_all(orders).await;
         answers[0].assert_created();
@@ -168,9 +177,7 @@ async fn a_batch_that_the_database_ends_is_refused_whole_and_the_next_one_sells(
         let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
         wait_for_waiting(&instance, strategy, 3).await;
         lab.wait_for_lock().await;
-        let end = "select pg_terminate_backend(pid) from pg_stat_activity
-                   where datname = current_database() and application_name like 'demo-service%'";
-        row.execute(end).await.unwrap();
+        row.execute(END_SESSIONS).await.unwrap();
         let answers = join_all(buyers).await;
         let mut outcomes: BTreeMap<Option<String>, usize> = BTreeMap::new();
         for answer in answers.iter().map(|answer| answer.as_ref().unwrap()) {
@@ -202,4 +209,38 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
     assert!(!fenced.is_empty(), "{answers:?}");
     fenced.iter().for_each(|answer| answer.assert_problem(503, "fenced"));
     assert_eq!(usize::try_from(lab.assert_adds_up(1, "overtaken").await), Ok(bought.len()));
+}
+
+#[tokio::test]
+async fn a_crowd_around_a_key_that_is_in_use_elsewhere_is_sold_by_few_transactions() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&PATIENT).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 100, strategy).await.assert_ok();
+        instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
+        let keys: Vec<_> = (0..64).map(|number| format!("{strategy}-{number}")).collect();
+        let mut connection = lab.connect().await;
+        let elsewhere = write_key_elsewhere(&mut connection, &keys[40]).await;
+        let gate = Gate::close(&lab).await;
+        let first = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 0).await;
+        let waiting = async {
+            wait_for_waiting(&instance, strategy, keys.len()).await;
+            gate.open().await;
+        };
+        let orders = join_all(keys.iter().map(|key| instance.order(goods_no, 1, strategy, key)));
+        let (answers, ()) = tokio::join!(orders, waiting);
+        for (place, answer) in answers.iter().enumerate() {
+            match place {
+                40 => answer.assert_problem(503, "lock-timeout"),
+                _ => answer.assert_created(),
+            }
+        }
+        elsewhere.rollback().await.unwrap();
+        join_all(first).await.into_iter().for_each(|answer| answer.unwrap().assert_ok());
+        let sizes = batch_sizes(&lab, goods_no).await;
+        // The first buyer, and one half less after each refusal.
+        assert!(sizes.len() <= 1 + 6, "{strategy}: {sizes:?}");
+        assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 64);
+    }
 }

@@ -201,7 +201,7 @@ impl<T: Turn> Shop<T> {
             let tokens = token.map(|token| (buyer.line().goods_no, token)).into_iter().collect::<Tokens>();
             visit(self.context(), &[buyer.line()], &tokens, buyer.asked)
         };
-        let visits = batch.iter().map(visit).collect();
+        let mut visits: Vec<_> = batch.iter().map(visit).collect();
         let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
         let shares = share_out(level, family, &known, &wishes);
         let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
@@ -217,7 +217,11 @@ impl<T: Turn> Shop<T> {
             false => {
                 let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
                 let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
-                transaction.write_batch(write).await?
+                // A statement that fails ends the transaction with its locks, before its answer is here.
+                visits.iter_mut().for_each(Visit::seen_inside);
+                let orders = transaction.write_batch(write).await?;
+                visits.iter_mut().for_each(Visit::seen_inside);
+                orders
             }
         };
         Ok((shares, orders, visits))

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use demo_service::telemetry::clock::Moment;
 use futures_util::future::join_all;
 use sqlx::{Connection, Executor, PgConnection, Postgres};
 use tokio::task::JoinHandle;
 
 use crate::commits::Gate;
+use crate::history::sections;
 use crate::lab::{Answer, Instance, Lab, wait_until};
 
 /// The strategies that sell in batches.
@@ -242,5 +244,27 @@ async fn a_crowd_around_a_key_that_is_in_use_elsewhere_is_sold_by_few_transactio
         // The first buyer, and one half less after each refusal.
         assert!(sizes.len() <= 1 + 6, "{strategy}: {sizes:?}");
         assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 64);
+    }
+}
+
+#[tokio::test]
+async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&PATIENT).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+        let mut connection = lab.connect().await;
+        let mut elsewhere = connection.begin().await.unwrap();
+        elsewhere.execute("lock table orders in share mode").await.unwrap();
+        let buyer = instance.spawn_buy(goods_no, strategy);
+        // The batch is about to write. Its transaction and so the lock of its row may end with this statement.
+        lab.wait_for_lock().await;
+        let written = Moment::now().ns();
+        elsewhere.execute(END_SESSIONS).await.unwrap();
+        buyer.await.unwrap().assert_problem(503, "database-unavailable");
+        elsewhere.rollback().await.unwrap();
+        let sections = sections(&instance, goods_no).await;
+        let [section] = sections[..] else { panic!("{strategy}: {sections:?}") };
+        assert!(section.left < written, "{strategy}: {section:?}, {written}");
     }
 }

@@ -14,10 +14,10 @@ use crate::program::Program;
 
 /// The times of a section, checked to be in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Times {
+pub(crate) struct Times {
     asked: u64,
     entered: u64,
-    left: u64,
+    pub(crate) left: u64,
 }
 
 impl Times {
@@ -30,7 +30,7 @@ impl Times {
 }
 
 /// The sections of a SKU, in the order in which they were asked for.
-async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
+pub(crate) async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
     let history = shop.admin_get("/admin/history").await;
     history.assert_ok();
     let records = history.body["records"].as_array().unwrap();

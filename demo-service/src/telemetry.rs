@@ -8,7 +8,7 @@ mod metrics;
 mod process;
 mod seldom;
 
-pub use locks::{LockMetrics, Waiting};
+pub use locks::{LockMetrics, Waiting, in_acquire_span};
 pub use metrics::{Connections, Levels, Metrics, Outcomes, RateLimited};
 
 use std::io::IsTerminal;

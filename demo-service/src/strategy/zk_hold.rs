@@ -24,6 +24,7 @@ use crate::sale::{GoodsNo, Line, Token};
 use crate::sessions::SessionPool;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
+use crate::telemetry::in_acquire_span;
 
 /// The folder of all locks of the service.
 const ROOT: &str = "/seckill";
@@ -62,6 +63,8 @@ pub(super) struct Locks {
     make: MakeLock,
     /// Whether all buyers of a SKU use the same session. A lock that is handed over within a session needs that.
     is_by_goods: bool,
+    /// Whether a purchase waits for its locks itself, so that its wait is counted.
+    is_wait_counted: bool,
     /// Locks for their next use, by session and SKU. A [`Mutex`](zk_recipes::Mutex) that is kept costs a lone buyer
     /// one request to acquire and one to release.
     kept: Mutex<LruCache<(SessionId, GoodsNo), AnyLock>>,
@@ -93,12 +96,19 @@ pub(super) struct Held<'a> {
 impl Locks {
     pub(super) fn new(context: Context, folder: &'static str, make: MakeLock) -> Self {
         let (kept, latest) = (LruCache::new(KEPT_MAX), LruCache::new(KEPT_MAX));
-        Self { context, folder, make, is_by_goods: false, kept: Mutex::new(kept), latest: Mutex::new(latest) }
+        let (is_by_goods, is_wait_counted) = (false, true);
+        let (kept, latest) = (Mutex::new(kept), Mutex::new(latest));
+        Self { context, folder, make, is_by_goods, is_wait_counted, kept, latest }
     }
 
     /// Makes all buyers of a SKU use the same session.
     pub(super) fn by_goods(self) -> Self {
         Self { is_by_goods: true, ..self }
+    }
+
+    /// Does not count the waits for locks that nobody waits for alone. Each buyer's own wait is counted elsewhere.
+    pub(super) fn uncounted(self) -> Self {
+        Self { is_wait_counted: false, ..self }
     }
 
     pub(super) fn context(&self) -> &Context {
@@ -150,7 +160,8 @@ impl Locks {
         });
         // If the servers are silent, an acquire outlasts its deadline, to make sure that its node is deleted. After
         // the drop at `call.until`, it does so in the background.
-        let acquire = context.metrics.waiting(call.wait(timeout_at(call.until, acquire))).await?;
+        let waiting = self.is_wait_counted.then(|| context.metrics.wait());
+        let acquire = in_acquire_span(waiting, call.wait(timeout_at(call.until, acquire))).await?;
         let acquired = acquire.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
         record_tokens(&Span::current(), &guard);

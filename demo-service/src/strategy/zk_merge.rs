@@ -22,7 +22,7 @@ pub(super) struct ZkMerge {
 
 impl ZkMerge {
     pub(super) fn new(locks: Locks) -> Self {
-        Self { shop: Shop::new(locks) }
+        Self { shop: Shop::new(locks.uncounted()) }
     }
 }
 

@@ -49,18 +49,12 @@ impl LockMetrics {
     }
 
     /// Waits for `acquire`. The wait is counted while it lasts, and its duration is recorded, whether the lock was
-    /// acquired or not. It has its own span, `acquire`, in which the session and the token may be recorded.
+    /// acquired or not.
     ///
     /// # Cancel safety
     /// As `acquire`. The wait is recorded even if it is dropped.
     pub async fn waiting<F: Future>(&self, acquire: F) -> F::Output {
-        let acquire = async {
-            let waiting = self.wait();
-            let had = acquire.await;
-            debug!(waited = ?waiting.since.elapsed(), "the wait for a lock is over");
-            had
-        };
-        acquire.instrument(info_span!("acquire", session = Empty, token = Empty)).await
+        in_acquire_span(Some(self.wait()), acquire).await
     }
 
     /// Begins a wait that is counted until it is dropped.
@@ -94,6 +88,22 @@ impl LockMetrics {
     pub fn count_retry(&self) {
         self.retries.increment(1);
     }
+}
+
+/// Waits for `acquire`, which is counted by `waiting`. It has its own span, `acquire`, in which the session and the token
+/// may be recorded.
+///
+/// # Cancel safety
+/// As `acquire`. The wait is recorded even if it is dropped.
+pub async fn in_acquire_span<F: Future>(waiting: Option<Waiting>, acquire: F) -> F::Output {
+    let since = Instant::now();
+    let acquire = async {
+        let had = acquire.await;
+        debug!(waited = ?since.elapsed(), "the wait for a lock is over");
+        drop(waiting);
+        had
+    };
+    acquire.instrument(info_span!("acquire", session = Empty, token = Empty)).await
 }
 
 impl Drop for Waiting {

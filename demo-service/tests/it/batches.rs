@@ -268,3 +268,18 @@ async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
         assert!(section.left < written, "{strategy}: {section:?}, {written}");
     }
 }
+
+#[tokio::test]
+async fn the_wait_of_a_worker_for_its_lock_is_counted_for_nobody() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&PATIENT).await;
+    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
+    let held = lab.hold_locks("zk-merge", &[1]).await;
+    let buyer = instance.spawn_buy(1, "zk-merge");
+    lab.wait_for_queue("zk-merge", 1, 2).await;
+    assert_eq!(instance.metric(r#"seckill_queue_depth{strategy="zk-merge"}"#).await, Some(1.0));
+    held.release().await.unwrap();
+    buyer.await.unwrap().assert_ok();
+    assert_eq!(instance.metric(r#"seckill_queue_depth{strategy="zk-merge"}"#).await, Some(0.0));
+    assert_eq!(instance.metric(r#"seckill_lock_wait_seconds_count{strategy="zk-merge"}"#).await, Some(1.0));
+}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::keys::cart_json;
 use super::transaction::{Transaction, TransactionId, WrittenOrder};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Token};
 
 /// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it.
@@ -63,9 +63,10 @@ impl Transaction {
     /// the lines. The units are there: the caller has locked the row, or read it under the fence `token`.
     ///
     /// # Errors
-    /// [`REPEATED`](crate::failure::REPEATED) if another transaction has written one of the keys meanwhile, and
-    /// [`LOCK_TIMEOUT`](crate::failure::LOCK_TIMEOUT) if one is about to; [`FENCED`](crate::failure::FENCED) if a later
-    /// holder came first or the sale is over. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
+    /// [`REPEATED`](failure::REPEATED) if another transaction has written one of the keys meanwhile, and
+    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one is about to; [`FENCED`](failure::FENCED) if a later holder came
+    /// first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the sale is over. In all of these cases the caller must
+    /// roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
         fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
             batch.lines.iter().map(value).collect()
@@ -121,7 +122,9 @@ impl Transaction {
             rows => rows.map_err(Failure::of_database)?,
         };
         if !rows.iter().all(|row| row.is_taken) {
-            return Err(Failure::fenced());
+            let level = self.read(batch.goods_no).await?;
+            let is_on = level.is_some_and(|level| level.sale == batch.sale);
+            return Err(if is_on { Failure::fenced() } else { Failure::of(&failure::SALE_RESTARTED) });
         }
         let order = |(order_id, transaction)| WrittenOrder { order_id, transaction: TransactionId::new(transaction) };
         Ok(rows.into_iter().map(|row| order((row.order_id, row.transaction))).collect())

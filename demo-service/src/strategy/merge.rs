@@ -219,7 +219,12 @@ impl<T: Turn> Shop<T> {
                 let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
                 // A statement that fails ends the transaction with its locks, before its answer is here.
                 visits.iter_mut().for_each(Visit::seen_inside);
-                let orders = transaction.write_batch(write).await?;
+                let orders = match transaction.write_batch(write).await {
+                    Err(failure) if failure.is(&failure::SALE_RESTARTED) => {
+                        return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
+                    }
+                    orders => orders?,
+                };
                 visits.iter_mut().for_each(Visit::seen_inside);
                 orders
             }

@@ -283,3 +283,21 @@ async fn the_wait_of_a_worker_for_its_lock_is_counted_for_nobody() {
     assert_eq!(instance.metric(r#"seckill_queue_depth{strategy="zk-merge"}"#).await, Some(0.0));
     assert_eq!(instance.metric(r#"seckill_lock_wait_seconds_count{strategy="zk-merge"}"#).await, Some(1.0));
 }
+
+#[tokio::test]
+async fn a_batch_whose_sale_is_restarted_before_it_writes_buys_of_the_next_sale() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&PATIENT).await;
+    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
+    let mut connection = lab.connect().await;
+    let mut elsewhere = connection.begin().await.unwrap();
+    elsewhere.execute("lock table orders in share mode").await.unwrap();
+    let buyer = instance.spawn_buy(1, "zk-merge");
+    // The batch has read the stock, and waits for the table.
+    lab.wait_for_lock().await;
+    instance.put_on_sale(1, 5, "zk-merge").await.assert_ok();
+    elsewhere.rollback().await.unwrap();
+    buyer.await.unwrap().assert_ok();
+    assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(1, 2).await), (0, 1));
+    assert_eq!(lab.assert_adds_up(1, "restarted").await, 1);
+}

@@ -169,10 +169,11 @@ impl Worker<'_> {
     }
 
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
-    pub(super) fn claim(&self) -> Vec<Buyer> {
+    /// Buyers of a later sale than `sale` stay. They have come since the turn of the batch was asked for.
+    pub(super) fn claim(&self, sale: i64) -> Vec<Buyer> {
         let mut queues = self.batches.queues.lock();
         let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return Vec::new() };
-        let first = std::iter::from_fn(|| queue.pop_first());
+        let first = queue.extract_if(.., |_, buyer| buyer.sale <= sale);
         first
             .map(|(_, mut buyer)| {
                 drop(buyer.waiting.take());
@@ -235,12 +236,12 @@ mod tests {
         let (earlier, is_first) = batches.join(goods(), buyer());
         assert!(is_first);
         let mut worker = batches.worker(goods());
-        assert_eq!(worker.claim().len(), 1);
+        assert_eq!(worker.claim(1).len(), 1);
         assert_eq!(worker.next(), None, "the worker ends");
         let (_later, is_first) = batches.join(goods(), buyer());
         assert!(is_first, "another worker begins");
         drop((worker, earlier));
-        assert_eq!(batches.worker(goods()).claim().len(), 1);
+        assert_eq!(batches.worker(goods()).claim(1).len(), 1);
     }
 
     #[test]
@@ -248,7 +249,7 @@ mod tests {
         let batches = Batches::default();
         let places = [(); 3].map(|()| batches.join(goods(), buyer()).0);
         assert!(places[1].give_up());
-        assert_eq!(batches.worker(goods()).claim().len(), 2);
+        assert_eq!(batches.worker(goods()).claim(1).len(), 2);
         assert!(!places[0].give_up() && !places[2].give_up());
     }
 
@@ -257,7 +258,7 @@ mod tests {
         let batches = Batches::default();
         let _places: Vec<_> = (0..=BATCH_MAX).map(|_| batches.join(goods(), buyer())).collect();
         let worker = batches.worker(goods());
-        assert_eq!([(); 3].map(|()| worker.claim().len()), [BATCH_MAX, 1, 0]);
+        assert_eq!([(); 3].map(|()| worker.claim(1).len()), [BATCH_MAX, 1, 0]);
     }
 
     #[test]

@@ -75,12 +75,12 @@ impl<T: Turn> Shop<T> {
         while let Some((sale, until)) = worker.next() {
             match self.turn.begin(goods_no, sale, until).await {
                 Ok(begun) => {
-                    let refused = self.sell(begun, worker.claim()).await;
+                    let refused = self.sell(begun, worker.claim(sale)).await;
                     self.sell_in_halves(goods_no, refused).await;
                 }
                 // Those who have waited long enough give up by themselves. Others may have come meanwhile.
                 Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => tokio::task::yield_now().await,
-                Err(failure) => refuse_all(worker.claim(), &failure),
+                Err(failure) => refuse_all(worker.claim(sale), &failure),
             }
         }
     }

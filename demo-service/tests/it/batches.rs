@@ -301,3 +301,20 @@ async fn a_batch_whose_sale_is_restarted_before_it_writes_buys_of_the_next_sale(
     assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(1, 2).await), (0, 1));
     assert_eq!(lab.assert_adds_up(1, "restarted").await, 1);
 }
+
+#[tokio::test]
+async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[&PATIENT[..], &["--hold", "1ms"]].concat()).await;
+    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
+    let held = lab.hold_locks("zk-merge", &[1]).await;
+    let early = instance.spawn_buy(1, "zk-merge");
+    lab.wait_for_queue("zk-merge", 1, 2).await;
+    instance.put_on_sale(1, 5, "zk-merge").await.assert_ok();
+    let late = instance.spawn_buy(1, "zk-merge");
+    wait_for_waiting(&instance, "zk-merge", 2).await;
+    held.release().await.unwrap();
+    early.await.unwrap().assert_problem(503, "sale-restarted");
+    late.await.unwrap().assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "two sales").await, 1);
+}

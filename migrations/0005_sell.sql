@@ -5,6 +5,9 @@
 -- outcome: 'sold'; or 'sold-out' or 'restarted' (the sale is over, or another family guards it) because of that line.
 -- If units of an earlier line were taken already, the function raises SD001 (sold out) or SD002 (restarted), which gives them
 -- back; the message is the number of the line. A key that has an order already raises 23505.
+--
+-- All waits for rows and for the key end in_wait_ms after the statement began. Postgres limits each wait by itself, so the
+-- limit is set before each.
 create function sell(
     in_goods bigint[], in_sales bigint[], in_quantities bigint[],
     in_family text, in_strategy text, in_instance text, in_key text, in_cart jsonb, in_wait_ms bigint,
@@ -12,9 +15,11 @@ create function sell(
 ) language plpgsql as $$
 declare
     units_left bigint;
+    wait_until timestamptz := statement_timestamp() + in_wait_ms * interval '1 millisecond';
 begin
-    perform set_config('lock_timeout', in_wait_ms::text, true);
     for i in 1 .. cardinality(in_goods) loop
+        perform set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
         update goods set on_hand = goods.on_hand - in_quantities[i], version = goods.version + 1
         where goods.goods_no = in_goods[i] and goods.sale = in_sales[i] and goods.guard = in_family
             and goods.on_hand >= in_quantities[i]
@@ -37,6 +42,8 @@ begin
     insert into order_lines (order_id, goods_no, sale, quantity, remaining)
     select sell.order_id, sold.* from unnest(in_goods, in_sales, in_quantities, sell.remaining) as sold;
     if in_key is not null then
+        perform set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
         insert into idempotency_keys (key, cart, goods_no, sale, order_id)
         values (in_key, in_cart, in_goods[1], in_sales[1], order_id);
     end if;

@@ -48,8 +48,8 @@ const RESTARTED: &str = "SD002";
 const UNIQUE_VIOLATION: &str = "23505";
 
 impl Store {
-    /// Sells a cart in one statement, which commits by itself. The wait for a connection and for each row lock ends at
-    /// `until`.
+    /// Sells a cart in one statement, which commits by itself. The waits for a connection, for the row locks and for the key
+    /// end at `until`.
     ///
     /// `sent` is called when the statement is about to be sent. From then on the outcome is unknown until the answer.
     ///

@@ -22,7 +22,10 @@ const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activi
                             where datname = current_database() and application_name like 'demo-service%'";
 
 /// Writes a purchase of SKU 9 under a key, and does not commit it.
-async fn write_key_elsewhere<'a>(connection: &'a mut PgConnection, key: &str) -> sqlx::Transaction<'a, Postgres> {
+pub(crate) async fn write_key_elsewhere<'a>(
+    connection: &'a mut PgConnection,
+    key: &str,
+) -> sqlx::Transaction<'a, Postgres> {
     let mut elsewhere = connection.begin().await.unwrap();
     let write = "with header as (insert into orders (strategy, instance) values ('x', 'x') returning order_id)
                  insert into idempotency_keys (key, cart, goods_no, sale, order_id)

@@ -1,13 +1,18 @@
 //! Idempotency keys: a key is remembered with the order that was sold under it, and with nothing else.
 
+use std::time::Duration;
+
 use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::Method;
 use serde_json::json;
+use sqlx::{Connection, Executor};
 use testbed::StopSignal;
+use tokio::time::sleep;
 
+use crate::batches::write_key_elsewhere;
 use crate::commits::Gate;
 use crate::lab::{Answer, Lab, SHORT_LIVED_KEYS, Shop, cart, wait_until};
 use crate::program::Program;
@@ -291,4 +296,47 @@ async fn only_keys_that_have_expired_are_deleted_however_many_they_are() {
     let other = lab.start(&[]).await;
     wait_until(async || lab.keys().await == 1).await;
     other.order(1, 1, "zk-mutex", "key").await.assert_replay_of(&first);
+}
+
+/// Goal: the wait for a row and the wait for a key end at the same deadline. Method: the row comes free late, and the key
+/// does not.
+#[tokio::test]
+async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_for_one() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "2s", "--db-timeout", "2500ms", "--http-timeout", "20s"]).await;
+    for goods_no in [1, 2] {
+        instance.put_on_sale(goods_no, 5, "pg-function").await.assert_ok();
+    }
+    instance.put_on_sale(9, 5, "pg-conditional").await.assert_ok();
+    let lock_row = async |goods_no: i64| {
+        let mut connection = lab.connect().await;
+        connection.execute("begin").await.unwrap();
+        let lock = sqlx::query("select from goods where goods_no = $1 for update").bind(goods_no);
+        lock.execute(&mut connection).await.unwrap();
+        connection
+    };
+    let mut connection = lab.connect().await;
+    let key = write_key_elsewhere(&mut connection, "busy").await;
+    let last = lock_row(2).await;
+    let first = lock_row(1).await;
+    let release = async {
+        wait_until(async || lab.lock_waits().await == 2).await;
+        sleep(Duration::from_millis(1200)).await;
+        first.close().await.unwrap();
+    };
+    let lines = cart(&[(1, 1), (2, 1)]);
+    let buyers = async {
+        tokio::join!(
+            instance.order(1, 1, "pg-function", "busy"),
+            instance.post("/orders?strategy=pg-function", Some("cart"), &lines)
+        )
+    };
+    let ((one, cart), ()) = tokio::join!(buyers, release);
+    one.assert_problem(503, "lock-timeout");
+    cart.assert_problem(503, "lock-timeout");
+    key.rollback().await.unwrap();
+    last.close().await.unwrap();
+    for goods_no in [1, 2] {
+        assert_eq!(lab.assert_adds_up(goods_no, "locks that came late").await, 0);
+    }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Call, Committing, Context, Decision};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Purchase, Wish};
 use crate::store::WrittenOrder;
 use crate::telemetry::Waiting;
@@ -79,9 +79,23 @@ impl Buyer {
         Wish { sale: self.sale, quantity: self.line().quantity, key: self.purchase.key.as_ref() }
     }
 
-    /// Notes that the commit of the buyer's order is about to be sent, or was answered.
-    pub(super) fn note_commit(&self, order: Option<WrittenOrder>) {
-        *self.committing.lock() = order.map(Committing::Order);
+    /// Returns whether the buyer still waits for the answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
+    /// Notes that the commit of the buyer's order is about to be sent. Returns `false` if the buyer has given up: then the
+    /// order must not be committed.
+    #[must_use]
+    pub(super) fn note_commit(&self, order: WrittenOrder) -> bool {
+        let mut committing = self.committing.lock();
+        *committing = self.is_waiting().then_some(Committing::Order(order));
+        committing.is_some()
+    }
+
+    /// Notes that the order was not committed.
+    pub(super) fn note_rollback(&self) {
+        *self.committing.lock() = None;
     }
 
     /// Answers the buyer, who may have hung up.
@@ -93,11 +107,11 @@ impl Buyer {
 impl Batches {
     /// Waits for the decision of a purchase of one SKU. `begin` starts the worker of the SKU if none runs.
     ///
-    /// The buyer may give up until the batch has begun: by hanging up, or at `until`. After that the decision is the
-    /// answer. If none has come at the deadline for the database, the outcome is unknown.
+    /// The buyer may give up until the batch has begun: by hanging up, or at `until`. After that the buyer gives up at the
+    /// deadline for the database only. Once the commit was sent, the outcome is unknown then.
     ///
     /// # Cancel safety
-    /// Dropped, the buyer gives up. If the batch has begun, the purchase runs to its end.
+    /// Dropped, the buyer gives up, unless the commit was sent.
     pub(super) async fn decide(
         &self,
         context: &Context,
@@ -129,14 +143,18 @@ impl Batches {
                 if place.give_up() {
                     return Err(reason);
                 }
-                match timeout_at(call.until, decided).await {
+                match timeout_at(call.until, &mut decided).await {
                     Ok(decision) => decision,
-                    Err(_) => return Err(call.stopped(Failure::outcome_unknown(None))),
+                    Err(_) => return Err(give_up(call, decided)),
                 }
             }
         };
-        // The worker panicked, and nobody knows how far it had come.
-        decision.unwrap_or_else(|_| Err(call.stopped(Failure::outcome_unknown(None))))
+        // Without a decision the worker has panicked.
+        let decision = decision.unwrap_or_else(|_| Err(call.stopped(Failure::of(&failure::INTERNAL))));
+        if !decision.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
+            *call.committing.lock() = None;
+        }
+        decision
     }
 
     /// Returns the place of a buyer, and whether no worker serves the SKU yet.
@@ -182,6 +200,15 @@ impl Worker<'_> {
             .take(BATCH_MAX)
             .collect()
     }
+}
+
+/// Gives up the wait for a decision. If the commit was sent, the outcome is unknown. Otherwise it will not be sent.
+fn give_up(call: &Call, mut decided: oneshot::Receiver<Decision>) -> Failure {
+    {
+        let _committing = call.committing.lock();
+        decided.close();
+    }
+    call.stopped(Failure::database_unavailable())
 }
 
 /// Returns the latest sale of these buyers, and when the last of them gives up.

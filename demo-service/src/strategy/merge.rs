@@ -85,9 +85,10 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Decides a batch, answers everyone in it, and ends the turn. If the database refuses the batch because of one
-    /// purchase, such as one whose key is in use elsewhere, returns its buyers.
-    async fn sell(&self, begun: Begun<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
+    /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its
+    /// key is in use elsewhere, for example, or its buyer gave up before the commit.
+    async fn sell(&self, begun: Begun<'_>, mut batch: Vec<Buyer>) -> Vec<Buyer> {
+        batch.retain(Buyer::is_waiting);
         let Begun { transaction, level, token, lost, behind } = begun;
         let refused = match self.attempt(transaction, &level, token, lost, &batch).await {
             Ok(decisions) => {
@@ -151,7 +152,11 @@ impl<T: Turn> Shop<T> {
             transaction.roll_back().await;
             Ok(())
         } else {
-            sold().zip(&orders).for_each(|((buyer, _), order)| buyer.note_commit(Some(order.clone())));
+            if !sold().zip(&orders).all(|((buyer, _), order)| buyer.note_commit(order.clone())) {
+                sold().for_each(|(buyer, _)| buyer.note_rollback());
+                transaction.roll_back().await;
+                return Err(Failure::client_gone());
+            }
             tokio::select! {
                 biased;
                 commit = timeout(within, transaction.commit(None)) => {
@@ -160,12 +165,10 @@ impl<T: Turn> Shop<T> {
                 lost = lost => Err(Failure::outcome_unknown(None).caused_by(lost)),
             }
         };
-        if !committed.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
-            sold().for_each(|(buyer, _)| buyer.note_commit(None));
-        }
         if let Err(failure) = &committed
             && !failure.is(&failure::OUTCOME_UNKNOWN)
         {
+            sold().for_each(|(buyer, _)| buyer.note_rollback());
             return Err(failure.clone());
         }
         let mut orders = orders.into_iter();

@@ -1,11 +1,13 @@
 //! Purchases that are decided in batches: nobody in a batch is concerned by the others.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use demo_service::telemetry::clock::Moment;
 use futures_util::future::join_all;
 use sqlx::{Connection, Executor, PgConnection, Postgres};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::commits::Gate;
 use crate::history::sections;
@@ -320,4 +322,34 @@ async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
     early.await.unwrap().assert_problem(503, "sale-restarted");
     late.await.unwrap().assert_ok();
     assert_eq!(lab.assert_adds_up(1, "two sales").await, 1);
+}
+
+/// Goal: a buyer whose deadline comes before the commit is sold nothing, and the others of the batch are. Method: the write
+/// of a batch waits until the deadline of its first buyer.
+#[tokio::test]
+async fn a_buyer_whose_deadline_comes_before_the_commit_buys_nothing_and_the_others_go_on() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "6s", "--http-timeout", "20s"]).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    let mut buyers = crowd_behind_a_commit(&lab, &instance, (1, "zk-merge"), 1).await;
+    sleep(Duration::from_secs(3)).await;
+    buyers.push(instance.spawn_buy(1, "zk-merge"));
+    wait_for_waiting(&instance, "zk-merge", 2).await;
+    let mut connection = lab.connect().await;
+    let mut elsewhere = connection.begin().await.unwrap();
+    let lock = async { elsewhere.execute("lock table orders in share mode").await.unwrap() };
+    let open = async {
+        // The lock is next in line. Until the gate opens, the first buyer has the table.
+        wait_until(async || lab.lock_waits().await == 2).await;
+        gate.open().await;
+    };
+    tokio::join!(lock, open);
+    let [first, early, late] = buyers.try_into().unwrap();
+    first.await.unwrap().assert_ok();
+    early.await.unwrap().assert_problem(503, "database-unavailable");
+    elsewhere.rollback().await.unwrap();
+    late.await.unwrap().assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a deadline").await, 2);
 }

@@ -248,6 +248,13 @@ impl Failure {
         self
     }
 
+    /// Adds the cause of another failure.
+    #[must_use]
+    pub fn caused_as(mut self, other: &Self) -> Self {
+        self.cause.clone_from(&other.cause);
+        self
+    }
+
     /// The row of the table for this failure.
     pub fn kind(&self) -> &'static Kind {
         self.kind

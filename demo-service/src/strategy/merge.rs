@@ -179,11 +179,14 @@ impl<T: Turn> Shop<T> {
                 (Share::Sold { remaining }, Ok(())) => Ok(self.order(orders.next(), buyer, remaining, token)),
                 (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
                 (Share::Repeated, Ok(())) => Err(Failure::repeated()),
-                (Share::Sold { .. }, Err(_)) => {
-                    Err(Failure::outcome_unknown(orders.next().map(|order| order.order_id)))
+                (Share::Sold { .. }, Err(unknown)) => {
+                    let order_id = orders.next().map(|order| order.order_id);
+                    Err(Failure::outcome_unknown(order_id).caused_as(unknown))
                 }
                 // Whether they were right depends on a commit whose outcome nobody knows.
-                (Share::SoldOut | Share::Repeated, Err(_)) => Err(Failure::database_unavailable()),
+                (Share::SoldOut | Share::Repeated, Err(unknown)) => {
+                    Err(Failure::database_unavailable().caused_as(unknown))
+                }
             }
         };
         Ok(batch.iter().zip(shares).map(decide).collect())

@@ -20,7 +20,7 @@ const STRATEGIES: [&str; 2] = ["pg-merge", "zk-merge"];
 const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
 
 /// Ends the sessions of the service.
-const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
+pub(crate) const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
                             where datname = current_database() and application_name like 'demo-service%'";
 
 /// Writes a purchase of SKU 9 under a key, and does not commit it.

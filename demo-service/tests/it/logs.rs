@@ -1,8 +1,11 @@
 //! What the program logs.
 
 use serde_json::Value;
+use sqlx::Executor;
 use testbed::StopSignal;
 
+use crate::batches::END_SESSIONS;
+use crate::commits::Gate;
 use crate::lab::{Lab, wait_until};
 use crate::program::Program;
 
@@ -59,4 +62,26 @@ async fn purchases_that_go_as_they_should_are_not_logged_unless_asked_for() {
     let [ready, stopping, stopped] = messages[..] else { panic!("{messages:?}") };
     assert_eq!((ready, stopped), ("ready", "stopped"));
     assert!(stopping.starts_with("shutting down"), "{stopping}");
+}
+
+#[tokio::test]
+async fn the_log_says_why_the_outcome_of_a_purchase_is_unknown() {
+    let lab = Lab::new().await;
+    let program = Program::start(&lab, StopSignal::Terminate, &[], &[("LOG_FORMAT", "json")]).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    for (goods_no, strategy) in (1..).zip(["pg-conditional", "pg-merge", "zk-merge"]) {
+        program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+        let gate = Gate::close(&lab).await;
+        let buyer = program.spawn_buy(goods_no, strategy);
+        lab.wait_for_statement("active", "commit").await;
+        lab.connect().await.execute(END_SESSIONS).await.unwrap();
+        buyer.await.unwrap().assert_problem(503, "outcome-unknown");
+        gate.open().await;
+        let is_said = |line: &Value| {
+            let text = line.to_string();
+            text.contains("outcome unknown") && text.contains(strategy) && text.contains("terminating connection")
+        };
+        wait_until(async || lines(&program).iter().any(|line| line.to_string().contains(strategy))).await;
+        assert!(lines(&program).iter().any(is_said), "{strategy}: {:?}", lines(&program));
+    }
 }

@@ -87,6 +87,7 @@ impl App {
         }
         let metrics = Metrics::new(registry::names());
         let history = Arc::new(History::new(config.history as usize));
+        let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
         let context = |entry: &'static Entry| Context {
             strategy: entry.name,
             family: entry.family,
@@ -101,11 +102,12 @@ impl App {
             permits: config.permits,
             attempts_max: config.attempts_max,
             metrics: metrics.locks(entry.name).clone(),
+            tasks: purchases.clone(),
+            closing: closing.clone(),
         };
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
         let offer = Offer { strategies: config.offered().collect(), default: config.strategy };
         let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
-        let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
         Ok(Self { config, store, sessions, metrics, history, offer, strategies, memory, closing, slots, purchases })
     }
 

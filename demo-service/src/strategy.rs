@@ -35,6 +35,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use self::zk_hold::probe;
 use crate::failure::{self, Failure};
@@ -227,6 +228,10 @@ pub struct Context {
     pub attempts_max: u32,
     /// The metrics of the waits and holds.
     pub metrics: LockMetrics,
+    /// The tasks that a shutdown waits for.
+    pub tasks: TaskTracker,
+    /// Cancelled when the service shuts down. That ends waits.
+    pub closing: CancellationToken,
 }
 
 impl Context {

@@ -59,7 +59,7 @@ impl<T: Turn> Shop<T> {
     /// Decides a purchase in the next batch. The business is done first.
     pub(super) fn purchase<'a>(self: &'a Arc<Self>, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         let context = self.context();
-        let begin = |goods_no| drop(tokio::spawn(Arc::clone(self).serve(goods_no)));
+        let begin = |goods_no| drop(context.tasks.spawn(Arc::clone(self).serve(goods_no)));
         Box::pin(async move {
             let business = match call.in_time(do_business_first(context, call)).await {
                 Ok(business) => business,
@@ -73,7 +73,13 @@ impl<T: Turn> Shop<T> {
     async fn serve(self: Arc<Self>, goods_no: GoodsNo) {
         let mut worker = self.batches.worker(goods_no);
         while let Some((sale, until)) = worker.next() {
-            match self.turn.begin(goods_no, sale, until).await {
+            let begun = tokio::select! {
+                biased;
+                begun = self.turn.begin(goods_no, sale, until) => begun,
+                // All who wait are told to leave.
+                () = self.context().closing.cancelled() => Err(Failure::client_gone()),
+            };
+            match begun {
                 Ok(begun) => {
                     let refused = self.sell(begun, worker.claim(sale)).await;
                     self.sell_in_halves(goods_no, refused).await;

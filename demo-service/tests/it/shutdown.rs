@@ -152,3 +152,32 @@ async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     lab.wait_for_queue("zk-mutex", 1, 0).await;
     assert_eq!(lab.units_ordered(1, 1).await, 0);
 }
+
+/// Goal: a batch that has begun is finished with its lock, and a turn that is waited for is not. Method: one SKU has its
+/// batch written, and the lock of the other one is held elsewhere for longer than the test lasts.
+#[tokio::test]
+async fn told_to_stop_it_finishes_the_batch_that_has_begun_and_frees_its_lock() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
+    let mut program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
+    for goods_no in [1, 2] {
+        program.put_on_sale(goods_no, 5, "zk-merge").await.assert_ok();
+    }
+    let held = lab.hold_locks("zk-merge", &[1]).await;
+    let waiting = program.spawn_buy(1, "zk-merge");
+    lab.wait_for_queue("zk-merge", 1, 2).await;
+    let mut connection = lab.connect().await;
+    let mut row = connection.begin().await.unwrap();
+    row.execute("lock table orders in share mode").await.unwrap();
+    let begun = program.spawn_buy(2, "zk-merge");
+    lab.wait_for_lock().await;
+
+    program.process.request_stop();
+    waiting.await.unwrap().assert_problem(503, "shutting-down");
+    row.rollback().await.unwrap();
+    begun.await.unwrap().assert_ok();
+    assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
+    let log = program.process.log_tail();
+    assert!(!log.contains("WARN"), "{log}");
+    held.release().await.unwrap();
+}

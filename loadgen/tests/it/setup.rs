@@ -36,7 +36,7 @@ fn a_zookeeper_that_does_not_answer_is_named() {
     let lab = Lab::new();
     let mut command = lab.loadgen_throwaway(["compare"]);
     command.arg("--demo-service").arg(demo_service()).env("ZOOKEEPER_CONNECT", "127.0.0.1:1");
-    assert_setup_error(&lab, &mut command, "on 127.0.0.1:1");
+    assert_setup_error(&lab, &mut command, "at 127.0.0.1:1, the server of ZOOKEEPER_CONNECT");
 }
 
 // Elsewhere Java may come from Homebrew, which is looked for in its own folders.

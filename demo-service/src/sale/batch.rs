@@ -20,7 +20,7 @@ pub struct Wish<'a> {
 /// What one buyer of a batch gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// The units. So many are left after them.
+    /// The buyer gets the units.
     Sold {
         /// Units left.
         remaining: i64,

@@ -1,7 +1,7 @@
 //! The buyers who wait for a batch, by SKU.
 //!
 //! One worker a SKU serves them. It takes all who wait at that moment, decides them together, answers each, and begins
-//! again. So a batch is whoever arrived while the last one was committed. The worker ends when nobody waits.
+//! again. So the buyers of a batch are those who arrived during the last commit. The worker ends when nobody waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A shop that sells in batches: whoever waits is sold to together, as soon as it is this instance's turn.
+//! A shop that sells in batches. When it is this instance's turn, the shop sells to all who wait.
 //!
 //! What a turn is differs: the lock of a row (`pg-merge`), or a lock in ZooKeeper with a fence in the row (`zk-merge`).
 
@@ -29,7 +29,8 @@ pub(super) trait Turn: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Begun<'_>, Failure>> + Send;
 }
 
-/// A turn that has begun. Nobody else may write the stock of the SKU, or a fence refuses the write of whoever was overtaken.
+/// A turn that has begun. Either nobody else can write the stock of the SKU, or the row refuses the write of an instance
+/// that was overtaken.
 pub(super) struct Begun<'a> {
     pub(super) transaction: Transaction,
     pub(super) level: Level,

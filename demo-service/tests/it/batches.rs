@@ -49,7 +49,7 @@ async fn batch_sizes(lab: &Lab, goods_no: i64) -> Vec<i64> {
     sqlx::query_scalar(sql).bind(goods_no).fetch_all(&mut lab.connect().await).await.unwrap()
 }
 
-/// A first buyer whose commit waits at the gate, and so many who wait for the next batch.
+/// A first buyer whose commit waits at the gate, and `count` buyers who wait for the next batch.
 async fn crowd_behind_a_commit(
     lab: &Lab,
     instance: &Instance,

@@ -54,7 +54,7 @@ async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
             held.release().await.unwrap();
         }
         let counted = session.traffic().bytes_sent - before.0.bytes_sent;
-        // The server also counts the four letters by which it is asked.
+        // The server also counts the command `mntr`, which asks for its counters.
         let received = server.metric("zk_bytes_received_count").await.unwrap() - before.1 - "mntr".len() as u64;
         assert_eq!(counted, received, "{recipe:?}");
     }

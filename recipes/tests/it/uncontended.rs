@@ -92,7 +92,7 @@ async fn from_the_third_time_on_the_lock_is_had_by_one_request_and_given_back_by
     }
     let after = (session.traffic(), received().await);
     assert_eq!(after.0.requests - before.0.requests, 20 * 3 * 2);
-    // The server also counts the four letters by which it is asked.
+    // The server also counts the command `mntr`, which asks for its counters.
     let bytes = after.1 - before.1 - "mntr".len() as u64;
     assert_eq!(bytes, after.0.bytes_sent - before.0.bytes_sent, "and the server saw no others");
     assert_eq!(after.0.notifications, 0);

@@ -52,7 +52,7 @@ async fn a_lone_process_sends_no_request_after_its_first_release() {
             held.release().await.unwrap();
         }
         assert_eq!(session.traffic(), before.0);
-        // The server also counts the four letters by which it is asked.
+        // The server also counts the command `mntr`, which asks for its counters.
         let received = server.metric("zk_bytes_received_count").await.unwrap() - before.1;
         assert_eq!(received, "mntr".len() as u64);
     }

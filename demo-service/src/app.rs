@@ -18,6 +18,7 @@ use self::memory::Memory;
 pub use self::purchase::Answer;
 use crate::config::Config;
 use crate::failure::{self, Failure};
+use crate::peers::{Address, Batch, Peers, Told};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 use crate::store::{Store, schema};
@@ -36,6 +37,9 @@ pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
+/// The strategy whose instances hand purchases over to each other.
+const HANDED_OVER_TO: &str = "zk-owner";
+
 /// One instance of the service.
 pub struct App {
     /// Its configuration.
@@ -50,10 +54,14 @@ pub struct App {
     pub history: Arc<History>,
     /// The strategies that requests may name.
     pub offer: Offer,
+    /// How the other instances reach this one.
+    pub address: Arc<Address>,
     strategies: HashMap<&'static str, Box<dyn Strategy>>,
     memory: Memory,
     closing: CancellationToken,
     slots: Arc<Semaphore>,
+    /// Limits the purchases that other instances have handed over.
+    handed: Semaphore,
     purchases: TaskTracker,
 }
 
@@ -66,14 +74,15 @@ pub struct Slot {
 }
 
 impl App {
-    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry.
+    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry. The other
+    /// instances reach this one at `reachable_at`.
     ///
     /// # Errors
     /// A [`SetupError`] that names the server that cannot be used.
     ///
     /// # Cancel safety
     /// Dropped, everything that was opened is closed.
-    pub async fn open(config: Config) -> Result<Self, SetupError> {
+    pub async fn open(config: Config, reachable_at: String) -> Result<Self, SetupError> {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
         let zookeeper = config.zookeeper.as_deref().unwrap_or_default();
@@ -88,6 +97,7 @@ impl App {
         let metrics = Metrics::new(registry::names());
         let history = Arc::new(History::new(config.history as usize));
         let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
+        let (address, peers) = (Arc::new(Address::of_this_process(reachable_at)), Peers::default());
         let context = |entry: &'static Entry| Context {
             strategy: entry.name,
             family: entry.family,
@@ -101,6 +111,8 @@ impl App {
             lock_order: config.lock_order,
             permits: config.permits,
             attempts_max: config.attempts_max,
+            address: Arc::clone(&address),
+            peers: peers.clone(),
             metrics: metrics.locks(entry.name).clone(),
             tasks: purchases.clone(),
             closing: closing.clone(),
@@ -108,13 +120,39 @@ impl App {
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
         let offer = Offer { strategies: config.offered().collect(), default: config.strategy };
         let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
-        Ok(Self { config, store, sessions, metrics, history, offer, strategies, memory, closing, slots, purchases })
+        let handed = Semaphore::new(config.concurrency_max as usize);
+        Ok(Self {
+            config,
+            store,
+            sessions,
+            metrics,
+            history,
+            offer,
+            address,
+            strategies,
+            memory,
+            closing,
+            slots,
+            handed,
+            purchases,
+        })
     }
 
     /// Returns a slot for a request that arrived at `arrived`, or `None` if no slot is free.
     pub fn try_slot(&self, arrived: Instant) -> Option<Slot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         Some(Slot { arrived, _permit: Arc::new(permit) })
+    }
+
+    /// Decides a batch that another instance has handed over. Returns `None` if nothing of it was decided, because it is more
+    /// than `--concurrency-max` allows, for example.
+    ///
+    /// # Cancel safety
+    /// Dropped, buyers whose commit was not sent give up.
+    pub async fn take_over(&self, batch: Batch) -> Option<Vec<Told>> {
+        let count = u32::try_from(batch.purchases.len()).ok()?;
+        let _permits = self.handed.try_acquire_many(count).ok()?;
+        self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch).await
     }
 
     /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
+use axum::http::uri::Authority;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -42,6 +43,13 @@ pub struct Config {
     /// Second address, for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin
     #[arg(long, env, value_name = "ADDRESS:PORT")]
     pub operators_listen: Option<SocketAddr>,
+    /// Address for the other instances. One instance owns a SKU of zk-owner, and the others hand their buyers over to it. The
+    /// connections are not encrypted. The default serves instances on one host
+    #[arg(long, env, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub peers_listen: SocketAddr,
+    /// How the other instances reach --peers-listen [default: the address that is listened on]
+    #[arg(long, env, value_name = "HOST:PORT", value_parser = peers_address)]
+    pub peers_address: Option<String>,
     /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. If the user may create tables, the service migrates the
     /// database at start; otherwise it only checks the tables. ?sslmode=verify-full&sslrootcert=PATH encrypts the
     /// connection and checks the certificate of the server. If the URL has no password, the service uses PGPASSWORD, or
@@ -238,6 +246,12 @@ impl Config {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
         }
+        if self.peers_listen.ip().is_unspecified() && self.peers_address.is_none() {
+            return Err(format!(
+                "--peers-listen {} (PEERS_LISTEN) needs --peers-address HOST:PORT (PEERS_ADDRESS): how the other instances reach it",
+                self.peers_listen
+            ));
+        }
         let times =
             [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
         for [(inner, shorter), (outer, longer)] in [[times[0], times[1]], [times[1], times[2]]] {
@@ -296,6 +310,13 @@ fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
     match humantime::parse_duration(text) {
         Ok(lifetime) if (KEY_LIFETIME_MIN..=KEY_LIFETIME_MAX).contains(&lifetime) => Ok(lifetime),
         _ => Err("give a duration from 1s to 365days with its unit, for instance 24h"),
+    }
+}
+
+fn peers_address(text: &str) -> Result<String, &'static str> {
+    match text.parse::<Authority>() {
+        Ok(authority) if authority.port().is_some() && !text.contains('@') => Ok(text.to_owned()),
+        _ => Err("give a host and a port, for instance demo-1:7070"),
     }
 }
 
@@ -368,6 +389,8 @@ mod tests {
             (&["--http-timeout", "1000years"], "from 1ms to 1day"),
             (&["--listen", "8080"], "8080"),
             (&["--instance", ""], "1 to 100 bytes"),
+            (&["--peers-listen", "0.0.0.0:7070"], "needs --peers-address HOST:PORT"),
+            (&["--peers-address", "demo-1"], "give a host and a port"),
             (&["--zookeeper-ca", "ca.pem", "--zookeeper-cert", "shop.pem"], "--zookeeper-key"),
             (&["--zookeeper-cert", "shop.pem", "--zookeeper-key", "shop.key"], "--zookeeper-ca"),
         ] {

@@ -210,6 +210,22 @@ impl Failure {
         Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
     }
 
+    /// Another instance was to decide the purchase, and its answer was not seen.
+    pub fn outcome_unknown_elsewhere() -> Self {
+        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen: it may have \
+                      sold, and may sell yet; look before you send the request again; under an idempotency key, send the same \
+                      request again with the same key";
+        Self::new(&OUTCOME_UNKNOWN, detail)
+    }
+
+    /// The failure that another instance of the service has told of, by the slug of its kind.
+    pub fn told(slug: &str, detail: String, order_id: Option<i64>) -> Self {
+        // A kind that this version does not know: whether anything was written is not known either.
+        let kind = ALL.iter().find(|kind| kind.outcome.is_some() && kind.slug() == slug);
+        let kind = kind.or_else(|| ALL.iter().find(|kind| kind.slug() == slug)).copied().unwrap_or(&OUTCOME_UNKNOWN);
+        Self { order_id, ..Self::new(kind, detail) }
+    }
+
     /// Returns the failure for a database error before a commit was sent.
     pub fn of_database(error: sqlx::Error) -> Self {
         let sqlstate = sqlstate(&error);

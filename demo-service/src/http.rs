@@ -2,6 +2,7 @@
 
 mod open_files;
 pub mod openapi;
+mod peers;
 pub mod places;
 pub mod problem;
 mod rates;

@@ -18,6 +18,7 @@ pub mod strategy;
 pub mod failure;
 pub mod sale;
 
+pub mod peers;
 pub mod sessions;
 pub mod store;
 pub mod telemetry;

@@ -9,6 +9,7 @@ pub mod registry;
 
 mod batches;
 mod merge;
+mod ownership;
 mod section;
 mod settle;
 mod zk_hold;
@@ -25,8 +26,10 @@ mod zk_early_release;
 mod zk_fenced;
 mod zk_lock;
 mod zk_merge;
+mod zk_owner;
 mod zk_semaphore;
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +42,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::zk_hold::probe;
 use crate::failure::{self, Failure};
+use crate::peers::{Address, Batch, Peers, Told};
 use crate::sale::{BusinessTime, Goods, GoodsNo, LockOrder, Order, Purchase};
 use crate::sessions::SessionPool;
 use crate::store::{Store, WrittenOrder};
@@ -66,6 +70,14 @@ pub trait Strategy: Send + Sync {
     /// Nothing is lost.
     fn look<'a>(&'a self, goods_no: GoodsNo, call: &'a Call) -> Boxed<'a, Result<Option<Goods>, Failure>> {
         Box::pin(call.in_time(self.context().store.look(goods_no)))
+    }
+
+    /// Decides a batch that another instance has handed over. Returns `None` if nothing of it was decided.
+    ///
+    /// # Cancel safety
+    /// Dropped, buyers whose commit was not sent give up.
+    fn take_over<'a>(&'a self, _batch: Batch) -> Boxed<'a, Option<Vec<Told>>> {
+        Box::pin(ready(None))
     }
 
     /// What the strategy works with.
@@ -116,6 +128,19 @@ enum Committing {
     Order(WrittenOrder),
     /// A statement that commits by itself. The number of its order comes with its answer.
     Statement,
+    /// Another instance decides the purchase, and commits it or not.
+    Elsewhere,
+}
+
+impl Committing {
+    /// The failure of a purchase of which nothing more is heard.
+    fn unknown(&self) -> Failure {
+        match self {
+            Self::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
+            Self::Statement => Failure::outcome_unknown(None),
+            Self::Elsewhere => Failure::outcome_unknown_elsewhere(),
+        }
+    }
 }
 
 impl Call {
@@ -184,7 +209,7 @@ impl Call {
         Box::pin(async move { self.in_time(decision).await.into() })
     }
 
-    /// Returns whether a COMMIT was sent and not answered.
+    /// Returns whether a COMMIT was sent and not answered, or the purchase was handed over and not answered.
     pub fn is_committing(&self) -> bool {
         self.committing.lock().is_some()
     }
@@ -192,8 +217,7 @@ impl Call {
     /// Returns the failure of a call that was stopped for `reason`. If a commit is in flight, the outcome is unknown.
     fn stopped(&self, reason: Failure) -> Failure {
         match &*self.committing.lock() {
-            Some(Committing::Order(order)) => Failure::outcome_unknown(Some(order.order_id)).caused_by(reason),
-            Some(Committing::Statement) => Failure::outcome_unknown(None).caused_by(reason),
+            Some(committing) => committing.unknown().caused_by(reason),
             None => reason,
         }
     }
@@ -226,6 +250,10 @@ pub struct Context {
     pub permits: u32,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
+    /// How the other instances reach this one.
+    pub address: Arc<Address>,
+    /// The connections to the other instances.
+    pub peers: Peers,
     /// The metrics of the waits and holds.
     pub metrics: LockMetrics,
     /// The tasks that a shutdown waits for.

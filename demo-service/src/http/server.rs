@@ -21,6 +21,7 @@ use tower::Layer;
 use tracing::{debug, info, warn};
 
 use super::open_files;
+use super::peers;
 use super::places::{Place, Places};
 use super::router::{Audience, router};
 use crate::app::App;
@@ -65,6 +66,7 @@ const BACKLOG: u32 = 65_535;
 pub struct Server {
     main: Listener,
     operators: Option<Listener>,
+    peers: Listener,
     app: Arc<App>,
 }
 
@@ -89,11 +91,13 @@ impl Server {
         let operators = config.operators_listen;
         let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
         let operators = operators.transpose()?;
-        let app = Arc::new(App::open(config).await?);
+        let peers = Listener::bind(config.peers_listen, "--peers-listen (PEERS_LISTEN)")?;
+        let peers_address = config.peers_address.clone().unwrap_or_else(|| peers.address.to_string());
+        let app = Arc::new(App::open(config, peers_address).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
         let operators_address = operators.as_ref().map(|listener| listener.address);
-        info!(address = %main.address, ?operators_address, instance, strategy = strategy.name, zk_sessions, "ready");
-        Ok(Self { main, operators, app })
+        info!(address = %main.address, ?operators_address, peers_address = app.address.at, instance, strategy = strategy.name, zk_sessions, "ready");
+        Ok(Self { main, operators, peers, app })
     }
 
     /// Returns the address of the main listener. If port 0 was asked for, it has the real port.
@@ -117,7 +121,7 @@ impl Server {
     /// # Cancel safety
     /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { main, operators, app } = self;
+        let Self { main, operators, peers: for_peers, app } = self;
         let mut background = JoinSet::new();
         let upkeep = Arc::clone(&app);
         background.spawn(async move { upkeep.upkeep().await });
@@ -126,6 +130,7 @@ impl Server {
         let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
         let mut of_main = Connections::new(router(Arc::clone(&app), audience));
         let mut of_operators = Connections::new(Router::new());
+        let mut of_peers = Connections::new(peers::router(Arc::clone(&app)));
         let for_operators = async {
             let Some(listener) = operators else { return pending().await };
             of_operators.router = router(Arc::clone(&app), Audience::Operators);
@@ -135,12 +140,13 @@ impl Server {
             () = shutdown => {}
             () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
             () = for_operators => {}
+            () = accept_all(for_peers.socket, Places::new(connections_max), &mut of_peers) => {}
         }
         // The listeners are dropped by now, so the system refuses new clients.
         info!("shutting down: requests that wait are refused, what has begun is finished");
         app.stop_waiting();
         let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
-        let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
+        let finished = async { tokio::join!(of_main.finish(), of_operators.finish(), of_peers.finish()) };
         if timeout_at(deadline, finished).await.is_err() {
             warn!("some connections were still busy and are cut");
         }

@@ -1,5 +1,7 @@
 //! What may be sold, and what a sale leaves. Nothing here does input or output.
 
+use serde::{Deserialize, Serialize};
+
 use super::goods::Quantity;
 
 /// What a strategy reads of a SKU before it decides.
@@ -15,6 +17,13 @@ pub struct Level {
     pub guard: Option<String>,
 }
 
+impl Level {
+    /// The level after a write that leaves `on_hand` units.
+    pub fn after(self, on_hand: i64) -> Self {
+        Self { on_hand, ..self }
+    }
+}
+
 /// Returns the units that a deduction leaves, or `None` if `on_hand` is too little for the whole quantity. A part of a
 /// quantity is never sold.
 pub fn remaining_after(on_hand: i64, quantity: Quantity) -> Option<i64> {
@@ -22,7 +31,7 @@ pub fn remaining_after(on_hand: i64, quantity: Quantity) -> Option<i64> {
 }
 
 /// The fencing token of a hold, as the database stores it. Tokens are compared by both parts, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Token {
     /// The number of the transaction that granted the lock.
     pub number: i64,
@@ -31,7 +40,7 @@ pub struct Token {
 }
 
 /// A committed order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// Its number.
     pub order_id: i64,
@@ -44,7 +53,7 @@ pub struct Order {
 }
 
 /// One SKU of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderLine {
     /// The SKU.
     pub goods_no: i64,

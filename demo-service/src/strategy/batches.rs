@@ -23,6 +23,10 @@ const BATCH_MAX: usize = 1000;
 
 /// A purchase that waits for its batch.
 pub(super) struct Buyer {
+    /// Its place in the order of arrival.
+    number: u64,
+    /// Whether another instance has handed it over. Then only this instance may decide it.
+    pub(super) is_handed: bool,
     /// What is bought. The cart has one line.
     pub(super) purchase: Purchase,
     /// The sale to which the purchase was admitted.
@@ -38,6 +42,21 @@ pub(super) struct Buyer {
     answer: oneshot::Sender<Decision>,
     /// The wait, until the batch begins.
     waiting: Option<Waiting>,
+}
+
+/// A purchase that another instance has handed over.
+pub(super) struct Handed {
+    pub(super) purchase: Purchase,
+    pub(super) sale: i64,
+    pub(super) has_decided: bool,
+    /// When its buyer gives up waiting.
+    pub(super) until: Instant,
+}
+
+/// The answer that such a purchase waits for.
+pub(super) struct HandedAnswer {
+    decided: oneshot::Receiver<Decision>,
+    committing: Arc<Mutex<Option<Committing>>>,
 }
 
 /// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
@@ -93,7 +112,16 @@ impl Buyer {
         committing.is_some()
     }
 
-    /// Notes that the order was not committed.
+    /// Notes that the purchase is about to be handed over. Returns `false` if the buyer has given up: then it must not be
+    /// handed over.
+    #[must_use]
+    pub(super) fn note_handed(&self) -> bool {
+        let mut committing = self.committing.lock();
+        *committing = self.is_waiting().then_some(Committing::Elsewhere);
+        committing.is_some()
+    }
+
+    /// Notes that nothing was committed, and that nothing will be.
     pub(super) fn note_rollback(&self) {
         *self.committing.lock() = None;
     }
@@ -123,6 +151,8 @@ impl Batches {
         let goods_no = call.purchase.cart.lines()[0].goods_no;
         let (answer, mut decided) = oneshot::channel();
         let buyer = Buyer {
+            number: 0,
+            is_handed: false,
             purchase: call.purchase.clone(),
             sale: call.sale_of(goods_no),
             has_decided: call.has_decided(),
@@ -132,7 +162,8 @@ impl Batches {
             answer,
             waiting: Some(context.metrics.wait()),
         };
-        let (place, is_first) = self.join(goods_no, buyer);
+        let (number, is_first) = self.join(goods_no, [buyer]);
+        let place = Place { batches: self, goods_no, number };
         if is_first {
             begin(goods_no);
         }
@@ -157,14 +188,41 @@ impl Batches {
         decision
     }
 
-    /// Returns the place of a buyer, and whether no worker serves the SKU yet.
-    fn join(&self, goods_no: GoodsNo, buyer: Buyer) -> (Place<'_>, bool) {
+    /// Takes in purchases of one SKU that another instance has handed over. `begin` starts the worker of the SKU if none runs.
+    /// Returns the answer that each of them waits for.
+    pub(super) fn take_in(
+        &self,
+        goods_no: GoodsNo,
+        purchases: Vec<Handed>,
+        begin: impl FnOnce(GoodsNo),
+    ) -> Vec<HandedAnswer> {
+        let take_in = |Handed { purchase, sale, has_decided, until }| {
+            let (answer, decided) = oneshot::channel();
+            let committing = Arc::<Mutex<Option<Committing>>>::default();
+            let handed = HandedAnswer { decided, committing: Arc::clone(&committing) };
+            let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
+            let buyer = Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
+            (buyer, handed)
+        };
+        let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();
+        if self.join(goods_no, buyers).1 {
+            begin(goods_no);
+        }
+        answers
+    }
+
+    /// Puts buyers of a SKU in its queue. Returns the number of the last of them, and whether no worker serves the SKU yet.
+    fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
         let mut queues = self.queues.lock();
         let is_first = !queues.waiting.contains_key(&goods_no);
-        queues.arrived += 1;
-        let number = queues.arrived;
-        queues.waiting.entry(goods_no).or_default().insert(number, buyer);
-        (Place { batches: self, goods_no, number }, is_first)
+        let Queues { waiting, arrived } = &mut *queues;
+        let queue = waiting.entry(goods_no).or_default();
+        for mut buyer in buyers {
+            *arrived += 1;
+            buyer.number = *arrived;
+            queue.insert(buyer.number, buyer);
+        }
+        (*arrived, is_first)
     }
 
     /// Begins to serve a SKU, as the only worker.
@@ -186,6 +244,29 @@ impl Worker<'_> {
         latest
     }
 
+    /// Refuses those who have waited long enough. Those of this instance give up by themselves.
+    pub(super) fn refuse_late(&self, failure: &Failure) {
+        let now = Instant::now();
+        let mut queues = self.batches.queues.lock();
+        let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return };
+        queue.extract_if(.., |_, buyer| buyer.until <= now).for_each(|(_, buyer)| buyer.answer(Err(failure.clone())));
+    }
+
+    /// Puts buyers back into the queue, each in its old place. Nothing was decided for them. Refuses those who have waited
+    /// long enough: they do not look at the time any more.
+    pub(super) fn put_back(&self, buyers: impl IntoIterator<Item = Buyer>, late: &Failure) {
+        let now = Instant::now();
+        let mut queues = self.batches.queues.lock();
+        let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return };
+        for buyer in buyers {
+            buyer.note_rollback();
+            match buyer.until <= now {
+                true => buyer.answer(Err(late.clone())),
+                false => drop(queue.insert(buyer.number, buyer)),
+            }
+        }
+    }
+
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
     /// Buyers of a later sale than `sale` stay. They have come since the turn of the batch was asked for.
     pub(super) fn claim(&self, sale: i64) -> Vec<Buyer> {
@@ -199,6 +280,20 @@ impl Worker<'_> {
             })
             .take(BATCH_MAX)
             .collect()
+    }
+}
+
+impl HandedAnswer {
+    /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped, the buyer gives up, unless the commit was sent.
+    pub(super) async fn decided(self) -> Option<Decision> {
+        match self.decided.await {
+            Ok(decision) => Some(decision),
+            // The worker has sent the buyer away, or it has panicked.
+            Err(_) => self.committing.lock().as_ref().map(|committing| Err(committing.unknown())),
+        }
     }
 }
 
@@ -253,19 +348,24 @@ mod tests {
     fn buyer() -> Buyer {
         let purchase = Purchase::of_one(goods(), Quantity::ONE);
         let (sale, has_decided, asked, until) = (1, false, Moment::now(), Instant::now());
-        let (committing, answer, waiting) = (Arc::default(), oneshot::channel().0, None);
-        Buyer { purchase, sale, has_decided, asked, until, committing, answer, waiting }
+        let (committing, answer, waiting, number, is_handed) = (Arc::default(), oneshot::channel().0, None, 0, false);
+        Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting }
+    }
+
+    fn join(batches: &Batches) -> (Place<'_>, bool) {
+        let (number, is_first) = batches.join(goods(), [buyer()]);
+        (Place { batches, goods_no: goods(), number }, is_first)
     }
 
     #[test]
     fn a_place_of_an_earlier_queue_is_nobody_elses_place() {
         let batches = Batches::default();
-        let (earlier, is_first) = batches.join(goods(), buyer());
+        let (earlier, is_first) = join(&batches);
         assert!(is_first);
         let mut worker = batches.worker(goods());
         assert_eq!(worker.claim(1).len(), 1);
         assert_eq!(worker.next(), None, "the worker ends");
-        let (_later, is_first) = batches.join(goods(), buyer());
+        let (_later, is_first) = join(&batches);
         assert!(is_first, "another worker begins");
         drop((worker, earlier));
         assert_eq!(batches.worker(goods()).claim(1).len(), 1);
@@ -274,7 +374,7 @@ mod tests {
     #[test]
     fn a_buyer_may_give_up_until_the_batch_begins() {
         let batches = Batches::default();
-        let places = [(); 3].map(|()| batches.join(goods(), buyer()).0);
+        let places = [(); 3].map(|()| join(&batches).0);
         assert!(places[1].give_up());
         assert_eq!(batches.worker(goods()).claim(1).len(), 2);
         assert!(!places[0].give_up() && !places[2].give_up());
@@ -283,7 +383,7 @@ mod tests {
     #[test]
     fn a_batch_has_a_bound_and_the_rest_wait_for_the_next_one() {
         let batches = Batches::default();
-        let _places: Vec<_> = (0..=BATCH_MAX).map(|_| batches.join(goods(), buyer())).collect();
+        let _places: Vec<_> = (0..=BATCH_MAX).map(|_| join(&batches)).collect();
         let worker = batches.worker(goods());
         assert_eq!([(); 3].map(|()| worker.claim(1).len()), [BATCH_MAX, 1, 0]);
     }
@@ -291,8 +391,8 @@ mod tests {
     #[test]
     fn after_a_worker_that_panicked_the_next_buyer_starts_another_one() {
         let batches = Batches::default();
-        let _waiting = batches.join(goods(), buyer());
+        let _waiting = join(&batches);
         drop(batches.worker(goods()));
-        assert!(batches.join(goods(), buyer()).1);
+        assert!(join(&batches).1);
     }
 }

@@ -1,16 +1,19 @@
 //! A shop that sells in batches. When it is this instance's turn, the shop sells to all who wait.
 //!
-//! What a turn is differs: the lock of a row (`pg-merge`), or a lock in ZooKeeper with a fence in the row (`zk-merge`).
+//! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
+//! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::batches::{Batches, Buyer, latest};
+use super::batches::{Batches, Buyer, Handed, HandedAnswer, Worker, latest};
 use super::section::{Tokens, do_business_first, restarted_if, visit};
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
+use crate::peers::Address;
 use crate::sale::{GoodsNo, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
 use crate::telemetry::history::Visit;
@@ -26,7 +29,28 @@ pub(super) trait Turn: Send + Sync + 'static {
         goods_no: GoodsNo,
         sale: i64,
         until: Instant,
-    ) -> impl Future<Output = Result<Begun<'_>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Next<'_>, Failure>> + Send;
+
+    /// Notes what a batch of the turn with that token has left.
+    fn sold(&self, _goods_no: GoodsNo, _token: Option<Token>, _level: Level) {}
+
+    /// Hands purchases over to their owner. Returns a decision for each. `None` means that nothing was decided.
+    fn hand_over(
+        &self,
+        _owner: &Address,
+        _goods_no: GoodsNo,
+        buyers: &[Buyer],
+    ) -> impl Future<Output = Vec<Option<Decision>>> + Send {
+        ready(buyers.iter().map(|_| None).collect())
+    }
+}
+
+/// What an instance does with its next batch.
+pub(super) enum Next<'a> {
+    /// It sells.
+    Sell(Begun<'a>),
+    /// It hands the batch over to this instance.
+    HandOver(Address),
 }
 
 /// A turn that has begun. Either nobody else can write the stock of the SKU, or the row refuses the write of an instance
@@ -70,25 +94,63 @@ impl<T: Turn> Shop<T> {
         })
     }
 
+    /// Takes in purchases of one SKU that another instance has handed over. Returns their answers.
+    pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer> {
+        let begin = |goods_no| drop(self.context().tasks.spawn(Arc::clone(self).serve(goods_no)));
+        self.batches.take_in(goods_no, purchases, begin)
+    }
+
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
     async fn serve(self: Arc<Self>, goods_no: GoodsNo) {
         let mut worker = self.batches.worker(goods_no);
         while let Some((sale, until)) = worker.next() {
-            let begun = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                begun = self.turn.begin(goods_no, sale, until) => begun,
+                next = self.turn.begin(goods_no, sale, until) => next,
                 // All who wait are told to leave.
                 () = self.context().closing.cancelled() => Err(Failure::client_gone()),
             };
-            match begun {
-                Ok(begun) => {
-                    let refused = self.sell(begun, worker.claim(sale)).await;
-                    self.sell_in_halves(goods_no, refused).await;
+            match next {
+                Ok(next) => {
+                    let refused = self.serve_batch(&worker, next, worker.claim(sale)).await;
+                    self.sell_in_halves(&worker, refused).await;
                 }
-                // Those who have waited long enough give up by themselves. Others may have come meanwhile.
-                Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => tokio::task::yield_now().await,
+                Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => {
+                    worker.refuse_late(&failure);
+                    // Others may have come meanwhile.
+                    tokio::task::yield_now().await;
+                }
                 Err(failure) => refuse_all(worker.claim(sale), &failure),
             }
+        }
+    }
+
+    /// Sells to a batch or hands it over. Returns the buyers as [`sell`](Self::sell) does.
+    async fn serve_batch(&self, worker: &Worker<'_>, next: Next<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
+        match next {
+            Next::Sell(begun) => self.sell(begun, batch).await,
+            Next::HandOver(owner) => {
+                self.hand_over(worker, &owner, batch).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
+    async fn hand_over(&self, worker: &Worker<'_>, owner: &Address, mut batch: Vec<Buyer>) {
+        // A purchase makes one hop. Whoever has handed it over asks the owner next.
+        batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
+        if let Some(first) = batch.first() {
+            let decisions = self.turn.hand_over(owner, first.line().goods_no, &batch).await;
+            let answer = |(buyer, decision): (Buyer, Option<Decision>)| match decision {
+                Some(decision) => {
+                    buyer.answer(decision);
+                    None
+                }
+                None => Some(buyer),
+            };
+            let undecided = batch.into_iter().zip(decisions).filter_map(answer);
+            worker.put_back(undecided, &self.context().lock_timeout());
         }
     }
 
@@ -99,6 +161,7 @@ impl<T: Turn> Shop<T> {
         let Begun { transaction, level, token, lost, behind } = begun;
         let refused = match self.attempt(transaction, &level, token, lost, &batch).await {
             Ok(decisions) => {
+                self.note_sold(level, token, &batch, &decisions);
                 batch.into_iter().zip(decisions).for_each(|(buyer, decision)| buyer.answer(decision));
                 Vec::new()
             }
@@ -114,14 +177,25 @@ impl<T: Turn> Shop<T> {
         refused
     }
 
-    /// Sells to buyers whose batch was refused: to each half in a turn of its own. A half that is refused, too, is halved
+    /// Notes what a batch has left, unless a purchase of it has failed.
+    fn note_sold(&self, level: Level, token: Option<Token>, batch: &[Buyer], decisions: &[Decision]) {
+        let is_refusal = |failure: &Failure| failure.is(&failure::SOLD_OUT) || failure.is(&failure::REPEATED);
+        let Some(first) = batch.first() else { return };
+        if decisions.iter().all(|decision| decision.as_ref().err().is_none_or(is_refusal)) {
+            let left = decisions.iter().flatten().last().and_then(|order| order.lines[0].remaining);
+            let on_hand = left.unwrap_or(level.on_hand);
+            self.turn.sold(first.line().goods_no, token, level.after(on_hand));
+        }
+    }
+
+    /// Serves buyers whose batch was refused: each half in a turn of its own. A half that is refused, too, is halved
     /// again. So the purchase that is to blame ends up alone, and a few turns serve all others.
-    async fn sell_in_halves(&self, goods_no: GoodsNo, refused: Vec<Buyer>) {
+    async fn sell_in_halves(&self, worker: &Worker<'_>, refused: Vec<Buyer>) {
         let mut parts = Vec::from(halves(refused));
         while let Some(part) = parts.pop() {
-            let Some((sale, until)) = latest(&part) else { continue };
-            match self.turn.begin(goods_no, sale, until).await {
-                Ok(begun) => parts.extend(halves(self.sell(begun, part).await)),
+            let (Some((sale, until)), Some(first)) = (latest(&part), part.first()) else { continue };
+            match self.turn.begin(first.line().goods_no, sale, until).await {
+                Ok(next) => parts.extend(halves(self.serve_batch(worker, next, part).await)),
                 Err(failure) => refuse_all(part, &failure),
             }
         }
@@ -254,6 +328,20 @@ impl<T: Turn> Shop<T> {
     }
 }
 
+/// Reads the stock under the fence.
+pub(super) async fn level_under_fence(context: &Context, goods_no: GoodsNo, sale: i64, token: Token) -> Result<Level, Failure> {
+    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, token).await? {
+        return Ok(level);
+    }
+    let goods = context.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
+    let guard = goods.guard.map(|guard| guard.family);
+    if goods.sale == sale && guard.as_deref() == Some(context.family) {
+        return Err(Failure::fenced());
+    }
+    // Another sale has started. Its purchases are not served by this turn, and those of the earlier sale learn of it.
+    Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None })
+}
+
 /// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
 /// commit.
 type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
@@ -264,8 +352,14 @@ fn halves(mut batch: Vec<Buyer>) -> [Vec<Buyer>; 2] {
     [later, batch]
 }
 
+/// Refuses a batch. If the reason lies with this instance, purchases that were handed over go back undecided: another
+/// instance may own their SKU next.
 fn refuse_all(batch: Vec<Buyer>, failure: &Failure) {
-    batch.into_iter().for_each(|buyer| buyer.answer(Err(failure.clone())));
+    let lies_here = concerns_all(failure)
+        || [&failure::LOCK_SERVICE_UNAVAILABLE, &failure::CLIENT_GONE].into_iter().any(|kind| failure.is(kind));
+    for buyer in batch.into_iter().filter(|buyer| !(buyer.is_handed && lies_here)) {
+        buyer.answer(Err(failure.clone()));
+    }
 }
 
 /// Whether a refusal concerns a whole batch, and not one of its purchases.

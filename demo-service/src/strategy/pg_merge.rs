@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::merge::{Begun, Shop, Turn};
+use super::merge::{Begun, Next, Shop, Turn};
 use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
@@ -40,13 +40,16 @@ impl Turn for RowLock {
         &self.0
     }
 
-    async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Begun<'_>, Failure> {
+    async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let lock = async {
             let wait = LockWait { goods: vec![goods_no], until };
             let mut transaction = self.0.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
             let level = transaction.read_for_update(goods_no).await;
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
-                Ok(level) => Ok(Begun { transaction, level, token: None, lost: Box::pin(pending()), behind: None }),
+                Ok(level) => {
+                    let (lost, behind) = (Box::pin(pending()), None);
+                    Ok(Next::Sell(Begun { transaction, level, token: None, lost, behind }))
+                }
                 Err(failure) => {
                     transaction.roll_back().await;
                     Err(failure)

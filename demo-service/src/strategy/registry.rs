@@ -19,6 +19,7 @@ use super::zk_fenced::ZkFenced;
 use super::zk_hold::{Locks, MakeLock};
 use super::zk_lock::{ZkLock, ZkReadWriteLock};
 use super::zk_merge::ZkMerge;
+use super::zk_owner::ZkOwner;
 use super::zk_semaphore::ZkSemaphore;
 use crate::store::Isolation;
 
@@ -233,6 +234,19 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "one lock and one transaction for all buyers who arrived at an instance during the last one, with that \
                   fence; the instances take turns",
         build: |context| Box::new(ZkMerge::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
+    },
+    Entry {
+        name: "zk-owner",
+        promise: Promise::NeverOversells,
+        mechanism: Mechanism::Zookeeper,
+        family: "zk-owner",
+        wakes: Wakes::One,
+        sections: Sections::Overlapping,
+        carts: false,
+        headline: false,
+        summary: "one instance at a time owns a SKU, by an election in ZooKeeper; it remembers the stock and sells in batches, \
+                  each fenced by its term; the others hand their buyers over to it",
+        build: |context| Box::new(ZkOwner::new(context)),
     },
     Entry {
         name: "zk-semaphore",

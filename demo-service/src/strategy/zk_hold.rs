@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
-use zk_recipes::{AnyLock, ConnectionState, FencingToken, MultiGuard, MultiLock, Session, SessionId};
+use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
 use super::section::{Tokens, visit};
 use super::settle::settle;
@@ -27,7 +27,7 @@ use crate::telemetry::history::Visit;
 use crate::telemetry::in_acquire_span;
 
 /// The folder of all locks of the service.
-const ROOT: &str = "/seckill";
+pub(super) const ROOT: &str = "/seckill";
 
 /// The time limit for the confirmation of a release. After it, the release goes on in the background.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
@@ -239,14 +239,7 @@ impl<'a> Held<'a> {
 
     /// Waits until a lock is lost, and returns the failure of a purchase that this stops. The wait may outlive the hold.
     pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
-        let watch = self.guard.watch();
-        async move {
-            match watch.lost().await {
-                Some(_) => hold_lost(),
-                // Released.
-                None => pending().await,
-            }
-        }
+        loss(self.guard.watch())
     }
 
     /// Notes in the history that the critical section begins.
@@ -305,7 +298,16 @@ impl<'a> Held<'a> {
     }
 }
 
-fn token(token: FencingToken) -> Token {
+/// Waits until a hold is lost, and returns the failure of a purchase that this stops.
+pub(super) async fn loss(watch: HoldWatch) -> Failure {
+    match watch.lost().await {
+        Some(_) => hold_lost(),
+        // Released.
+        None => pending().await,
+    }
+}
+
+pub(super) fn token(token: FencingToken) -> Token {
     Token { number: token.czxid(), handover: token.handover() }
 }
 
@@ -321,6 +323,6 @@ fn hold_lost() -> Failure {
     Failure::new(&failure::HOLD_LOST, detail)
 }
 
-fn unavailable(error: zk_recipes::Error) -> Failure {
+pub(super) fn unavailable(error: zk_recipes::Error) -> Failure {
     Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE).caused_by(error)
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::merge::{Begun, Shop, Turn};
+use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
-use crate::sale::{GoodsNo, Level, Purchase, Quantity, Token};
+use crate::sale::{GoodsNo, Purchase, Quantity};
 use crate::store::Isolation;
 
 /// The strategy.
@@ -31,7 +31,7 @@ impl Turn for Locks {
         Locks::context(self)
     }
 
-    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Begun<'_>, Failure> {
+    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let context = Locks::context(self);
         // The lock is acquired for all who wait, so nobody's hanging up ends the wait.
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
@@ -39,13 +39,13 @@ impl Turn for Locks {
         let held = self.acquire(&call).await?;
         let token = held.tokens().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
-            let level = level(context, goods_no, sale, token).await?;
+            let level = level_under_fence(context, goods_no, sale, token).await?;
             Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match held.guard(&call, Box::pin(begun)).await {
             Ok((transaction, level)) => {
                 let (lost, behind): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
-                Ok(Begun { transaction, level, token: Some(token), lost, behind: Some(behind) })
+                Ok(Next::Sell(Begun { transaction, level, token: Some(token), lost, behind: Some(behind) }))
             }
             Err(failure) => {
                 held.release().await;
@@ -53,20 +53,6 @@ impl Turn for Locks {
             }
         }
     }
-}
-
-/// Reads the stock under the fence.
-async fn level(context: &Context, goods_no: GoodsNo, sale: i64, token: Token) -> Result<Level, Failure> {
-    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, token).await? {
-        return Ok(level);
-    }
-    let goods = context.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
-    let guard = goods.guard.map(|guard| guard.family);
-    if goods.sale == sale && guard.as_deref() == Some(context.family) {
-        return Err(Failure::fenced());
-    }
-    // Another sale has started. Its purchases are not served by this turn, and those of the earlier sale learn of it.
-    Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None })
 }
 
 impl Strategy for ZkMerge {

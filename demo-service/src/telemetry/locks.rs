@@ -78,7 +78,8 @@ impl LockMetrics {
         }
     }
 
-    fn count_loss(&self, reason: LostReason) {
+    /// Counts a lost hold.
+    pub fn count_loss(&self, reason: LostReason) {
         if let Some(counter) = self.lost.get(&reason) {
             counter.increment(1);
         }

@@ -1,0 +1,45 @@
+//! The listener for the other instances: it receives the batches that they hand over.
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::post;
+use axum::{Json, Router};
+use axum_extra::TypedHeader;
+use axum_extra::headers::Authorization;
+use axum_extra::headers::authorization::Bearer;
+use subtle::ConstantTimeEq;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::app::App;
+use crate::peers::{BYTES_MAX, Batch, PATH, Told};
+
+/// Makes the routes for the other instances.
+pub(super) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route(PATH, post(take_over))
+        .layer(DefaultBodyLimit::max(BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&app), authorize))
+        .layer(CatchPanicLayer::new())
+        .with_state(app)
+}
+
+/// Refuses a batch for another process before its body is read.
+async fn authorize(
+    State(app): State<Arc<App>>,
+    TypedHeader(Authorization(bearer)): TypedHeader<Authorization<Bearer>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, StatusCode> {
+    match bearer.token().as_bytes().ct_eq(app.address.secret.as_bytes()).into() {
+        true => Ok(next.run(request).await),
+        false => Err(StatusCode::UNAUTHORIZED),
+    }
+}
+
+async fn take_over(State(app): State<Arc<App>>, Json(batch): Json<Batch>) -> Result<Json<Vec<Told>>, StatusCode> {
+    app.take_over(batch).await.map(Json).ok_or(StatusCode::SERVICE_UNAVAILABLE)
+}

@@ -1,0 +1,186 @@
+//! The other instances of the service: how one instance hands purchases over to the instance that decides them.
+//!
+//! A batch of purchases of one SKU is one `POST` over a kept connection. [`http::peers`](crate::http::peers) receives it.
+//! The receiver decides each purchase or says that it decides none of this SKU. It hands nothing on: a purchase makes one
+//! hop.
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::sale::Order;
+
+/// The path to which batches are posted.
+pub const PATH: &str = "/purchases";
+
+/// The largest batch or list of answers in bytes. A purchase takes less than 512 bytes, and so does its answer.
+pub const BYTES_MAX: usize = 1024 * 1024;
+
+/// The time limit for a connection to another instance.
+const CONNECT_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long an unused connection is kept. The receiver closes it after [`HEAD_WITHIN`](crate::http::server). The sender
+/// must close it first: a batch that meets a closed connection has an unknown outcome.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// How an instance is reached by the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// Host and port.
+    pub at: String,
+    /// What a sender must know. A new process has a new secret, so a batch for one that has ended is refused by the one
+    /// that listens at the same port now.
+    pub secret: String,
+}
+
+impl Address {
+    /// The address of this process, reachable at `at`.
+    pub fn of_this_process(at: String) -> Self {
+        Self { at, secret: format!("{:032x}", rand::random::<u128>()) }
+    }
+}
+
+/// Purchases of one SKU.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Batch {
+    /// The SKU.
+    pub goods_no: i64,
+    /// What each buyer wants, in the order of their arrival.
+    pub purchases: Vec<Wanted>,
+}
+
+/// A purchase that is handed over.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The sale to which the purchase was admitted.
+    pub sale: i64,
+    /// Whether it has decided by the stock of that sale.
+    pub has_decided: bool,
+    /// How many units.
+    pub quantity: i64,
+    /// The idempotency key, if it has one.
+    pub key: Option<String>,
+    /// How long the buyer goes on waiting, in milliseconds.
+    pub within_ms: u64,
+}
+
+/// The answer to one purchase.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// It has bought.
+    Sold(Order),
+    /// It was refused, or its outcome is unknown.
+    Refused {
+        /// The kind of the failure.
+        kind: String,
+        /// What is wrong and what helps.
+        detail: String,
+        /// The order that may have been committed.
+        order_id: Option<i64>,
+    },
+    /// The receiver does not decide purchases of this SKU. Nothing was written.
+    Elsewhere,
+}
+
+impl Told {
+    /// The answer that says what was decided.
+    pub fn of(decision: Result<Order, Failure>) -> Self {
+        match decision {
+            Ok(order) => Self::Sold(order),
+            Err(failure) => Self::Refused {
+                kind: failure.kind().slug().to_owned(),
+                detail: failure.detail().to_owned(),
+                order_id: failure.order_id(),
+            },
+        }
+    }
+
+    /// What was decided. `None` if nothing was decided.
+    pub fn decision(self) -> Option<Result<Order, Failure>> {
+        match self {
+            Self::Sold(order) => Some(Ok(order)),
+            Self::Refused { kind, detail, order_id } => Some(Err(Failure::told(&kind, detail, order_id))),
+            Self::Elsewhere => None,
+        }
+    }
+}
+
+/// Why a batch was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The batch did not reach the instance. Nothing was written.
+    #[error("another instance of the service was not reached")]
+    NotReached(#[source] Cause),
+    /// The batch was sent, and the answer did not come. Any part of it may have been written.
+    #[error("another instance of the service did not answer")]
+    Unknown(#[source] Cause),
+}
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// The connections to the other instances.
+#[derive(Debug, Clone)]
+pub struct Peers {
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_WITHIN));
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Self { client }
+    }
+}
+
+impl Peers {
+    /// Hands a batch over. Returns an answer for each of its purchases.
+    ///
+    /// # Errors
+    /// A [`NoAnswer`].
+    ///
+    /// # Cancel safety
+    /// Dropped, any part of the batch may be written. The receiver gives up what it has not begun.
+    pub async fn hand_over(&self, to: &Address, batch: &Batch) -> Result<Vec<Told>, NoAnswer> {
+        let not_reached = |cause: Cause| NoAnswer::NotReached(cause);
+        let body = serde_json::to_vec(batch).map_err(|error| not_reached(error.into()))?;
+        let request = Request::post(format!("http://{}{PATH}", to.at))
+            .header(AUTHORIZATION, format!("Bearer {}", to.secret))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body))
+            .map_err(|error| not_reached(error.into()))?;
+        let response = self.client.request(request).await.map_err(|error| match error.is_connect() {
+            true => not_reached(error.into()),
+            false => NoAnswer::Unknown(error.into()),
+        })?;
+        match response.status() {
+            StatusCode::OK => {}
+            // Another process or version listens there, or the batch is more than it takes now. It has begun nothing.
+            status if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE => {
+                return Err(not_reached(format!("its answer has status {status}").into()));
+            }
+            status => return Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
+        }
+        let body = Limited::new(response.into_body(), BYTES_MAX).collect().await.map_err(NoAnswer::Unknown)?;
+        let answers: Vec<Told> =
+            serde_json::from_slice(&body.to_bytes()).map_err(|error| NoAnswer::Unknown(error.into()))?;
+        match answers.len() == batch.purchases.len() {
+            true => Ok(answers),
+            false => Err(NoAnswer::Unknown("it does not have one answer for each purchase".into())),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `zk-owner`: one instance owns a SKU. It remembers the stock, so a batch is one statement and a commit. All other instances
+//! hand their buyers over to the owner, in batches.
+//!
+//! Each batch is written under the token of the owner's term. A later owner raises the fence before it reads the stock. After
+//! that, the row refuses the batches of the earlier owner.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+
+use super::batches::{Buyer, Handed};
+use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
+use super::ownership::{Owner, Ownership, Term};
+use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::failure::{self, Failure};
+use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
+use crate::sale::{Cart, GoodsNo, Level, Purchase, Quantity, Token};
+use crate::store::{Isolation, Transaction};
+
+/// The strategy.
+pub(super) struct ZkOwner {
+    shop: Arc<Shop<Arc<Ownership>>>,
+}
+
+impl ZkOwner {
+    pub(super) fn new(context: Context) -> Self {
+        Self { shop: Shop::new(Ownership::new(context)) }
+    }
+}
+
+impl Turn for Arc<Ownership> {
+    fn context(&self) -> &Context {
+        Ownership::context(self)
+    }
+
+    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
+        let term = match self.owner(goods_no, until).await? {
+            Owner::Here(term) => term,
+            Owner::At(owner) => return Ok(Next::HandOver(owner)),
+        };
+        let in_progress = term.begin_batch().await;
+        let context = Ownership::context(self);
+        let begun = tokio::select! {
+            biased;
+            lost = term.loss() => Err(lost),
+            begun = begin(context, &term, goods_no, sale) => begun,
+        };
+        match begun {
+            Ok((transaction, level)) => {
+                let (token, lost): (_, Boxed<'_, _>) = (Some(term.token), Box::pin(term.loss()));
+                let behind: Boxed<'_, ()> = Box::pin(async { drop(in_progress) });
+                Ok(Next::Sell(Begun { transaction, level, token, lost, behind: Some(behind) }))
+            }
+            Err(failure) => {
+                // Another instance may reach the database.
+                if failure.is(&failure::DATABASE_UNAVAILABLE) {
+                    term.resign();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn sold(&self, goods_no: GoodsNo, token: Option<Token>, level: Level) {
+        self.note_level(goods_no, token.expect("BUG: a term without a token"), level);
+    }
+
+    async fn hand_over(&self, owner: &Address, goods_no: GoodsNo, buyers: &[Buyer]) -> Vec<Option<Decision>> {
+        let context = Ownership::context(self);
+        let batch = Batch { goods_no: goods_no.get(), purchases: buyers.iter().map(wanted).collect() };
+        let told = tokio::select! {
+            biased;
+            told = timeout(context.lock_wait + context.db_timeout, context.peers.hand_over(owner, &batch)) => told.ok(),
+            // An owner that was paused may never answer.
+            () = self.moved(goods_no, owner) => None,
+        };
+        match told {
+            Some(Ok(told)) => {
+                if told.iter().any(|told| matches!(told, Told::Elsewhere)) {
+                    self.forget(goods_no, owner).await;
+                }
+                told.into_iter().map(Told::decision).collect()
+            }
+            Some(Err(NoAnswer::NotReached(cause))) => {
+                debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
+                self.forget(goods_no, owner).await;
+                buyers.iter().map(|_| None).collect()
+            }
+            unknown => {
+                let failure = match unknown {
+                    Some(Err(error)) => Failure::outcome_unknown_elsewhere().caused_by(error),
+                    _ => Failure::outcome_unknown_elsewhere(),
+                };
+                warn!(owner = owner.at, purchases = buyers.len(), "the owner of a SKU did not answer a batch");
+                self.forget(goods_no, owner).await;
+                buyers.iter().map(|_| Some(Err(failure.clone()))).collect()
+            }
+        }
+    }
+}
+
+/// Begins a batch of a term.
+async fn begin(
+    context: &Context,
+    term: &Term,
+    goods_no: GoodsNo,
+    sale: i64,
+) -> Result<(Transaction, Level), Failure> {
+    let begun = async {
+        let level = match term.take_level(goods_no).filter(|level| level.sale >= sale) {
+            Some(level) => level,
+            None => level_under_fence(context, goods_no, sale, term.token).await?,
+        };
+        Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
+    };
+    timeout(context.db_timeout, begun).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+}
+
+fn wanted(buyer: &Buyer) -> Wanted {
+    let within = buyer.until.saturating_duration_since(Instant::now());
+    Wanted {
+        sale: buyer.sale,
+        has_decided: buyer.has_decided,
+        quantity: buyer.line().quantity.get(),
+        key: buyer.purchase.key.as_ref().map(ToString::to_string),
+        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+impl Strategy for ZkOwner {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        self.shop.purchase(call)
+    }
+
+    fn take_over<'a>(&'a self, batch: Batch) -> Boxed<'a, Option<Vec<Told>>> {
+        Box::pin(async move {
+            let context = self.context();
+            let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
+            let purchases = batch.purchases.into_iter().map(|wanted| handed(context, goods_no, wanted));
+            let answers = self.shop.take_in(goods_no, purchases.collect::<Option<_>>()?);
+            let told = answers.into_iter().map(async |answer| answer.decided().await.map_or(Told::Elsewhere, Told::of));
+            Some(join_all(told).await)
+        })
+    }
+
+    fn context(&self) -> &Context {
+        self.shop.context()
+    }
+}
+
+/// Reads a purchase that was handed over. `None` if another version of the service has sent it.
+fn handed(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Handed> {
+    let Wanted { sale, has_decided, quantity, key, within_ms } = wanted;
+    let key = key.map(|key| key.parse()).transpose().ok()?;
+    let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
+    let within = Duration::from_millis(within_ms).min(context.db_timeout);
+    Some(Handed { purchase, sale, has_decided, until: Instant::now() + within })
+}

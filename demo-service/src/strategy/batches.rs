@@ -201,7 +201,8 @@ impl Batches {
             let committing = Arc::<Mutex<Option<Committing>>>::default();
             let handed = HandedAnswer { decided, committing: Arc::clone(&committing) };
             let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
-            let buyer = Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
+            let buyer =
+                Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
             (buyer, handed)
         };
         let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();

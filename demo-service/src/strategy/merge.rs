@@ -329,7 +329,12 @@ impl<T: Turn> Shop<T> {
 }
 
 /// Reads the stock under the fence.
-pub(super) async fn level_under_fence(context: &Context, goods_no: GoodsNo, sale: i64, token: Token) -> Result<Level, Failure> {
+pub(super) async fn level_under_fence(
+    context: &Context,
+    goods_no: GoodsNo,
+    sale: i64,
+    token: Token,
+) -> Result<Level, Failure> {
     if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, token).await? {
         return Ok(level);
     }

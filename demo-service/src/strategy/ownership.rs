@@ -105,7 +105,8 @@ impl Ownership {
     pub(super) async fn owner(self: &Arc<Self>, goods_no: GoodsNo, until: Instant) -> Result<Owner, Failure> {
         let range = self.range(goods_no);
         if !range.is_candidate.swap(true, Ordering::Relaxed) {
-            self.context.tasks.spawn(Arc::clone(self).take_part(goods_no));
+            // A shutdown waits for purchases only. It ends this task, too, and closes the sessions after that.
+            tokio::spawn(Arc::clone(self).take_part(goods_no));
         }
         let owner = async {
             let mut terms = range.term.subscribe();
@@ -179,7 +180,9 @@ impl Ownership {
             };
             match elected {
                 Ok(guard) => self.lead(range, guard).await,
-                Err(failure) => debug!(%failure, range.path, "this instance takes no part in an election, trying again"),
+                Err(failure) => {
+                    debug!(%failure, range.path, "this instance takes no part in an election, trying again")
+                }
             }
             tokio::select! {
                 () = sleep(REST) => {}

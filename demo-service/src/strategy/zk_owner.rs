@@ -55,8 +55,8 @@ impl Turn for Arc<Ownership> {
                 Ok(Next::Sell(Begun { transaction, level, token, lost, behind: Some(behind) }))
             }
             Err(failure) => {
-                // Another instance may reach the database.
-                if failure.is(&failure::DATABASE_UNAVAILABLE) {
+                // Another instance may reach the database. A fence beyond our token is lower than that of the next term.
+                if failure.is(&failure::DATABASE_UNAVAILABLE) || failure.is(&failure::FENCED) {
                     term.resign();
                 }
                 Err(failure)
@@ -103,12 +103,7 @@ impl Turn for Arc<Ownership> {
 }
 
 /// Begins a batch of a term.
-async fn begin(
-    context: &Context,
-    term: &Term,
-    goods_no: GoodsNo,
-    sale: i64,
-) -> Result<(Transaction, Level), Failure> {
+async fn begin(context: &Context, term: &Term, goods_no: GoodsNo, sale: i64) -> Result<(Transaction, Level), Failure> {
     let begun = async {
         let level = match term.take_level(goods_no).filter(|level| level.sale >= sale) {
             Some(level) => level,

@@ -14,7 +14,7 @@ use crate::history::sections;
 use crate::lab::{Answer, Instance, Lab, wait_until};
 
 /// The strategies that sell in batches.
-const STRATEGIES: [&str; 2] = ["pg-merge", "zk-merge"];
+const STRATEGIES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
 
 /// Nobody gives up while a test looks at those who wait.
 const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
@@ -156,7 +156,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
 #[tokio::test]
 async fn a_buyer_who_has_waited_too_long_is_refused_and_the_others_go_on() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "500ms"]).await;
+    let instance = lab.start(&["--lock-wait", "2s"]).await;
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         let mut connection = lab.connect().await;

@@ -200,6 +200,7 @@ async fn the_registry_is_published_in_its_order() {
             ["zk-handoff-fenced", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "exclusive"],
             ["zk-cohort-fenced", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "exclusive"],
             ["zk-merge", "never-oversells", "zookeeper", "zk-queue-fenced", "one", "overlapping"],
+            ["zk-owner", "never-oversells", "zookeeper", "zk-owner", "one", "overlapping"],
             ["zk-semaphore", "never-oversells", "zookeeper", "pg-row", "one", "permits"],
             ["pg-conditional", "never-oversells", "postgres", "pg-row", "none", "exclusive"],
             ["pg-function", "never-oversells", "postgres", "pg-row", "none", "overlapping"],

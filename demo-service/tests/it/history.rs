@@ -41,7 +41,7 @@ pub(crate) async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
 
 /// Whether the buyers of an instance wait for their next batch.
 fn sells_in_batches(entry: &Entry) -> bool {
-    ["pg-merge", "zk-merge"].contains(&entry.name)
+    ["pg-merge", "zk-merge", "zk-owner"].contains(&entry.name)
 }
 
 /// Whether the second of two buyers waits for the first one in the database, or before it.

@@ -73,7 +73,7 @@ impl Lab {
         (Self { service_database_url, _postgres: Some(postgres), ..lab }, proxy)
     }
 
-    fn at(database_url: String, zookeeper: String) -> Self {
+    pub(crate) fn at(database_url: String, zookeeper: String) -> Self {
         let service_database_url = database_url.clone();
         Self { database_url, service_database_url, zookeeper, _database: None, _postgres: None, _chroot: None }
     }

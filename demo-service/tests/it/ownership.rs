@@ -1,0 +1,352 @@
+//! `zk-owner`: one instance owns a SKU, and the others hand their buyers over to it. Whatever becomes of the owner, no unit is
+//! sold twice and no confirmed order is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use testbed::{Proxy, StopSignal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use zk_recipes::{LeaderLatch, Session, SessionConfig};
+
+use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
+use crate::program::Program;
+
+const STRATEGY: &str = "zk-owner";
+
+/// A session that ends soon, and purchases that outlast a fail-over.
+const TIMES: [&str; 8] =
+    ["--zk-session-timeout", "3s", "--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
+
+async fn named(lab: &Lab, instance: &str) -> Instance {
+    lab.start(&[&TIMES[..], &["--instance", instance]].concat()).await
+}
+
+async fn program(lab: &Lab, instance: &str) -> Program {
+    let arguments = [&TIMES[..], &["--instance", instance]].concat();
+    Program::start(lab, StopSignal::Terminate, &arguments, &[]).await
+}
+
+fn signal(program: &Program, signal: Signal) {
+    kill(Pid::from_raw(program.process.pid()), signal).unwrap();
+}
+
+/// A lab whose service reaches a server only through a proxy.
+struct Detour {
+    lab: Lab,
+    proxy: Proxy,
+}
+
+impl Detour {
+    async fn to_zookeeper(lab: &Lab) -> Self {
+        let (server, chroot) = lab.zookeeper.split_once('/').unwrap();
+        let proxy = Proxy::start(server).await.unwrap();
+        let zookeeper = format!("{}/{chroot}", proxy.connect_string());
+        Self { lab: Lab::at(lab.database_url.clone(), zookeeper), proxy }
+    }
+
+    async fn to_postgres(lab: &Lab) -> Self {
+        let (_, place) = lab.database_url.split_once('@').unwrap();
+        let (server, _) = place.split_once('/').unwrap();
+        let proxy = Proxy::start(server).await.unwrap();
+        let service_database_url = lab.database_url.replace(server, &proxy.connect_string());
+        let mut lab = Lab::at(lab.database_url.clone(), lab.zookeeper.clone());
+        lab.service_database_url = service_database_url;
+        Self { lab, proxy }
+    }
+}
+
+/// Buyers of SKU 1 who buy again and again through one instance.
+struct Crowd {
+    buyers: Vec<JoinHandle<Bought>>,
+    stop: CancellationToken,
+}
+
+/// What buyers have heard.
+#[derive(Debug, Default)]
+struct Bought {
+    /// The numbers of their orders.
+    confirmed: Vec<i64>,
+    /// The refusals.
+    refused: BTreeMap<String, usize>,
+    /// The purchases that may have sold.
+    unknown: usize,
+}
+
+impl Bought {
+    fn note(&mut self, answer: &Answer) {
+        match answer.problem() {
+            None => self.confirmed.push(answer.body["order_id"].as_i64().unwrap()),
+            Some("outcome-unknown") => self.unknown += 1,
+            Some(problem) => *self.refused.entry(problem.to_owned()).or_default() += 1,
+        }
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.confirmed.extend(other.confirmed);
+        for (problem, count) in other.refused {
+            *self.refused.entry(problem).or_default() += count;
+        }
+        self.unknown += other.unknown;
+        self
+    }
+
+    /// Asserts that every confirmed order is there, that all other orders are of purchases of unknown outcome, that no unit was
+    /// sold twice, and that no owner has sold after a later one.
+    async fn assert_sold_once(&self, lab: &Lab) {
+        let confirmed: BTreeSet<i64> = self.confirmed.iter().copied().collect();
+        assert_eq!(confirmed.len(), self.confirmed.len(), "two buyers got one order");
+        let mut connection = lab.connect().await;
+        let sql = "select order_id from orders";
+        let ordered: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
+        let ordered: BTreeSet<i64> = ordered.into_iter().collect();
+        let lost: Vec<_> = confirmed.difference(&ordered).collect();
+        assert!(lost.is_empty(), "confirmed and lost: {lost:?}");
+        let unconfirmed = ordered.len() - confirmed.len();
+        assert!(unconfirmed <= self.unknown, "{unconfirmed} orders, and {} unknown outcomes", self.unknown);
+        lab.assert_adds_up(1, STRATEGY).await;
+        let sql = "select count(*) - count(distinct remaining), bool_and(is_in_order) from (
+                       select remaining, token >= coalesce(lag(token) over (order by remaining desc), 0) as is_in_order
+                       from order_lines where goods_no = 1) as line";
+        let (repeated, is_in_order): (i64, bool) = sqlx::query_as(sql).fetch_one(&mut connection).await.unwrap();
+        assert_eq!((repeated, is_in_order), (0, true), "units sold twice, and owners in order");
+    }
+}
+
+impl Crowd {
+    fn through(shop: &Shop) -> Self {
+        let (shop, stop) = (Arc::new(Shop::at(shop.address)), CancellationToken::new());
+        let buyer = |_| {
+            let (shop, stop) = (Arc::clone(&shop), stop.clone());
+            tokio::spawn(async move {
+                let mut bought = Bought::default();
+                while !stop.is_cancelled() {
+                    let path = format!("/goods-stock/1?strategy={STRATEGY}");
+                    let Ok(response) = shop.request(Method::GET, &path).send().await else {
+                        // The instance was killed.
+                        bought.unknown += 1;
+                        break;
+                    };
+                    bought.note(&Answer::of(response).await);
+                }
+                bought
+            })
+        };
+        Self { buyers: (0..8).map(buyer).collect(), stop }
+    }
+
+    /// Stops the buyers, and waits for their last answers.
+    async fn stop(self) -> Bought {
+        self.stop.cancel();
+        join_all(self.buyers).await.into_iter().map(Result::unwrap).fold(Bought::default(), Bought::and)
+    }
+}
+
+/// Puts SKU 1 on sale and lets an instance buy first. So it is the owner.
+async fn make_owner(owner: &Shop) -> Bought {
+    owner.put_on_sale(1, 1_000_000, STRATEGY).await.assert_ok();
+    let mut bought = Bought::default();
+    bought.note(&owner.buy(1, STRATEGY).await);
+    assert_eq!(bought.confirmed.len(), 1, "{bought:?}");
+    bought
+}
+
+/// Waits until SKU 1 was sold under a later term than the first one.
+async fn wait_for_next_owner(lab: &Lab) {
+    let mut connection = lab.connect().await;
+    wait_until(async || {
+        let sql = "select count(distinct token) > 1 from order_lines where goods_no = 1";
+        sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+    })
+    .await;
+}
+
+async fn wait_for_orders(lab: &Lab, count: i64) {
+    let already = lab.orders().await;
+    wait_until(async || lab.orders().await >= already + count).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
+    let lab = Lab::new().await;
+    let instances = [named(&lab, "a").await, named(&lab, "b").await, named(&lab, "c").await];
+    instances[0].put_on_sale(1, 200, STRATEGY).await.assert_ok();
+    let first = instances[1].buy(1, STRATEGY).await;
+    let buyers = instances.iter().cycle().take(219).map(|instance| instance.spawn_buy(1, STRATEGY));
+    let answers = join_all(buyers).await.into_iter().map(Result::unwrap).chain([first]);
+    let mut bought = Bought::default();
+    for answer in answers {
+        bought.note(&answer);
+        // The buyer learns who has sold.
+        assert!(answer.problem().is_some() || answer.body["instance"] == "b", "{answer:?}");
+    }
+    assert_eq!((bought.confirmed.len(), bought.unknown), (200, 0));
+    assert_eq!(bought.refused, BTreeMap::from([("sold-out".to_owned(), 20)]));
+    bought.assert_sold_once(&lab).await;
+    let sql =
+        "select array_agg(distinct instance), count(distinct token) from orders join order_lines using (order_id)";
+    let (writers, terms): (Vec<String>, i64) = sqlx::query_as(sql).fetch_one(&mut lab.connect().await).await.unwrap();
+    assert_eq!((writers, terms), (vec!["b".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn equal_keys_through_two_instances_are_one_sale() {
+    let lab = Lab::new().await;
+    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    let orders = [&owner, &other, &owner, &other].map(|instance| instance.order(1, 2, STRATEGY, "same"));
+    let answers = join_all(orders).await;
+    answers.iter().for_each(Answer::assert_created);
+    assert!(answers.iter().all(|answer| answer.body == answers[0].body), "{answers:?}");
+    assert_eq!(lab.assert_adds_up(1, "equal keys").await, 3);
+    // Refusals are told as they are.
+    other.order(1, 3, STRATEGY, "same").await.assert_problem(422, "idempotency-key-reused");
+    other.order(1, 8, STRATEGY, "too-many").await.assert_problem(409, "sold-out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
+    let lab = Lab::new().await;
+    let (mut owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    let first = make_owner(&owner).await;
+    let crowd = Crowd::through(&other);
+    wait_for_orders(&lab, 50).await;
+    owner.process.request_stop();
+    wait_for_next_owner(&lab).await;
+    assert_eq!(owner.process.wait().await.unwrap().code(), Some(0), "{}", owner.process.log_tail());
+    let bought = crowd.stop().await.and(first);
+    assert_eq!(bought.refused, BTreeMap::new());
+    bought.assert_sold_once(&lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_killed_is_followed_by_another_instance() {
+    let lab = Lab::new().await;
+    let (owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    let first = make_owner(&owner).await;
+    let crowds = [Crowd::through(&owner), Crowd::through(&other)];
+    wait_for_orders(&lab, 50).await;
+    signal(&owner, Signal::SIGKILL);
+    wait_for_next_owner(&lab).await;
+    let [of_owner, of_other] = crowds.map(Crowd::stop);
+    let (of_owner, of_other) = tokio::join!(of_owner, of_other);
+    assert_eq!(of_other.refused, BTreeMap::new());
+    of_owner.and(of_other).and(first).assert_sold_once(&lab).await;
+}
+
+/// Goal: an owner that was paused until another one has followed it cannot sell any more. Method: it is paused in the middle of a
+/// load, and goes on when the next owner has sold.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
+    let lab = Lab::new().await;
+    let (owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    let first = make_owner(&owner).await;
+    let crowds = [Crowd::through(&owner), Crowd::through(&other)];
+    wait_for_orders(&lab, 50).await;
+    signal(&owner, Signal::SIGSTOP);
+    wait_for_next_owner(&lab).await;
+    signal(&owner, Signal::SIGCONT);
+    wait_for_orders(&lab, 50).await;
+    let [of_owner, of_other] = crowds.map(Crowd::stop);
+    let (of_owner, of_other) = tokio::join!(of_owner, of_other);
+    assert_eq!(of_other.refused, BTreeMap::new());
+    of_owner.and(of_other).and(first).assert_sold_once(&lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_cut_off_from_zookeeper_is_followed_by_another_instance() {
+    let lab = Lab::new().await;
+    let detour = Detour::to_zookeeper(&lab).await;
+    let (owner, other) = (named(&detour.lab, "owner").await, named(&lab, "other").await);
+    let first = make_owner(&owner).await;
+    let crowds = [Crowd::through(&owner), Crowd::through(&other)];
+    wait_for_orders(&lab, 50).await;
+    detour.proxy.blackhole();
+    wait_for_next_owner(&lab).await;
+    detour.proxy.cut();
+    detour.proxy.deliver();
+    // Reconnected, the first owner hands its buyers over.
+    wait_until(async || owner.buy(1, STRATEGY).await.problem().is_none()).await;
+    let [of_owner, of_other] = crowds.map(Crowd::stop);
+    let (of_owner, of_other) = tokio::join!(of_owner, of_other);
+    let kinds: Vec<_> = of_owner.refused.keys().filter(|kind| *kind != "lock-service-unavailable").collect();
+    assert!(kinds.iter().all(|kind| ["hold-lost", "fenced"].contains(&kind.as_str())), "{kinds:?}");
+    let mut bought = of_owner.and(of_other).and(first);
+    // The purchase of the test itself.
+    bought.unknown += 1;
+    bought.assert_sold_once(&lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_cut_off_from_postgres_leaves_its_skus_to_another_instance() {
+    let lab = Lab::new().await;
+    let detour = Detour::to_postgres(&lab).await;
+    let times = ["--lock-wait", "20s", "--db-timeout", "21s", "--http-timeout", "22s"];
+    let (owner, other) = (detour.lab.start(&times).await, lab.start(&times).await);
+    let first = make_owner(&owner).await;
+    let crowd = Crowd::through(&other);
+    wait_for_orders(&lab, 50).await;
+    detour.proxy.refuse();
+    detour.proxy.cut();
+    wait_for_next_owner(&lab).await;
+    detour.proxy.accept();
+    let bought = crowd.stop().await.and(first);
+    assert_eq!(bought.refused, BTreeMap::new());
+    bought.assert_sold_once(&lab).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
+    let lab = Lab::new().await;
+    let owner = named(&lab, "owner").await;
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let leader = LeaderLatch::new(&session, "/seckill/zk-owner/1").unwrap().leader().await.unwrap().unwrap();
+    let address: Value = serde_json::from_slice(&leader.data).unwrap();
+    let (at, secret) = (address["at"].as_str().unwrap(), address["secret"].as_str().unwrap());
+    let batch = json!({ "goods_no": 1, "purchases": [
+        { "sale": 1, "has_decided": false, "quantity": 2, "key": null, "within_ms": 5000 },
+    ] });
+    let post = async |secret: &str, batch: &Value| {
+        let request = reqwest::Client::new().post(format!("http://{at}/purchases")).bearer_auth(secret).json(batch);
+        request.send().await.unwrap()
+    };
+    assert_eq!(post("guessed", &batch).await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(post(secret, &json!({})).await.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let other = json!({ "goods_no": 1, "purchases": [
+        { "sale": 1, "has_decided": false, "quantity": 0, "key": null, "within_ms": 5000 },
+    ] });
+    assert_eq!(post(secret, &other).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(lab.assert_adds_up(1, "refused batches").await, 1);
+    let answers: Value = post(secret, &batch).await.json().await.unwrap();
+    assert_eq!(answers[0]["sold"]["lines"][0]["remaining"], 7, "{answers}");
+    assert_eq!(lab.assert_adds_up(1, "a batch").await, 3);
+}
+
+/// Goal: a purchase makes one hop. Method: a batch is posted to an instance that does not own its SKU.
+#[tokio::test]
+async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
+    let lab = Lab::new().await;
+    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    other.buy(1, STRATEGY).await.assert_ok();
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let latch = LeaderLatch::new(&session, "/seckill/zk-owner/1").unwrap();
+    wait_until(async || latch.participants().await.unwrap().len() == 2).await;
+    let address: Value = serde_json::from_slice(&latch.participants().await.unwrap()[1].data).unwrap();
+    let batch = json!({ "goods_no": 1, "purchases": [
+        { "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 5000 },
+    ] });
+    let request = reqwest::Client::new().post(format!("http://{}/purchases", address["at"].as_str().unwrap()));
+    let answers = request.bearer_auth(address["secret"].as_str().unwrap()).json(&batch).send().await.unwrap();
+    assert_eq!(answers.json::<Value>().await.unwrap(), json!(["elsewhere"]));
+    assert_eq!(lab.assert_adds_up(1, "one hop").await, 2);
+}

@@ -36,9 +36,11 @@ struct Records {
 /// Under a lock of ZooKeeper or of the process, the section begins before the first read. It ends when the reply to the
 /// commit has come or is given up; the lock is kept until the commit is over. `zk-mutex-early-release` releases its lock
 /// before the commit and stays inside until after it. `pg-row-lock` and `pg-advisory` are inside from after the read,
-/// `pg-conditional` from after the update, all three until before the commit. All purchases of a batch of `pg-merge` or
-/// `zk-merge` are inside together, from its begin until before its commit; they enter in the order in which they are decided. If one of their statements fails, the
-/// section ends before that statement, because the database may end the hold before the service hears of it.
+/// `pg-conditional` from after the update, all three until before the commit. All purchases of a batch of `pg-merge`,
+/// `zk-merge` or `zk-owner` are inside together, from its begin until before its commit; they enter in the order in which they
+/// are decided. If one of their statements fails, the section ends before that statement, because the database may end the
+/// hold before the service hears of it. The owner of a SKU of `zk-owner` has the records of all its purchases, which asked when
+/// they reached the owner.
 ///
 /// Purchases that did not get inside have no record. Neither have looks, `pg-function`, which is one
 /// statement, and `pg-optimistic` and `pg-serializable`, whose sections may overlap.

@@ -255,7 +255,8 @@ async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
     wait_for_orders(&lab, 50).await;
     let [of_owner, of_other] = crowds.map(Crowd::stop);
     let (of_owner, of_other) = tokio::join!(of_owner, of_other);
-    assert_eq!(of_other.refused, BTreeMap::new());
+    // The pause may keep the row locked until the database ends the idle transaction.
+    assert!(of_other.refused.keys().all(|kind| kind == "lock-timeout"), "{of_other:?}");
     of_owner.and(of_other).and(first).assert_sold_once(&lab).await;
 }
 

@@ -105,6 +105,11 @@ impl Told {
         }
     }
 
+    /// Returns whether anything was decided.
+    pub fn is_decided(&self) -> bool {
+        !matches!(self, Self::Elsewhere)
+    }
+
     /// What was decided. `None` if nothing was decided.
     pub fn decision(self) -> Option<Result<Order, Failure>> {
         match self {

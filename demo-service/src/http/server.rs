@@ -20,10 +20,9 @@ use tokio_io_timeout::TimeoutStream;
 use tower::Layer;
 use tracing::{debug, info, warn};
 
-use super::open_files;
-use super::peers;
 use super::places::{Place, Places};
 use super::router::{Audience, router};
+use super::{open_files, peers};
 use crate::app::App;
 use crate::config::Config;
 use crate::setup_error::SetupError;
@@ -121,16 +120,18 @@ impl Server {
     /// # Cancel safety
     /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { main, operators, peers: for_peers, app } = self;
+        let Self { main, operators, peers, app } = self;
         let mut background = JoinSet::new();
         let upkeep = Arc::clone(&app);
         background.spawn(async move { upkeep.upkeep().await });
-
         let connections_max = app.config.connections_max;
+        let mut of_peers = Connections::new(peers::router(Arc::clone(&app)));
+        // The others are served to the very end. While this instance shuts down, they learn that it owns nothing any more.
+        background.spawn(async move { accept_all(peers.socket, Places::new(connections_max), &mut of_peers).await });
+
         let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
         let mut of_main = Connections::new(router(Arc::clone(&app), audience));
         let mut of_operators = Connections::new(Router::new());
-        let mut of_peers = Connections::new(peers::router(Arc::clone(&app)));
         let for_operators = async {
             let Some(listener) = operators else { return pending().await };
             of_operators.router = router(Arc::clone(&app), Audience::Operators);
@@ -140,13 +141,12 @@ impl Server {
             () = shutdown => {}
             () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
             () = for_operators => {}
-            () = accept_all(for_peers.socket, Places::new(connections_max), &mut of_peers) => {}
         }
         // The listeners are dropped by now, so the system refuses new clients.
         info!("shutting down: requests that wait are refused, what has begun is finished");
         app.stop_waiting();
         let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
-        let finished = async { tokio::join!(of_main.finish(), of_operators.finish(), of_peers.finish()) };
+        let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
         if timeout_at(deadline, finished).await.is_err() {
             warn!("some connections were still busy and are cut");
         }

@@ -226,6 +226,28 @@ impl Batches {
         (*arrived, is_first)
     }
 
+    /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses those who have
+    /// waited long enough: they do not look at the time any more. `begin` starts the worker of the SKU if none runs.
+    pub(super) fn put_back(&self, goods_no: GoodsNo, buyers: Vec<Buyer>, late: &Failure, begin: impl FnOnce(GoodsNo)) {
+        let now = Instant::now();
+        let (gone, back): (Vec<_>, Vec<_>) = buyers.into_iter().partition(|buyer| buyer.until <= now);
+        gone.into_iter().for_each(|buyer| buyer.answer(Err(late.clone())));
+        if back.is_empty() {
+            return;
+        }
+        let mut queues = self.queues.lock();
+        let is_first = !queues.waiting.contains_key(&goods_no);
+        let queue = queues.waiting.entry(goods_no).or_default();
+        for buyer in back {
+            buyer.note_rollback();
+            queue.insert(buyer.number, buyer);
+        }
+        drop(queues);
+        if is_first {
+            begin(goods_no);
+        }
+    }
+
     /// Begins to serve a SKU, as the only worker.
     pub(super) fn worker(&self, goods_no: GoodsNo) -> Worker<'_> {
         Worker { batches: self, goods_no, has_ended: false }
@@ -251,21 +273,6 @@ impl Worker<'_> {
         let mut queues = self.batches.queues.lock();
         let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return };
         queue.extract_if(.., |_, buyer| buyer.until <= now).for_each(|(_, buyer)| buyer.answer(Err(failure.clone())));
-    }
-
-    /// Puts buyers back into the queue, each in its old place. Nothing was decided for them. Refuses those who have waited
-    /// long enough: they do not look at the time any more.
-    pub(super) fn put_back(&self, buyers: impl IntoIterator<Item = Buyer>, late: &Failure) {
-        let now = Instant::now();
-        let mut queues = self.batches.queues.lock();
-        let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return };
-        for buyer in buyers {
-            buyer.note_rollback();
-            match buyer.until <= now {
-                true => buyer.answer(Err(late.clone())),
-                false => drop(queue.insert(buyer.number, buyer)),
-            }
-        }
     }
 
     /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.

@@ -3,13 +3,13 @@
 //! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
 //! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::batches::{Batches, Buyer, Handed, HandedAnswer, Worker, latest};
+use super::batches::{Batches, Buyer, Handed, HandedAnswer, latest};
 use super::section::{Tokens, do_business_first, restarted_if, visit};
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
@@ -33,6 +33,11 @@ pub(super) trait Turn: Send + Sync + 'static {
 
     /// Notes what a batch of the turn with that token has left.
     fn sold(&self, _goods_no: GoodsNo, _token: Option<Token>, _level: Level) {}
+
+    /// Waits until somebody else than `owner` owns a SKU.
+    fn moved(&self, _goods_no: GoodsNo, _owner: &Address) -> impl Future<Output = ()> + Send {
+        pending()
+    }
 
     /// Hands purchases over to their owner. Returns a decision for each. `None` means that nothing was decided.
     fn hand_over(
@@ -84,20 +89,26 @@ impl<T: Turn> Shop<T> {
     /// Decides a purchase in the next batch. The business is done first.
     pub(super) fn purchase<'a>(self: &'a Arc<Self>, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         let context = self.context();
-        let begin = |goods_no| drop(context.tasks.spawn(Arc::clone(self).serve(goods_no)));
         Box::pin(async move {
             let business = match call.in_time(do_business_first(context, call)).await {
                 Ok(business) => business,
                 Err(failure) => return Err(failure).into(),
             };
-            self.batches.decide(context, call, context.lock_until(call) + business, begin).await.into()
+            self.batches
+                .decide(context, call, context.lock_until(call) + business, |goods_no| self.begin(goods_no))
+                .await
+                .into()
         })
     }
 
     /// Takes in purchases of one SKU that another instance has handed over. Returns their answers.
     pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer> {
-        let begin = |goods_no| drop(self.context().tasks.spawn(Arc::clone(self).serve(goods_no)));
-        self.batches.take_in(goods_no, purchases, begin)
+        self.batches.take_in(goods_no, purchases, |goods_no| self.begin(goods_no))
+    }
+
+    /// Starts the worker of a SKU.
+    fn begin(self: &Arc<Self>, goods_no: GoodsNo) {
+        self.context().tasks.spawn(Arc::clone(self).serve(goods_no));
     }
 
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
@@ -112,8 +123,8 @@ impl<T: Turn> Shop<T> {
             };
             match next {
                 Ok(next) => {
-                    let refused = self.serve_batch(&worker, next, worker.claim(sale)).await;
-                    self.sell_in_halves(&worker, refused).await;
+                    let refused = self.serve_batch(goods_no, next, worker.claim(sale)).await;
+                    self.sell_in_halves(goods_no, refused).await;
                 }
                 Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => {
                     worker.refuse_late(&failure);
@@ -126,32 +137,38 @@ impl<T: Turn> Shop<T> {
     }
 
     /// Sells to a batch or hands it over. Returns the buyers as [`sell`](Self::sell) does.
-    async fn serve_batch(&self, worker: &Worker<'_>, next: Next<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
+    async fn serve_batch(self: &Arc<Self>, goods_no: GoodsNo, next: Next<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
         match next {
             Next::Sell(begun) => self.sell(begun, batch).await,
             Next::HandOver(owner) => {
-                self.hand_over(worker, &owner, batch).await;
+                let handed_over = Arc::clone(self).hand_over(goods_no, owner.clone(), batch);
+                tokio::select! {
+                    _ = self.context().tasks.spawn(handed_over) => {}
+                    // An owner that was paused may never answer. Its buyers wait for it, and nobody else does.
+                    () = self.turn.moved(goods_no, &owner) => {}
+                }
                 Vec::new()
             }
         }
     }
 
     /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
-    async fn hand_over(&self, worker: &Worker<'_>, owner: &Address, mut batch: Vec<Buyer>) {
+    async fn hand_over(self: Arc<Self>, goods_no: GoodsNo, owner: Address, mut batch: Vec<Buyer>) {
         // A purchase makes one hop. Whoever has handed it over asks the owner next.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
-        if let Some(first) = batch.first() {
-            let decisions = self.turn.hand_over(owner, first.line().goods_no, &batch).await;
-            let answer = |(buyer, decision): (Buyer, Option<Decision>)| match decision {
-                Some(decision) => {
-                    buyer.answer(decision);
-                    None
-                }
-                None => Some(buyer),
-            };
-            let undecided = batch.into_iter().zip(decisions).filter_map(answer);
-            worker.put_back(undecided, &self.context().lock_timeout());
+        if batch.is_empty() {
+            return;
         }
+        let decisions = self.turn.hand_over(&owner, goods_no, &batch).await;
+        let answer = |(buyer, decision): (Buyer, Option<Decision>)| match decision {
+            Some(decision) => {
+                buyer.answer(decision);
+                None
+            }
+            None => Some(buyer),
+        };
+        let undecided = batch.into_iter().zip(decisions).filter_map(answer).collect();
+        self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.begin(goods_no));
     }
 
     /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its
@@ -190,12 +207,12 @@ impl<T: Turn> Shop<T> {
 
     /// Serves buyers whose batch was refused: each half in a turn of its own. A half that is refused, too, is halved
     /// again. So the purchase that is to blame ends up alone, and a few turns serve all others.
-    async fn sell_in_halves(&self, worker: &Worker<'_>, refused: Vec<Buyer>) {
+    async fn sell_in_halves(self: &Arc<Self>, goods_no: GoodsNo, refused: Vec<Buyer>) {
         let mut parts = Vec::from(halves(refused));
         while let Some(part) = parts.pop() {
-            let (Some((sale, until)), Some(first)) = (latest(&part), part.first()) else { continue };
-            match self.turn.begin(first.line().goods_no, sale, until).await {
-                Ok(next) => parts.extend(halves(self.serve_batch(worker, next, part).await)),
+            let Some((sale, until)) = latest(&part) else { continue };
+            match self.turn.begin(goods_no, sale, until).await {
+                Ok(next) => parts.extend(halves(self.serve_batch(goods_no, next, part).await)),
                 Err(failure) => refuse_all(part, &failure),
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::batches::{Buyer, Handed};
 use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
@@ -68,36 +68,27 @@ impl Turn for Arc<Ownership> {
         self.note_level(goods_no, token.expect("BUG: a term without a token"), level);
     }
 
+    async fn moved(&self, goods_no: GoodsNo, owner: &Address) {
+        Ownership::moved(self, goods_no, owner).await;
+    }
+
     async fn hand_over(&self, owner: &Address, goods_no: GoodsNo, buyers: &[Buyer]) -> Vec<Option<Decision>> {
         let context = Ownership::context(self);
         let batch = Batch { goods_no: goods_no.get(), purchases: buyers.iter().map(wanted).collect() };
-        let told = tokio::select! {
-            biased;
-            told = timeout(context.lock_wait + context.db_timeout, context.peers.hand_over(owner, &batch)) => told.ok(),
-            // An owner that was paused may never answer.
-            () = self.moved(goods_no, owner) => None,
-        };
+        // By then, every buyer has given up.
+        let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch)).await;
+        if !told.as_ref().is_ok_and(|told| told.as_ref().is_ok_and(|told| told.iter().all(Told::is_decided))) {
+            self.forget(goods_no, owner).await;
+        }
+        let all = |decision: Option<Decision>| buyers.iter().map(|_| decision.clone()).collect();
         match told {
-            Some(Ok(told)) => {
-                if told.iter().any(|told| matches!(told, Told::Elsewhere)) {
-                    self.forget(goods_no, owner).await;
-                }
-                told.into_iter().map(Told::decision).collect()
-            }
-            Some(Err(NoAnswer::NotReached(cause))) => {
+            Ok(Ok(told)) => told.into_iter().map(Told::decision).collect(),
+            Ok(Err(NoAnswer::NotReached(cause))) => {
                 debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
-                self.forget(goods_no, owner).await;
-                buyers.iter().map(|_| None).collect()
+                all(None)
             }
-            unknown => {
-                let failure = match unknown {
-                    Some(Err(error)) => Failure::outcome_unknown_elsewhere().caused_by(error),
-                    _ => Failure::outcome_unknown_elsewhere(),
-                };
-                warn!(owner = owner.at, purchases = buyers.len(), "the owner of a SKU did not answer a batch");
-                self.forget(goods_no, owner).await;
-                buyers.iter().map(|_| Some(Err(failure.clone()))).collect()
-            }
+            Ok(Err(unknown)) => all(Some(Err(Failure::outcome_unknown_elsewhere().caused_by(unknown)))),
+            Err(_) => all(Some(Err(Failure::outcome_unknown_elsewhere()))),
         }
     }
 }

@@ -52,6 +52,8 @@ struct Range {
     term: watch::Sender<Option<Arc<Term>>>,
     /// The other instance that leads, as far as we know.
     leader: Mutex<Option<Address>>,
+    /// The instance that said it does not lead, and until when we believe that it is about to leave the election.
+    leaving: Mutex<Option<(Address, Instant)>>,
 }
 
 /// The time for which this instance owns a range.
@@ -81,6 +83,7 @@ impl Ownership {
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
             leader: Mutex::default(),
+            leaving: Mutex::default(),
         };
         Arc::new(Self { ranges: (0..RANGES).map(range).collect(), context })
     }
@@ -115,7 +118,8 @@ impl Ownership {
                     return Ok(Owner::Here(term));
                 }
                 let known = range.leader.lock().clone();
-                if let Some(leader) = known.or(self.ask(range).await?) {
+                let leader = if known.is_some() { known } else { self.ask(range).await? };
+                if let Some(leader) = leader.filter(|leader| !range.is_leaving(leader)) {
                     *range.leader.lock() = Some(leader.clone());
                     return Ok(Owner::At(leader));
                 }
@@ -137,11 +141,17 @@ impl Ownership {
         self.context.sessions.pick().ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
-    /// Forgets that another instance leads, because it does not decide. Waits a little, so that it is not asked in a busy loop.
+    /// Forgets that another instance leads, because it did not answer. Waits a little, so that it is not asked in a busy loop.
     pub(super) async fn forget(&self, goods_no: GoodsNo, leader: &Address) {
+        self.range(goods_no).leader.lock().take_if(|known| known == leader);
+        sleep(PAUSE).await;
+    }
+
+    /// Notes that an instance has said that it does not lead. The election may name it for a moment longer.
+    pub(super) fn note_leaving(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
         range.leader.lock().take_if(|known| known == leader);
-        sleep(PAUSE).await;
+        *range.leaving.lock() = Some((leader.clone(), Instant::now() + REST));
     }
 
     /// Waits until another instance than `leader` leads.
@@ -234,6 +244,12 @@ impl Ownership {
                 warn!(range.path, %token, error = program::chain(&error), "a range of SKUs was not given up cleanly");
             }
         }
+    }
+}
+
+impl Range {
+    fn is_leaving(&self, leader: &Address) -> bool {
+        self.leaving.lock().as_ref().is_some_and(|(leaving, until)| leaving == leader && Instant::now() < *until)
     }
 }
 

@@ -77,8 +77,10 @@ impl Turn for Arc<Ownership> {
         let batch = Batch { goods_no: goods_no.get(), purchases: buyers.iter().map(wanted).collect() };
         // By then, every buyer has given up.
         let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch)).await;
-        if !told.as_ref().is_ok_and(|told| told.as_ref().is_ok_and(|told| told.iter().all(Told::is_decided))) {
-            self.forget(goods_no, owner).await;
+        match &told {
+            Ok(Ok(told)) if told.iter().all(Told::is_decided) => {}
+            Ok(Ok(_)) => self.note_leaving(goods_no, owner),
+            Ok(Err(_)) | Err(_) => self.forget(goods_no, owner).await,
         }
         let all = |decision: Option<Decision>| buyers.iter().map(|_| decision.clone()).collect();
         match told {

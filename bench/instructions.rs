@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use loadgen::judge::audit::{Audit, Evidence, OrderRow};
+use loadgen::judge::audit::{Audit, Evidence};
 use loadgen::judge::history::{HistoryAudit, Section};
+use loadgen::judge::orders::OrderRow;
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
@@ -179,8 +180,14 @@ library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 /// The orders of a sale and the numbers that the buyers were told, both in no order.
 fn sale(orders: usize) -> (Vec<OrderRow>, Vec<i64>) {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
-    let order =
-        |order_id| OrderRow { order_id, quantity: 1, strategy: "zk-mutex".to_owned(), remaining: Some(order_id) };
+    let order = |order_id| OrderRow {
+        order_id,
+        transaction: order_id,
+        quantity: 1,
+        strategy: "zk-mutex".to_owned(),
+        remaining: Some(order_id),
+        token: Some((order_id, 0)),
+    };
     (order_ids().map(order).collect(), order_ids().collect())
 }
 
@@ -192,6 +199,7 @@ fn audit((orders, confirmed): (Vec<OrderRow>, Vec<i64>)) -> (Audit, Vec<OrderRow
     let evidence = Evidence {
         stock_initial: 100,
         stock_final: 0,
+        permits: Some(1),
         orders: &orders,
         confirmed: &confirmed,
         sold_out: 1_400,

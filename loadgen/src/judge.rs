@@ -8,6 +8,7 @@ pub(crate) mod herd;
 pub mod history;
 pub mod ledger;
 pub(crate) mod metrics;
+pub mod orders;
 pub(crate) mod result;
 pub(crate) mod summary;
 pub(crate) mod thresholds;

@@ -5,23 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An order row of the sale under audit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderRow {
-    /// Its number.
-    pub order_id: i64,
-    /// How many units it is for.
-    pub quantity: i64,
-    /// The strategy that wrote it.
-    pub strategy: String,
-    /// Units left as the deduction saw it, where that was recorded.
-    pub remaining: Option<i64>,
-}
-
-/// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
-pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
-    orders.iter().find(|order| order.quantity != 1 || order.strategy != strategy)
-}
+use crate::judge::orders::{OrderRow, Sequence, count};
 
 /// Everything that the audit of one trial looks at.
 #[derive(Debug, Clone)]
@@ -30,6 +14,8 @@ pub struct Evidence<'a> {
     pub stock_initial: i64,
     /// Units on hand after the sale.
     pub stock_final: i64,
+    /// How many holders the lock admits at once; absent where sections may overlap.
+    pub permits: Option<u32>,
     /// All orders of the sale.
     pub orders: &'a [OrderRow],
     /// Order numbers in the 200 answers, one for each buyer who was told "sold".
@@ -59,6 +45,12 @@ pub struct Audit {
     pub lost_updates: i64,
     /// Orders that left as many units as an order before them did: the same unit was sold twice.
     pub double_sales: u64,
+    /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
+    /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
+    pub out_of_sequence: Option<u64>,
+    /// Orders with a fencing token below that of an order that was sold before. Absent without tokens, and of a lock with
+    /// several permits, whose holders may write in any order.
+    pub tokens_out_of_order: Option<u64>,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.
     pub indeterminate: u64,
     /// Orders no buyer was told of and no missing answer explains: sold behind a refusal.
@@ -87,6 +79,8 @@ impl Audit {
         // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
         let enough_decided = evidence.sold_out > 0 || i128::from(decided) >= wanted;
         let left = clamped((wanted - sold).max(0));
+        let sequence = Sequence::of(Some(evidence.stock_initial), evidence.orders);
+        let one_at_a_time = evidence.permits.is_none_or(|permits| permits == 1);
 
         Audit {
             sold: clamped(sold),
@@ -94,7 +88,9 @@ impl Audit {
             undersold: if enough_decided { left } else { 0 },
             unsold_undecided: if enough_decided { 0 } else { left },
             lost_updates: clamped(initial - left_over - sold),
-            double_sales: double_sales(evidence.orders),
+            double_sales: sequence.double_sales,
+            out_of_sequence: sequence.out_of_sequence,
+            tokens_out_of_order: sequence.tokens_out_of_order.filter(|_| one_at_a_time),
             indeterminate,
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: count(unfounded),
@@ -117,6 +113,8 @@ impl Audit {
                 sum.lost_updates.saturating_add(one.lost_updates)
             },
             double_sales: sum.double_sales + one.double_sales,
+            out_of_sequence: sum_of_known(sum.out_of_sequence, one.out_of_sequence),
+            tokens_out_of_order: sum_of_known(sum.tokens_out_of_order, one.tokens_out_of_order),
             indeterminate: sum.indeterminate + one.indeterminate,
             orders_unexplained: sum.orders_unexplained + one.orders_unexplained,
             confirmations_unfounded: sum.confirmations_unfounded + one.confirmations_unfounded,
@@ -132,30 +130,24 @@ impl Audit {
     /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
     pub fn is_clean(&self) -> bool {
         let stock = self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.double_sales == 0;
-        stock && self.ledger_balanced()
+        stock && self.is_in_sequence() && self.ledger_balanced()
+    }
+
+    /// Whether no order is out of sequence, as far as that is known.
+    pub fn is_in_sequence(&self) -> bool {
+        self.out_of_sequence.unwrap_or(0) == 0
     }
 }
 
-/// Orders beyond the first that left the same number of units.
-fn double_sales(orders: &[OrderRow]) -> u64 {
-    double_sales_of(orders.iter().filter_map(|order| order.remaining))
-}
-
-/// How many of these numbers were there before.
-pub(crate) fn double_sales_of(remaining: impl Iterator<Item = i64>) -> u64 {
-    let mut seen = BTreeSet::new();
-    count(remaining.filter(|left| !seen.insert(*left)).count())
+/// The sum of two figures, as far as they are known.
+fn sum_of_known(sum: Option<u64>, one: Option<u64>) -> Option<u64> {
+    sum.zip(one).map_or(sum.or(one), |(sum, one)| Some(sum + one))
 }
 
 /// A figure of the books in 64 bits. A sum of quantities near 2^63 may need 128 bits: it becomes the largest or the
 /// smallest figure of 64 bits, and keeps its sign.
 pub(crate) fn clamped(units: i128) -> i64 {
     i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })
-}
-
-/// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
-fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -169,7 +161,8 @@ mod tests {
     }
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        OrderRow { order_id, quantity, strategy: strategy.to_owned(), remaining: None }
+        let strategy = strategy.to_owned();
+        OrderRow { order_id, transaction: order_id, quantity, strategy, remaining: None, token: None }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
@@ -183,7 +176,8 @@ mod tests {
         sold_out: u64,
         (refused, unanswered): (u64, u64),
     ) -> Audit {
-        Audit::of(&Evidence { stock_initial, stock_final, orders, confirmed, sold_out, refused, unanswered })
+        let permits = Some(1);
+        Audit::of(&Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered })
     }
 
     #[test]
@@ -240,15 +234,6 @@ mod tests {
     }
 
     #[test]
-    fn an_order_of_another_strategy_or_quantity_is_foreign() {
-        let asked = [order(1, 1, "a"), order(2, 1, "a")];
-        assert_eq!(foreign_order(&asked, "a"), None);
-        assert_eq!(foreign_order(&asked, "b"), Some(&asked[0]));
-        let doubled = [order(1, 1, "a"), order(2, 2, "a")];
-        assert_eq!(foreign_order(&doubled, "a"), Some(&doubled[1]));
-    }
-
-    #[test]
     fn stock_that_went_without_an_order_is_a_positive_lost_update() {
         assert_eq!(audit((5, 2), &orders([1, 2]), &[1, 2], 0, 0).lost_updates, 1);
     }
@@ -288,6 +273,50 @@ mod tests {
         let sold_twice = audit((4, 1), &left([3, 3, 3, 1]), &[1, 2, 3, 4], 0, 0);
         assert_eq!(sold_twice.double_sales, 2);
         assert!(!sold_twice.is_clean());
+    }
+
+    /// Orders that each left one unit less, and had this token.
+    fn with_tokens(tokens: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
+        let order = |(id, token)| OrderRow { remaining: Some(9 - id), token: Some((token, 0)), ..order(id, 1, "s") };
+        (1..).zip(tokens).map(order).collect()
+    }
+
+    #[test]
+    fn an_order_that_is_out_of_sequence_is_no_clean_sale() {
+        let mut orders = with_tokens([1, 2, 3]);
+        assert!(audit((9, 6), &orders, &[1, 2, 3], 0, 0).is_clean());
+        orders[2].remaining = Some(4);
+        let skipped = audit((9, 6), &orders, &[1, 2, 3], 0, 0);
+        assert_eq!((skipped.out_of_sequence, skipped.double_sales, skipped.is_clean()), (Some(1), 0, false));
+    }
+
+    #[test]
+    fn tokens_fall_only_where_several_holders_may_be_inside() {
+        let of = |permits, tokens| {
+            let orders = with_tokens(tokens);
+            let evidence = Evidence {
+                stock_initial: 9,
+                stock_final: 6,
+                permits,
+                orders: &orders,
+                confirmed: &[1, 2, 3],
+                sold_out: 0,
+                refused: 0,
+                unanswered: 0,
+            };
+            Audit::of(&evidence).tokens_out_of_order
+        };
+        // The sections of a batch overlap, and its orders have one token.
+        assert_eq!([of(None, [4, 4, 5]), of(None, [5, 4, 4]), of(None, [5, 5, 4])], [Some(0), Some(2), Some(1)]);
+        assert_eq!([of(Some(1), [5, 4, 4]), of(Some(2), [5, 4, 4])], [Some(2), None]);
+    }
+
+    #[test]
+    fn what_is_known_of_several_skus_is_added_up() {
+        let known = Audit { out_of_sequence: Some(2), tokens_out_of_order: Some(1), ..Audit::default() };
+        let sum = Audit::sum([known, Audit::default(), known]);
+        assert_eq!((sum.out_of_sequence, sum.tokens_out_of_order), (Some(4), Some(2)));
+        assert_eq!(Audit::sum([Audit::default()]).out_of_sequence, None);
     }
 
     #[test]

@@ -130,6 +130,14 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_falls_breaks_the_promise_of_a_batch_that_has_no_history_of_holds() {
+        let mut trial = Trial { history: None, ..fixture::trial("zk-merge", 0, 100, 100) };
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+        trial.audit.tokens_out_of_order = Some(1);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Broken);
+    }
+
+    #[test]
     fn units_that_undecided_buyers_left_prove_nothing_either_way() {
         let (sold, undecided) = (fixture::trial("s", 0, 100, 100), mostly_refused());
         for promise in [Promise::NeverOversells, Promise::Oversells] {

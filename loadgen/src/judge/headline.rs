@@ -4,8 +4,8 @@ use stats::figures as format;
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
-    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OVERLAPS, OVERSELL_RATE, OVERSOLD, P50, RATIO,
-    TOKEN_REGRESSIONS, UNBALANCED, UNDERSOLD,
+    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVERLAPS, OVERSELL_RATE, OVERSOLD,
+    P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED, UNDERSOLD,
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Promise, Wakes};
@@ -128,6 +128,7 @@ fn fault(result: &StrategyResult) -> String {
         let parts = [
             count(&OVERLAPS).map(|overlaps| format!("let buyers in beside others {overlaps} times")),
             count(&TOKEN_REGRESSIONS).map(|tokens| format!("gave {tokens} tokens not above all before")),
+            count(&TOKENS_OUT_OF_ORDER).map(|orders| format!("let {orders} orders be written under an older token")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         return format!("its lock {}", parts.join(", and "));
@@ -144,6 +145,8 @@ fn fault(result: &StrategyResult) -> String {
         format!("sold up to {twice} units twice")
     } else if let (Some(lost), None) = (count(&LOST_UPDATES), size(&UNBALANCED)) {
         format!("lost up to {lost} updates")
+    } else if let (Some(orders), None) = (count(&OUT_OF_SEQUENCE), size(&UNBALANCED)) {
+        format!("sold up to {orders} orders out of sequence")
     } else {
         denied()
     };
@@ -224,6 +227,7 @@ mod tests {
             (told(|audit| audit.undersold = 2), "left up to 2 units that buyers wanted in every trial"),
             (told(|audit| audit.double_sales = 2), "sold up to 2 units twice in every trial"),
             (told(|audit| audit.lost_updates = -4), "lost up to 4 updates in every trial"),
+            (told(|audit| audit.out_of_sequence = Some(5)), "sold up to 5 orders out of sequence in every trial"),
             (told(|audit| audit.orders_unexplained = 1), "told buyers what the database denies in every trial"),
         ] {
             let opening =
@@ -240,6 +244,16 @@ mod tests {
         assert_eq!(
             verdict(vec![trial]).details[0],
             "zk-mutex broke its promise: its lock let buyers in beside others 2 times"
+        );
+    }
+
+    #[test]
+    fn a_holder_that_was_overtaken_is_told_although_it_sold_right() {
+        let mut trial = fixture::trial("pg-conditional", 0, 100, 100);
+        trial.audit.tokens_out_of_order = Some(3);
+        assert_eq!(
+            verdict(vec![trial]).details[0],
+            "pg-conditional broke its promise: its lock let 3 orders be written under an older token"
         );
     }
 

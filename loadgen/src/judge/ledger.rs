@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::judge::audit::{clamped, double_sales_of};
+use crate::judge::audit::clamped;
+use crate::judge::orders::{OrderRow, Sequence, count};
 
 /// A sale of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,19 +22,6 @@ pub struct SaleRow {
     pub stock_final: Option<i64>,
     /// Whether it is on.
     pub is_on: bool,
-}
-
-/// An order of a sale.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LedgerOrder {
-    /// The strategy that wrote it.
-    pub strategy: String,
-    /// How many units it is for.
-    pub quantity: i64,
-    /// Units left as the deduction saw it, where that was recorded.
-    pub remaining: Option<i64>,
-    /// The fencing token and its second part, where there was one.
-    pub token: Option<(i64, i64)>,
 }
 
 /// The findings of one sale.
@@ -63,17 +51,21 @@ pub struct SaleAudit {
     pub lost_updates: Option<i64>,
     /// Orders that left as many units as an order before them did: the same unit was sold twice.
     pub double_sales: u64,
-    /// Orders with a fencing token below that of an order before them. No finding by itself: of a strategy with several
-    /// permits, holders that are inside together may write in any order.
+    /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
+    /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
+    pub out_of_sequence: Option<u64>,
+    /// Orders with a fencing token below that of an order that was sold before. No finding by itself: holders of a
+    /// strategy with several permits may write in any order.
     pub tokens_out_of_order: u64,
 }
 
 impl SaleAudit {
-    /// Audits a sale by its orders, in the order in which they were written.
-    pub fn of(sale: &SaleRow, orders: &[LedgerOrder]) -> SaleAudit {
+    /// Audits a sale by its orders.
+    pub fn of(sale: &SaleRow, orders: &[OrderRow]) -> SaleAudit {
         let sold: i128 = orders.iter().map(|order| i128::from(order.quantity)).sum();
         let strategies: BTreeSet<&String> = orders.iter().map(|order| &order.strategy).collect();
         let initial = sale.stock_initial.map(i128::from);
+        let sequence = Sequence::of(sale.stock_initial, orders);
         let lost = |initial: i128| Some(clamped(initial - i128::from(sale.stock_final?) - sold));
         SaleAudit {
             goods_no: sale.goods_no,
@@ -83,29 +75,21 @@ impl SaleAudit {
             strategies: strategies.into_iter().cloned().collect(),
             stock_initial: sale.stock_initial,
             stock_final: sale.stock_final,
-            orders: u64::try_from(orders.len()).unwrap_or(u64::MAX),
+            orders: count(orders.len()),
             sold: clamped(sold),
             oversold: initial.map(|initial| clamped((sold - initial).max(0))),
             lost_updates: initial.and_then(lost),
-            double_sales: double_sales_of(orders.iter().filter_map(|order| order.remaining)),
-            tokens_out_of_order: tokens_out_of_order(orders),
+            double_sales: sequence.double_sales,
+            out_of_sequence: sequence.out_of_sequence,
+            tokens_out_of_order: sequence.tokens_out_of_order.unwrap_or(0),
         }
     }
 
     /// Whether something is wrong for certain.
     pub fn is_wrong(&self) -> bool {
-        self.oversold.unwrap_or(0) > 0 || self.lost_updates.unwrap_or(0) != 0 || self.double_sales > 0
+        let stock = self.oversold.unwrap_or(0) > 0 || self.lost_updates.unwrap_or(0) != 0;
+        stock || self.double_sales > 0 || self.out_of_sequence.unwrap_or(0) > 0
     }
-}
-
-fn tokens_out_of_order(orders: &[LedgerOrder]) -> u64 {
-    let mut highest = None;
-    let mut found = 0;
-    for token in orders.iter().filter_map(|order| order.token) {
-        found += u64::from(highest.is_some_and(|highest| token < highest));
-        highest = highest.max(Some(token));
-    }
-    found
 }
 
 #[cfg(test)]
@@ -117,8 +101,10 @@ mod tests {
         SaleRow { goods_no: 1, sale: 2, started_at, stock_initial: initial, stock_final: Some(left), is_on: false }
     }
 
-    fn orders(remaining: &[i64]) -> Vec<LedgerOrder> {
-        let order = |(token, remaining): (i64, &i64)| LedgerOrder {
+    fn orders(remaining: &[i64]) -> Vec<OrderRow> {
+        let order = |(token, remaining): (i64, &i64)| OrderRow {
+            order_id: token,
+            transaction: token,
             strategy: "zk-mutex".to_owned(),
             quantity: 1,
             remaining: Some(*remaining),
@@ -142,8 +128,14 @@ mod tests {
     }
 
     #[test]
+    fn units_that_are_skipped_are_wrong() {
+        let audit = SaleAudit::of(&sale(Some(3), 1), &orders(&[2, 0]));
+        assert_eq!((audit.out_of_sequence, audit.lost_updates, audit.is_wrong()), (Some(1), Some(0), true));
+    }
+
+    #[test]
     fn a_stock_near_the_largest_number_is_audited_rightly() {
-        let mut largest = orders(&[1, 0]);
+        let mut largest = orders(&[0, 0]);
         largest.iter_mut().for_each(|order| order.quantity = i64::MAX);
         let audit = SaleAudit::of(&sale(Some(i64::MAX), 0), &largest);
         assert_eq!((audit.sold, audit.oversold, audit.lost_updates), (i64::MAX, Some(i64::MAX), Some(-i64::MAX)));
@@ -163,7 +155,7 @@ mod tests {
     #[test]
     fn tokens_that_fall_are_counted_and_no_finding_by_themselves() {
         let mut of_two_permits = orders(&[2, 1, 0]);
-        of_two_permits.swap(0, 1);
+        of_two_permits[0].token = Some((11, 1));
         let audit = SaleAudit::of(&sale(Some(3), 0), &of_two_permits);
         assert_eq!((audit.tokens_out_of_order, audit.is_wrong()), (1, false));
     }

@@ -40,8 +40,8 @@ pub(crate) struct StrategyResult {
     pub(crate) trials: u32,
     /// Those of them that count: all but the warm-up.
     pub(crate) measured_trials: u32,
-    /// Trials that sold a unit too many or too few, lost an update, or whose books did not balance. In a trial that had not
-    /// come to rest, only a unit too many and the books count.
+    /// Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or whose books did
+    /// not balance. Units that were left and lost updates count only in a trial that had come to rest.
     pub(crate) bad_trials: u32,
     /// Trials that prove nothing: undecided buyers left units, or books did not balance before all was at rest.
     pub(crate) inconclusive_trials: u32,

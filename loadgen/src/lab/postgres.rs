@@ -9,8 +9,8 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgExecutor, PgPool};
 
 use crate::error::Error;
-use crate::judge::audit::OrderRow;
-use crate::judge::ledger::{LedgerOrder, SaleAudit, SaleRow};
+use crate::judge::ledger::{SaleAudit, SaleRow};
+use crate::judge::orders::OrderRow;
 use crate::lab::service::Goods;
 
 /// How long a connection may take.
@@ -82,16 +82,7 @@ impl Database {
     pub(crate) async fn books(&self, goods_no: i64, sale: i64) -> Result<(Goods, Vec<OrderRow>), Error> {
         let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
         let goods = read_goods(&mut *snapshot, goods_no).await?;
-        let orders = sqlx::query_as!(
-            OrderRow,
-            "select order_id, quantity, strategy, remaining from order_lines join orders using (order_id)
-             where goods_no = $1 and sale = $2",
-            goods_no,
-            sale
-        )
-        .fetch_all(&mut *snapshot)
-        .await
-        .map_err(Error::postgres("read the orders"))?;
+        let orders = read_orders(&mut *snapshot, goods_no, sale).await?;
         snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
         Ok((goods, orders))
     }
@@ -131,7 +122,7 @@ impl Database {
         let rows = Self::sales(&mut snapshot, goods_no, sale).await?;
         let mut audits = Vec::with_capacity(rows.len());
         for row in rows {
-            let orders = Self::ledger_of(&mut snapshot, row.goods_no, row.sale).await?;
+            let orders = read_orders(&mut *snapshot, row.goods_no, row.sale).await?;
             audits.push(SaleAudit::of(&row, &orders));
         }
         snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
@@ -162,27 +153,6 @@ impl Database {
         .fetch_all(connection)
         .await
         .map_err(Error::postgres("read the ledger"))
-    }
-
-    /// The orders of a sale, in the order in which they were written.
-    async fn ledger_of(connection: &mut PgConnection, goods_no: i64, sale: i64) -> Result<Vec<LedgerOrder>, Error> {
-        let rows = sqlx::query!(
-            "select strategy, quantity, remaining, token, token_handover
-             from order_lines join orders using (order_id)
-             where goods_no = $1 and sale = $2 order by order_id",
-            goods_no,
-            sale
-        )
-        .fetch_all(connection)
-        .await
-        .map_err(Error::postgres("read the orders"))?;
-        let order = rows.into_iter().map(|row| LedgerOrder {
-            strategy: row.strategy,
-            quantity: row.quantity,
-            remaining: row.remaining,
-            token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
-        });
-        Ok(order.collect())
     }
 
     /// The settings that matter for a load of small transactions.
@@ -238,6 +208,30 @@ async fn read_goods(executor: impl PgExecutor<'_>, goods_no: i64) -> Result<Good
     .ok_or_else(|| Error::Reset(format!("the database has no SKU {goods_no}; is this the database of the service?")))
 }
 
+/// All orders of a sale, in the order of their numbers.
+async fn read_orders(executor: impl PgExecutor<'_>, goods_no: i64, sale: i64) -> Result<Vec<OrderRow>, Error> {
+    let rows = sqlx::query!(
+        r#"select order_id, order_lines.xmin::text::bigint as "transaction!", quantity, strategy, remaining, token,
+                  token_handover
+           from order_lines join orders using (order_id)
+           where goods_no = $1 and sale = $2 order by order_id"#,
+        goods_no,
+        sale
+    )
+    .fetch_all(executor)
+    .await
+    .map_err(Error::postgres("read the orders"))?;
+    let orders = rows.into_iter().map(|row| OrderRow {
+        order_id: row.order_id,
+        transaction: row.transaction,
+        quantity: row.quantity,
+        strategy: row.strategy,
+        remaining: row.remaining,
+        token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
+    });
+    Ok(orders.collect())
+}
+
 /// Where the options lead, without the user and the password.
 fn address(options: &PgConnectOptions) -> String {
     match options.get_socket() {
@@ -279,13 +273,26 @@ mod tests {
              values (1, 7, 9, 8, 'zk-queue', 'zk-mutex')",
         )
         .await;
-        execute("insert into orders (strategy, instance) values ('a', 'x'), ('b', 'x')").await;
+        execute("insert into orders (strategy, instance) select s, 'x' from unnest(array['a', 'b', 'a', 'a']) as s")
+            .await;
         execute("insert into order_lines (order_id, goods_no, sale, quantity) values (1, 1, 7, 1), (2, 1, 6, 1)").await;
+        execute(
+            "insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
+             values (4, 1, 7, 1, 6, 5, 2), (3, 1, 7, 2, 4, 5, 2)",
+        )
+        .await;
 
         let (goods, orders) = database.books(1, 7).await.unwrap();
         let [guard, strategy] = ["zk-queue", "zk-mutex"].map(|name| Some(name.to_owned()));
         assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8, guard, strategy });
-        assert_eq!(orders, [OrderRow { order_id: 1, quantity: 1, strategy: "a".to_owned(), remaining: None }]);
+        let row = |order_id, transaction, quantity, remaining, token| {
+            let strategy = "a".to_owned();
+            OrderRow { order_id, transaction, quantity, strategy, remaining, token }
+        };
+        let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);
+        let of_batch = |order_id, quantity, left| row(order_id, batch, quantity, Some(left), Some((5, 2)));
+        assert_eq!(orders, [row(1, alone, 1, None, None), of_batch(3, 2, 4), of_batch(4, 1, 6)]);
+        assert_ne!(alone, batch, "they are of different transactions");
 
         let mut snapshot = database.0.begin_with(BEGIN_SNAPSHOT).await.unwrap();
         assert_eq!(read_goods(&mut *snapshot, 1).await.unwrap().on_hand, 8);

@@ -46,6 +46,7 @@ pub(crate) fn table(findings: &Findings) -> String {
         "oversold",
         "lost\nupdates",
         "sold\ntwice",
+        "out of\nsequence",
         "tokens out\nof order",
     ];
     let known = |figure: Option<i64>| figure.map_or_else(|| ABSENT.to_owned(), signed);
@@ -62,6 +63,7 @@ pub(crate) fn table(findings: &Findings) -> String {
             known(sale.oversold),
             known(sale.lost_updates),
             count(sale.double_sales),
+            maybe_count(sale.out_of_sequence),
             count(sale.tokens_out_of_order),
         ]
     };

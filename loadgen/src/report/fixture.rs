@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use stats::times::Times;
 
-use crate::judge::audit::{Audit, Evidence, OrderRow};
+use crate::judge::audit::{Audit, Evidence};
 use crate::judge::history::{HistoryAudit, Section, handovers_ns};
 use crate::judge::metrics::METRICS;
+use crate::judge::orders::OrderRow;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::environment::Environment;
@@ -72,26 +73,30 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
 }
 
 fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
+    let is_lock = strategy.starts_with("zk-");
     let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);
-    let orders: Vec<OrderRow> = (1..=sold)
-        .map(|order_id| {
-            let (strategy, remaining) = (strategy.to_owned(), remaining(order_id));
-            OrderRow { order_id, quantity: 1, strategy, remaining }
-        })
-        .collect();
+    let order = |order_id| OrderRow {
+        order_id,
+        transaction: order_id,
+        quantity: 1,
+        strategy: strategy.to_owned(),
+        remaining: remaining(order_id),
+        token: is_lock.then_some((order_id, 0)),
+    };
+    let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
     let confirmed: Vec<i64> = (1..=sold).collect();
     let samples = samples(sold, step_ms);
     let answers = ByOutcome::count(&samples);
     let audit = Audit::of(&Evidence {
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
+        permits: is_lock.then_some(1),
         orders: &orders,
         confirmed: &confirmed,
         sold_out: answers.sold_out,
         refused: 0,
         unanswered: 0,
     });
-    let is_lock = strategy.starts_with("zk-");
     let sections = if is_lock { sections(strategy, step_ms) } else { Vec::new() };
     let mut handovers = Times::new();
     handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));

@@ -134,12 +134,14 @@ impl Trial {
     pub(crate) fn is_bad(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
-        audit.oversold > 0 || audit.double_sales > 0 || !audit.ledger_balanced() || at_rest
+        let wrong_in_itself = audit.oversold > 0 || audit.double_sales > 0 || !audit.is_in_sequence();
+        wrong_in_itself || !audit.ledger_balanced() || at_rest
     }
 
-    /// Whether the history shows that the lock did not exclude.
+    /// Whether the history shows that the lock did not exclude, or the tokens of the orders that a holder was overtaken.
     pub(crate) fn is_excluding_violated(&self) -> bool {
-        self.history.as_ref().is_some_and(HistoryAudit::is_violated)
+        let is_overtaken = self.audit.tokens_out_of_order.is_some_and(|orders| orders > 0);
+        is_overtaken || self.history.as_ref().is_some_and(HistoryAudit::is_violated)
     }
 
     /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not

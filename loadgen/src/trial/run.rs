@@ -9,9 +9,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use crate::error::Error;
-use crate::judge::audit::{Audit, Evidence, OrderRow, foreign_order};
+use crate::judge::audit::{Audit, Evidence};
 use crate::judge::herd::releases;
 use crate::judge::history::{HistoryAudit, handovers_ns};
+use crate::judge::orders::{OrderRow, foreign_order};
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
@@ -312,6 +313,7 @@ async fn audit(
         audits.push(Audit::of(&Evidence {
             stock_initial: opened.stock_initial,
             stock_final: closed.on_hand,
+            permits: strategy.permits,
             orders: &orders,
             confirmed: &confirmed.collect::<Vec<_>>(),
             sold_out: answers.sold_out,

@@ -36,9 +36,9 @@ macro_rules! metrics {
 metrics! {
     BAD_TRIALS {
         key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
-        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice, or told a buyer something \
-            that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their rate: a few good \
-            trials prove little.",
+        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or told a \
+            buyer something that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their \
+            rate: a few good trials prove little.",
         source: Source::Result(|result| Some(exact(f64::from(result.bad_trials)))),
         beside: |result| {
             let bound = format::percent(result.bad_trial_rate_upper_95);
@@ -77,6 +77,13 @@ metrics! {
         definition: "Orders for a unit that an earlier order had taken already, in the worst trial.",
         source: Source::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
     }
+    OUT_OF_SEQUENCE {
+        key: "out_of_sequence", title: "Out of sequence", unit: "orders, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Orders that do not continue the sequence of the sale, in the worst trial. An order begins with the units \
+            that the order before it left. The orders of a batch follow each other, and their numbers grow. Absent if the orders \
+            do not say how many units they left.",
+        source: Source::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
+    }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
         definition: "Trials whose orders are not exactly those that buyers were told of, indeterminate ones apart.",
@@ -93,6 +100,13 @@ metrics! {
         key: "token_regressions", title: "Token regres\u{ad}sions", unit: "all trials", kind: Kind::Count, better: Better::Zero,
         definition: "Holds whose fencing token is not above the tokens of all earlier holds.",
         source: Source::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
+    }
+    TOKENS_OUT_OF_ORDER {
+        key: "tokens_out_of_order", title: "Tokens out of order", unit: "orders, all trials", kind: Kind::Count,
+        better: Better::Zero,
+        definition: "Orders with a fencing token below that of an order that was sold before. Absent without tokens, and of a \
+            lock with several permits.",
+        source: Source::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
     }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,

@@ -1,0 +1,190 @@
+//! The orders of a sale, and in which order they sold its units.
+//!
+//! Writes of one stock come one after the other. So each order begins with the units that the order before it left. A
+//! transaction that writes several orders, a batch, writes them one after the other, and numbers them in that order.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use crate::judge::history::Token;
+
+/// An order of a sale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderRow {
+    /// Its number.
+    pub order_id: i64,
+    /// The transaction that wrote it.
+    pub transaction: i64,
+    /// How many units it is for.
+    pub quantity: i64,
+    /// The strategy that wrote it.
+    pub strategy: String,
+    /// Units left as the deduction saw it, where that was recorded.
+    pub remaining: Option<i64>,
+    /// The fencing token, where there was one.
+    pub token: Option<Token>,
+}
+
+/// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
+pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
+    orders.iter().find(|order| order.quantity != 1 || order.strategy != strategy)
+}
+
+/// What the orders of a sale say of the order in which its units were sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    /// Orders that left as many units as another order before them: the same unit was sold twice.
+    pub(crate) double_sales: u64,
+    /// Orders that do not continue the sequence. Unknown if an order does not say how many units it left.
+    pub(crate) out_of_sequence: Option<u64>,
+    /// Orders with a fencing token below that of an order that was sold before. Unknown without tokens.
+    pub(crate) tokens_out_of_order: Option<u64>,
+}
+
+impl Sequence {
+    /// Judges the orders of a sale that began with `stock_initial` units, if that is known.
+    pub(crate) fn of(stock_initial: Option<i64>, orders: &[OrderRow]) -> Sequence {
+        let mut sold: Vec<&OrderRow> = orders.iter().collect();
+        sold.sort_unstable_by_key(|order| (order.remaining.map(Reverse), order.order_id));
+        Sequence {
+            double_sales: double_sales(&sold),
+            out_of_sequence: out_of_sequence(stock_initial, &sold),
+            tokens_out_of_order: tokens_out_of_order(&sold),
+        }
+    }
+}
+
+fn double_sales(sold: &[&OrderRow]) -> u64 {
+    let is_double = |pair: &&[&OrderRow]| pair[0].remaining.is_some() && pair[0].remaining == pair[1].remaining;
+    count(sold.windows(2).filter(is_double).count())
+}
+
+/// A unit that was sold twice is no gap in the sequence.
+fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64> {
+    let (mut found, mut transactions) = (0, BTreeSet::new());
+    let (mut left, mut before) = (stock_initial, None::<&OrderRow>);
+    for &order in sold {
+        let remaining = order.remaining?;
+        if before.is_some_and(|before| before.remaining == order.remaining) {
+            continue;
+        }
+        let begins_with = i128::from(remaining) + i128::from(order.quantity);
+        let continues = left.is_none_or(|left| i128::from(left) == begins_with);
+        let is_in_turn = match before.filter(|before| before.transaction == order.transaction) {
+            Some(before) => before.order_id < order.order_id,
+            None => transactions.insert(order.transaction),
+        };
+        found += u64::from(!(continues && is_in_turn));
+        (left, before) = (Some(remaining), Some(order));
+    }
+    Some(found)
+}
+
+fn tokens_out_of_order(sold: &[&OrderRow]) -> Option<u64> {
+    let mut highest = None;
+    let mut found = 0;
+    for token in sold.iter().filter_map(|order| order.token) {
+        found += u64::from(highest.is_some_and(|highest| token < highest));
+        highest = highest.max(Some(token));
+    }
+    highest.map(|_| found)
+}
+
+/// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
+pub(crate) fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Orders by number, transaction and units left. Each is for one unit, under a token with the number of its transaction.
+    fn orders<const N: usize>(rows: [(i64, i64, i64); N]) -> Vec<OrderRow> {
+        let order = |(order_id, transaction, left)| OrderRow {
+            order_id,
+            transaction,
+            quantity: 1,
+            strategy: "zk-merge".to_owned(),
+            remaining: Some(left),
+            token: Some((transaction, 0)),
+        };
+        rows.into_iter().map(order).collect()
+    }
+
+    fn out_of_sequence<const N: usize>(rows: [(i64, i64, i64); N]) -> u64 {
+        Sequence::of(Some(5), &orders(rows)).out_of_sequence.unwrap()
+    }
+
+    #[test]
+    fn an_order_of_another_strategy_or_quantity_is_foreign() {
+        let mut asked = orders([(1, 7, 4), (2, 7, 3)]);
+        assert_eq!(foreign_order(&asked, "zk-merge"), None);
+        assert_eq!(foreign_order(&asked, "pg-merge"), Some(&asked[0]));
+        asked[1].quantity = 2;
+        assert_eq!(foreign_order(&asked, "zk-merge"), Some(&asked[1]));
+    }
+
+    #[test]
+    fn batches_that_follow_each_other_are_in_sequence_in_whatever_order_they_are_read() {
+        let batches = orders([(4, 8, 1), (1, 7, 4), (3, 7, 2), (2, 7, 3)]);
+        let found = Sequence::of(Some(5), &batches);
+        let right = Sequence { double_sales: 0, out_of_sequence: Some(0), tokens_out_of_order: Some(0) };
+        assert_eq!(found, right);
+        assert_eq!(Sequence::of(None, &batches[..1]).out_of_sequence, Some(0), "the initial stock is unknown");
+    }
+
+    #[test]
+    fn a_batch_that_drops_an_order_leaves_a_gap() {
+        assert_eq!(out_of_sequence([(1, 7, 4), (3, 7, 2)]), 1, "in its middle");
+        assert_eq!(out_of_sequence([(1, 7, 4), (2, 7, 3), (4, 8, 1)]), 1, "its last one");
+        assert_eq!(out_of_sequence([(2, 7, 3)]), 1, "the first one of the sale");
+    }
+
+    #[test]
+    fn a_quantity_is_taken_from_the_units_that_the_order_before_left() {
+        let mut of_two = orders([(1, 7, 3), (2, 8, 2)]);
+        of_two[0].quantity = 2;
+        assert_eq!(Sequence::of(Some(5), &of_two).out_of_sequence, Some(0));
+        of_two[1].quantity = i64::MAX;
+        assert_eq!(Sequence::of(Some(5), &of_two).out_of_sequence, Some(1));
+    }
+
+    #[test]
+    fn the_numbers_of_a_batch_grow_as_the_units_fall() {
+        assert_eq!(out_of_sequence([(1, 7, 4), (3, 7, 3), (2, 7, 2)]), 1);
+        assert_eq!(out_of_sequence([(2, 7, 4), (1, 8, 3)]), 0, "transactions may number their orders in any order");
+    }
+
+    #[test]
+    fn no_other_transaction_sells_amid_a_batch() {
+        assert_eq!(out_of_sequence([(1, 7, 4), (2, 8, 3), (3, 7, 2)]), 1);
+    }
+
+    #[test]
+    fn a_unit_that_is_sold_twice_is_counted_once() {
+        let found = Sequence::of(Some(5), &orders([(1, 7, 4), (2, 8, 4), (3, 9, 4), (4, 10, 3)]));
+        assert_eq!((found.double_sales, found.out_of_sequence), (2, Some(0)));
+    }
+
+    #[test]
+    fn tokens_are_compared_in_the_order_in_which_the_units_were_sold() {
+        let tokens = |tokens: [(i64, i64); 4]| {
+            let mut orders = orders([(4, 1, 4), (3, 2, 3), (2, 3, 2), (1, 4, 1)]);
+            orders.iter_mut().zip(tokens).for_each(|(order, token)| order.token = Some(token));
+            Sequence::of(Some(5), &orders).tokens_out_of_order
+        };
+        assert_eq!(tokens([(3, 0), (3, 0), (3, 1), (4, 0)]), Some(0), "several batches of one term");
+        assert_eq!(tokens([(3, 0), (5, 0), (4, 0), (4, 0)]), Some(2));
+        assert_eq!(tokens([(3, 0), (3, 1), (3, 0), (4, 0)]), Some(1));
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_unknown() {
+        let mut unrecorded = orders([(1, 7, 4), (2, 7, 4)]);
+        unrecorded.iter_mut().for_each(|order| (order.remaining, order.token) = (None, None));
+        let unknown = Sequence { double_sales: 0, out_of_sequence: None, tokens_out_of_order: None };
+        assert_eq!(Sequence::of(Some(5), &unrecorded), unknown);
+        assert_eq!(Sequence::of(Some(5), &[]).out_of_sequence, Some(0));
+    }
+}

@@ -104,7 +104,8 @@ pub struct Trial {
     /// Units sold a second, from the first start to the last sale, those beyond the stock not counted; absent when nothing
     /// was sold.
     pub(crate) goodput_per_s: Option<f64>,
-    /// From the release until the last unit of the stock was sold, in milliseconds; absent when units were left.
+    /// From the release until the buyer of the last unit had the answer, in milliseconds; absent when not every unit was
+    /// confirmed.
     pub(crate) sold_out_after_ms: Option<f64>,
     /// From the release to the last answer, in milliseconds.
     pub duration_ms: f64,
@@ -176,7 +177,7 @@ pub(crate) fn goodput_per_s(samples: &[Sample], sold_at: &[Duration], stock: usi
     (seconds > 0.0).then(|| stats::as_f64(units) / seconds)
 }
 
-/// When the last unit of the stock was sold.
+/// When the buyer of the last unit of the stock had the answer.
 pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f64> {
     stock.checked_sub(1).and_then(|last| sold_at.get(last)).map(|at| as_ms(*at))
 }

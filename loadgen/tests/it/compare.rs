@@ -45,6 +45,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
         assert_eq!(figure(result, "out_of_sequence"), Some(0.0), "{result:#}");
         let has_tokens = strategy.starts_with("zk-");
         assert_eq!(figure(result, "tokens_out_of_order"), has_tokens.then_some(0.0), "{result:#}");
+        assert!(figure(result, "sold_out_after").unwrap() > 0.0, "{result:#}");
         assert_eq!(figure(result, "oversold").unwrap() > 0.0, oversells, "{result:#}");
         assert_eq!(result["rank"].is_null(), oversells, "{result:#}");
         assert_eq!(figure(result, "undersold"), Some(0.0), "{result:#}");

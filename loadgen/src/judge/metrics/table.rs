@@ -169,9 +169,10 @@ metrics! {
     }
     SOLD_OUT_AFTER {
         key: "sold_out_after", title: "Sold out after", unit: "ms", kind: Kind::Time,
-        definition: "From the release of the buyers until the last unit of the stock was sold. Median over the trials.",
+        definition: "From the release of the buyers until the buyer of the last unit had the answer. Absent if not every unit was \
+            confirmed. Median over the trials.",
         source: Source::Median(|trial| trial.sold_out_after_ms),
-        section: Section::Response,
+        section: Section::Response, column: Column::Wide,
     }
     REFUSED {
         key: "refused", title: "Refused", unit: "of the requests", kind: Kind::Share,

@@ -16,6 +16,9 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Lab, Running, demo_service, exports, finish};
 
+/// The strategies that sell in batches.
+const BATCHES: [&str; 2] = ["pg-merge", "zk-merge"];
+
 /// Changes an answer: of what request, the status and the body.
 type Falsify = Box<dyn FnMut(&str, u16, &mut Value) -> u16 + Send>;
 
@@ -84,10 +87,27 @@ impl Broken {
 
     /// Compares, and expects this of the audit.
     fn assert_found(&self, what: &str, expected: impl Fn(&Value) -> bool) {
-        let (code, report) = self.compare("zk-mutex");
+        self.assert_found_of("zk-mutex", what, expected);
+    }
+
+    /// Compares this strategy, and expects this of the audit.
+    fn assert_found_of(&self, strategy: &str, what: &str, expected: impl Fn(&Value) -> bool) {
+        let (code, report) = self.compare(strategy);
         assert_eq!(code, Some(2), "{what}: {report:#}");
         assert_eq!(report["results"][0]["finding"], "broken", "{what}: {report:#}");
         assert!(expected(&report["trials"][0]), "{what}: {:#}", report["trials"][0]);
+    }
+
+    /// Expects the strategies that sell in batches to be right as long as nothing is broken.
+    fn assert_kept_by_batches(&self) {
+        for strategy in BATCHES {
+            let (code, report) = self.compare(strategy);
+            assert!([Some(0), Some(4)].contains(&code), "an honest service: {report:#}");
+            let audit = &report["trials"][0]["audit"];
+            let has_tokens = strategy.starts_with("zk-");
+            let tokens = if has_tokens { 0.into() } else { Value::Null };
+            assert_eq!((&audit["out_of_sequence"], &audit["tokens_out_of_order"]), (&0.into(), &tokens), "{audit:#}");
+        }
     }
 
     fn stop(self) {
@@ -173,6 +193,95 @@ fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
     );
     broken.assert_found("a confirmation without an order", |trial| {
         trial["audit"]["confirmations_unfounded"] == 1 && trial["audit"]["lost_updates"] == 1
+    });
+    broken.stop();
+}
+
+#[test]
+fn a_batch_that_drops_its_last_order_is_found_out() {
+    let broken = Broken::start();
+    broken.assert_kept_by_batches();
+    // The buyers have the numbers of all orders, and the stock is without the units of all of them.
+    broken.execute(
+        "create function drop_last() returns trigger language plpgsql as $$ begin
+             delete from order_lines where order_id = (select max(order_id) from written); return null;
+         end $$;
+         create trigger drop_last after insert on order_lines referencing new table as written
+             for each statement execute function drop_last();",
+    );
+    for strategy in BATCHES {
+        broken.assert_found_of(strategy, "a confirmation without an order for each batch", |trial| {
+            let audit = &trial["audit"];
+            let dropped = audit["confirmations_unfounded"].as_i64().unwrap();
+            let sold = (&audit["sold"], &audit["lost_updates"]);
+            dropped > 0 && sold == (&(6 - dropped).into(), &dropped.into()) && audit["oversold"] == 0
+        });
+    }
+    broken.stop();
+}
+
+#[test]
+fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answers_alone() {
+    let broken = Broken::start();
+    // The first batch of each sale goes with its commit: its orders are gone, and its units are back.
+    broken.execute(
+        "create table crash (sale bigint primary key, batch xid8);
+         create function crash() returns trigger language plpgsql as $$ begin
+             insert into crash values (new.sale, pg_current_xact_id()) on conflict do nothing;
+             if exists (select from crash where sale = new.sale and batch = pg_current_xact_id()) then
+                 delete from order_lines where order_id = new.order_id;
+                 update goods set on_hand = on_hand + new.quantity where goods_no = new.goods_no and sale = new.sale;
+             end if;
+             return null;
+         end $$;
+         create constraint trigger crash after insert on order_lines initially deferred
+             for each row execute function crash();",
+    );
+    for strategy in BATCHES {
+        broken.assert_found_of(strategy, "confirmations without an order", |trial| {
+            let audit = &trial["audit"];
+            let books = ["lost_updates", "double_sales", "out_of_sequence", "oversold"].map(|field| &audit[field]);
+            audit["confirmations_unfounded"].as_i64().unwrap() > 0 && books == [&Value::from(0); 4]
+        });
+        let audited = finish(broken.client.loadgen(["audit"]).envs(&broken.variables));
+        assert_eq!(audited.code, Some(0), "the books balance: {}", audited.stdout);
+    }
+    broken.stop();
+}
+
+#[test]
+fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out() {
+    let broken = Broken::start();
+    broken.execute(
+        "create function skip() returns trigger language plpgsql as $$ begin
+             if new.remaining = 3 then new.remaining := 30; end if; return new;
+         end $$;
+         create trigger skip before insert on order_lines for each row execute function skip();",
+    );
+    for strategy in BATCHES {
+        broken.assert_found_of(
+            strategy,
+            "an order with a wrong number of units left, and a gap in its place",
+            |trial| {
+                let audit = &trial["audit"];
+                // That order, the first one, which does not follow it, and the one behind the gap.
+                let found = audit["out_of_sequence"].as_u64().unwrap();
+                found >= 3 && (&audit["double_sales"], &audit["lost_updates"]) == (&0.into(), &0.into())
+            },
+        );
+    }
+    let audited = finish(broken.client.loadgen(["audit"]).envs(&broken.variables));
+    assert_eq!(audited.code, Some(2), "{}", audited.stdout);
+
+    broken.execute(
+        "create or replace function skip() returns trigger language plpgsql as $$ begin
+             if new.remaining = 3 then new.token := -1; end if; return new;
+         end $$;",
+    );
+    broken.assert_found_of("zk-merge", "a token that falls", |trial| {
+        let (audit, history) = (&trial["audit"], &trial["history"]);
+        (&audit["tokens_out_of_order"], &audit["out_of_sequence"]) == (&1.into(), &0.into())
+            && history["token_regressions"].is_null()
     });
     broken.stop();
 }

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use crate::support::{Lab, Running, demo_service, exports, finish};
 
 /// The strategies that sell in batches.
-const BATCHES: [&str; 2] = ["pg-merge", "zk-merge"];
+const BATCHES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
 
 /// Changes an answer: of what request, the status and the body.
 type Falsify = Box<dyn FnMut(&str, u16, &mut Value) -> u16 + Send>;
@@ -237,7 +237,8 @@ fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answe
          create constraint trigger crash after insert on order_lines initially deferred
              for each row execute function crash();",
     );
-    for strategy in BATCHES {
+    // The owner of a SKU would write the stock that it remembers over the units that came back.
+    for strategy in ["pg-merge", "zk-merge"] {
         broken.assert_found_of(strategy, "confirmations without an order", |trial| {
             let audit = &trial["audit"];
             let books = ["lost_updates", "double_sales", "out_of_sequence", "oversold"].map(|field| &audit[field]);
@@ -278,11 +279,13 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
              if new.remaining = 3 then new.token := -1; end if; return new;
          end $$;",
     );
-    broken.assert_found_of("zk-merge", "a token that falls", |trial| {
-        let (audit, history) = (&trial["audit"], &trial["history"]);
-        (&audit["tokens_out_of_order"], &audit["out_of_sequence"]) == (&1.into(), &0.into())
-            && history["token_regressions"].is_null()
-    });
+    for strategy in ["zk-merge", "zk-owner"] {
+        broken.assert_found_of(strategy, "a token that falls", |trial| {
+            let (audit, history) = (&trial["audit"], &trial["history"]);
+            (&audit["tokens_out_of_order"], &audit["out_of_sequence"]) == (&1.into(), &0.into())
+                && history["token_regressions"].is_null()
+        });
+    }
     broken.stop();
 }
 

@@ -14,8 +14,8 @@ Exit codes:
    64  wrong usage
   130  interrupted (Ctrl-C, SIGTERM)";
 
-/// Measures the service over HTTP beside pgbench and beside a bare handler of axum, and the load generator beside wrk, on
-/// throwaway servers.
+/// Measures the service over HTTP beside pgbench and beside a bare handler of axum, a hot stock beside its two floors, and the
+/// load generator beside wrk, on throwaway servers.
 #[derive(Debug, Parser)]
 #[command(name = "bench-service", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -51,6 +51,16 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) buyers: Vec<u16>,
+    /// Numbers of connections that buy a hot stock, which is sold by pg-merge and by what stands beside it
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "30,300,1500",
+        value_parser = clap::value_parser!(u16).range(1..=2000),
+        allow_negative_numbers = true
+    )]
+    pub(crate) crowds: Vec<u16>,
     /// Numbers of those who look at the stock
     #[arg(
         long,
@@ -89,7 +99,9 @@ mod tests {
 
     #[test]
     fn impossible_values_are_refused() {
-        for args in [["--reps", "0"], ["--seconds", "-1"], ["--buyers", "101"], ["--lookers", "16,x"]] {
+        for args in
+            [["--reps", "0"], ["--seconds", "-1"], ["--buyers", "101"], ["--crowds", "2001"], ["--lookers", "16,x"]]
+        {
             let error = Cli::try_parse_from(["bench-service"].iter().chain(&args)).unwrap_err().to_string();
             assert!(error.contains("invalid value"), "{args:?}: {error}");
         }

@@ -1,4 +1,6 @@
-//! The load generators: wrk, pgbench, and ours.
+//! The load generators: wrk, ours, and [`pgbench`].
+
+pub(crate) mod pgbench;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -12,7 +14,6 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use program::chain;
 use stats::times::Times;
 use stats::{as_f64, as_ms};
-use testbed::postgres_bin;
 use tokio::process::Command;
 
 use crate::error::Error;
@@ -30,6 +31,9 @@ pub(crate) struct Counted {
     /// Processor time that the generator itself used for each, in milliseconds; where it was asked.
     pub(crate) cpu_ms: Option<f64>,
 }
+
+/// How long wrk waits for an answer, which no deadline of the service exceeds.
+const ANSWERED_WITHIN: &str = "--timeout=30s";
 
 /// What all answers to wrk must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +55,7 @@ pub(crate) enum Answers {
 /// Dropped, it is killed.
 pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16, expected: Answers) -> Result<Counted, Error> {
     let (connections, duration) = (format!("-c{connections}"), format!("-d{seconds}s"));
-    let arguments = ["-t1", "--latency", &connections, &duration, url];
+    let arguments = ["-t1", "--latency", ANSWERED_WITHIN, &connections, &duration, url];
     let cpu_before = cpu_of_children();
     let said = output_of("wrk", Path::new("wrk"), &arguments, "install it with `make deps-bench`").await?;
     let cpu_ms = as_ms(cpu_of_children().saturating_sub(cpu_before));
@@ -155,49 +159,6 @@ fn quantiles_as_of_wrk(times: &Times, requests: u64, duration: Duration, users: 
     [500, 990].map(|permille| times.quantile_ms(permille))
 }
 
-/// Buys one unit of a SKU after the other, over so many connections to Postgres. Every transaction must succeed.
-///
-/// # Errors
-///
-/// [`Error::GeneratorMissing`], [`Error::Generator`], [`Error::Testbed`] when there is no Postgres.
-///
-/// # Cancel safety
-///
-/// Dropped, it is killed.
-pub(crate) async fn pgbench(
-    database_url: &str,
-    (goods_no, sale): (i64, i64),
-    connections: u16,
-    seconds: u16,
-) -> Result<Counted, Error> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("service/purchase.sql");
-    // Parsed and planned once a connection, as the service's statements are.
-    let mut arguments: Vec<PathBuf> = ["--no-vacuum", "--protocol=prepared", "--jobs=1"].map(PathBuf::from).into();
-    arguments.extend([format!("--client={connections}"), format!("--time={seconds}")].map(PathBuf::from));
-    arguments.extend([format!("--define=goods_no={goods_no}"), format!("--define=sale={sale}")].map(PathBuf::from));
-    arguments.extend(["--file".into(), script, database_url.into()]);
-    let remedy = "it comes with the Postgres server, in some systems in a package postgresql-contrib";
-    let beside_server = postgres_bin()?.join("pgbench");
-    let program = if beside_server.is_file() { beside_server } else { "pgbench".into() };
-    let said = output_of("pgbench", &program, &arguments, remedy).await?;
-    let counted = counted_by_pgbench(&said);
-    counted.ok_or(Error::Generator { program: "pgbench", what: "counted nothing, or failures", said })
-}
-
-fn counted_by_pgbench(said: &str) -> Option<Counted> {
-    let after = |beginning: &str| said.lines().find_map(|line| line.strip_prefix(beginning));
-    let total = after("number of transactions actually processed: ")?.trim().parse().ok()?;
-    let per_s = after("tps = ")?.split(' ').next()?.parse().ok()?;
-    // Before version 15 there is no such line: the first failure ends a client with an error.
-    let failed = after("number of failed transactions: ");
-    failed.is_none_or(|failed| failed.starts_with("0 ")).then_some(Counted {
-        per_s,
-        total,
-        quantiles_ms: [None; 2],
-        cpu_ms: None,
-    })
-}
-
 async fn output_of(
     name: &'static str,
     program: &Path,
@@ -229,9 +190,6 @@ async fn output_of_command(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -257,66 +215,5 @@ mod tests {
         // What was not asked meanwhile would have taken 42, 28 and 14 ms. The 1020th of 1030 is the last of 42 ms.
         assert!((p50 - 1.0).abs() < 0.01 && (p99 - 42.0).abs() < 0.1, "{p50} {p99}");
         assert_eq!(quantiles_as_of_wrk(&Times::new(), 0, Duration::from_secs(7), 2), [None; 2]);
-    }
-
-    #[test]
-    fn the_report_of_pgbench_is_understood() {
-        let said = |failed: &str| {
-            format!(
-                "transaction type: purchase.sql\nnumber of transactions actually processed: 4467\n{failed}\
-                 latency average = 0.671 ms\ntps = 1489.908039 (without initial connection time)\n"
-            )
-        };
-        let counted = Some(Counted { per_s: 1_489.908_039, total: 4467, quantiles_ms: [None; 2], cpu_ms: None });
-        assert_eq!(counted_by_pgbench(&said("")), counted);
-        assert_eq!(counted_by_pgbench(&said("number of failed transactions: 0 (0.000%)\n")), counted);
-        assert_eq!(counted_by_pgbench(&said("number of failed transactions: 1 (0.022%)\n")), None);
-    }
-
-    /// The words of a statement, without its values, the names of its parameters, and types.
-    fn words(statement: &str) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut rest = statement;
-        while let Some(c) = rest.chars().next() {
-            let word = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-            let taken = match c {
-                '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
-                ':' | '$' => {
-                    let colons = rest.len() - rest.trim_start_matches([':', '$']).len();
-                    colons + word(&rest[colons..])
-                }
-                c if c.is_alphabetic() => {
-                    words.push(rest[..word(rest)].to_owned());
-                    word(rest)
-                }
-                c if c.is_ascii_digit() => word(rest),
-                c => c.len_utf8(),
-            };
-            rest = &rest[taken..];
-        }
-        words.retain(|word| !["array", "null"].contains(&word.as_str()));
-        words
-    }
-
-    #[test]
-    fn pgbench_sends_what_the_service_sends() {
-        let recorded = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(".sqlx")).unwrap();
-        let recorded: BTreeSet<_> = recorded
-            .map(|entry| {
-                let query: serde_json::Value =
-                    serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
-                words(query["query"].as_str().unwrap())
-            })
-            .collect();
-        let script = include_str!("purchase.sql");
-        let statements = script.split("\\gset").filter_map(|part| {
-            let begin = ["update goods", "with header"].iter().find_map(|words| part.find(words))?;
-            Some(words(&part[begin..]))
-        });
-        let statements: Vec<_> = statements.collect();
-        assert_eq!(statements.len(), 2);
-        for statement in statements {
-            assert!(recorded.contains(&statement), "{statement:?} is none of the service's");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Measures the service beside what it is made of: its purchases beside the same statements sent by pgbench, its looks at the
-//! stock beside a handler of axum that looks at nothing; and the load generator beside wrk. And counts whether what was
-//! measured was also ordered.
+//! stock beside a handler of axum that looks at nothing, its batches of a hot stock beside pgbench and beside the HTTP path
+//! alone; and the load generator beside wrk. And counts whether what was measured was also ordered.
 //!
 //! [`run`] walks through the repetitions, [`stage`] has the servers and the processes, [`generators`] runs wrk and pgbench and
 //! reads what they say. [`bare`] is the handler. What the figures mean is decided without I/O, in [`results`].

@@ -1,5 +1,7 @@
 //! What was measured in each repetition, and what it amounts to.
 
+pub(crate) mod hot_stock;
+
 use std::fmt::Write as _;
 
 use bench::markdown::{ratios, spread, table};
@@ -7,6 +9,7 @@ use bench::{Goal, Ratio, Spread};
 use stats::figures::{count, maybe, signed};
 use stats::median;
 
+use self::hot_stock::Crowd;
 use crate::generators::Counted;
 
 /// At one number of connections, in one repetition.
@@ -106,6 +109,8 @@ pub(crate) struct Results {
     /// Under which conditions, a sentence each.
     pub(crate) conditions: Vec<String>,
     pub(crate) purchases: Vec<Row>,
+    /// The hot stock.
+    pub(crate) crowds: Vec<Crowd>,
     pub(crate) looks: Vec<Row>,
     /// Our load generator in the place of the service, wrk in the place of what it is compared with; both at the same time.
     pub(crate) timings: Vec<Row>,
@@ -132,6 +137,7 @@ impl Results {
         text.push_str("\n## Purchases, a second\n\n");
         let header = ["connections", "pgbench", "service, `pg-conditional`", "ratio", "min..max"];
         table(&mut text, header, &[], self.purchases.iter().map(Row::cells));
+        hot_stock::render(&mut text, &self.crowds);
         text.push_str("\n## Looks at the stock, a second\n\n");
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
         table(&mut text, header, &[], self.looks.iter().map(Row::cells));
@@ -147,6 +153,7 @@ impl Results {
             best("looks ÷ bare handler", Goal::AtLeast(0.5), &self.looks),
         ];
         let mut figures: Vec<Ratio> = best.into();
+        figures.extend(hot_stock::ratios(&self.crowds));
         figures.extend(self.timings.iter().flat_map(Row::timing_ratios));
         figures.extend(self.rates.iter().map(Row::rate_ratio));
         figures.push(Ratio {
@@ -211,6 +218,7 @@ mod tests {
                 row(1, &[(900.0, 1000.0), (900.0, 1000.0), (900.0, 1000.0)]),
                 row(2, &[(1500.0, 2000.0), (1400.0, 1000.0), (1600.0, 2000.0)]),
             ],
+            crowds: Vec::new(),
             looks: vec![row(64, &[(40.0, 100.0)])],
             timings: vec![row(16, &[(50.0, 100.0)])],
             rates: vec![row(4, &[(60.0, 100.0)])],

@@ -1,5 +1,7 @@
 //! A whole run: set up, measure in pairs, write the report.
 
+mod hot_stock;
+
 use std::thread;
 
 use program::{Exit, print, tell};
@@ -7,7 +9,9 @@ use stats::figures::{count, figure, ms};
 
 use crate::cli::Settings;
 use crate::error::Error;
-use crate::generators::{Answers, Counted, Target, counted_by_loadgen, loadgen, pgbench, wrk};
+use crate::generators::pgbench::{Script, pgbench};
+use crate::generators::{Answers, Counted, Target, counted_by_loadgen, loadgen, wrk};
+use crate::results::hot_stock::Crowd;
 use crate::results::{Ledger, Pair, Results, Row};
 use crate::stage::{ADMIN_TOKEN, GOODS_NO, SOLD_OUT_GOODS_NO, Stage};
 
@@ -35,17 +39,7 @@ const BURST_USERS: u16 = 1500;
 pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
     tell("starting Postgres and ZooKeeper");
     let mut stage = Stage::set(settings.demo_service.as_deref()).await?;
-    let rows = |connections: &[u16]| -> Vec<Row> {
-        let mut connections = connections.to_vec();
-        connections.sort_unstable();
-        connections.dedup();
-        connections.into_iter().map(|connections| Row { connections, pairs: Vec::new() }).collect()
-    };
-    let conditions = conditions(settings, &stage.version().await?);
-    let (purchases, looks) = (rows(&settings.buyers), rows(&settings.lookers));
-    let (timings, rates) = (rows(&settings.users), rows(&settings.users));
-    let (spreads_ms, ledgers) = (Vec::new(), Vec::new());
-    let mut results = Results { conditions, purchases, looks, timings, rates, spreads_ms, ledgers };
+    let mut results = nothing(settings, conditions(settings, &stage.version().await?));
     for repetition in 0..=settings.reps {
         // Turns about, so that whatever one leaves behind meets the other as often.
         let is_service_first = repetition.is_multiple_of(2);
@@ -54,6 +48,14 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
             let pair =
                 purchases_at(&mut stage, row.connections, settings.seconds, is_service_first, &mut results.ledgers);
             keep(&name, "purchases", row, pair.await?, repetition);
+        }
+        for crowd in &mut results.crowds {
+            let round =
+                hot_stock::round(&name, &mut stage, crowd, settings.seconds, is_service_first, &mut results.ledgers);
+            let round = round.await?;
+            if repetition > 0 {
+                crowd.rounds.push(round);
+            }
         }
         let (service, bare) = (stage.service(DB_CONNECTIONS).await?, stage.bare().await?);
         let look = |url: &str| format!("{url}/goods/{GOODS_NO}");
@@ -117,7 +119,7 @@ async fn purchases_at(
     let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), stage.database_url.clone());
     let service = async || wrk(&url, buyers, seconds, Answers::Successes).await;
     let sale = stage.sale_of(GOODS_NO).await?;
-    let floor = async || pgbench(&database_url, (GOODS_NO, sale), buyers, seconds).await;
+    let floor = async || pgbench(&database_url, &Script::purchase((GOODS_NO, sale)), buyers, seconds).await;
     let before = stage.orders().await?;
     let pair = in_turns(is_service_first, service, floor).await?;
     // What wrk did not wait for is done when the service has ended.
@@ -179,12 +181,40 @@ async fn spread_of_burst(stage: &Stage, url: &str) -> Result<f64, Error> {
     Ok(trial.generator.start_spread_ms)
 }
 
+/// Nothing measured yet, at each number of connections.
+fn nothing(settings: &Settings, conditions: Vec<String>) -> Results {
+    let ascending = |connections: &[u16]| {
+        let mut connections = connections.to_vec();
+        connections.sort_unstable();
+        connections.dedup();
+        connections.into_iter()
+    };
+    let rows = |connections: &[u16]| -> Vec<Row> {
+        ascending(connections).map(|connections| Row { connections, pairs: Vec::new() }).collect()
+    };
+    let crowds = ascending(&settings.crowds).map(|connections| Crowd { connections, batch: 1, rounds: Vec::new() });
+    Results {
+        conditions,
+        purchases: rows(&settings.buyers),
+        crowds: crowds.collect(),
+        looks: rows(&settings.lookers),
+        timings: rows(&settings.users),
+        rates: rows(&settings.users),
+        spreads_ms: Vec::new(),
+        ledgers: Vec::new(),
+    }
+}
+
 fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let Settings { reps, seconds, .. } = settings;
     vec![
         format!("{reps} × {seconds} s of each, after one that warms up; both sides of a pair one after the other, in turns, and at the same time for the times of the load generator"),
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),
+        format!(
+            "hot stock: one instance with {DB_CONNECTIONS} connections to Postgres, each side after the other, in turns who is \
+             first; pgbench sends batches of the size that `pg-merge` has just reached, by one client"
+        ),
         "purchases: one unit of the same SKU each, by the same statements in one transaction over as many connections to \
          Postgres; commits are durable"
             .to_owned(),

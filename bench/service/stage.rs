@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
 use tokio::time::{Instant, sleep};
@@ -76,6 +77,7 @@ impl Stage {
     ///
     /// Dropped, whatever was started is stopped, which blocks for a moment.
     pub(crate) async fn set(service: Option<&Path>) -> Result<Self, Error> {
+        raise_file_limit();
         let service = match service {
             Some(service) => service.to_owned(),
             None => env::current_exe().map_err(Error::system("find this program"))?.with_file_name("demo-service"),
@@ -110,9 +112,23 @@ impl Stage {
     ///
     /// Dropped, it is stopped.
     pub(crate) async fn service(&self, db_connections: u16) -> Result<Served, Error> {
+        self.service_with(db_connections, &[]).await
+    }
+
+    /// As [`service`](Self::service), with further flags.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Process`], [`Error::Testbed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is stopped.
+    pub(crate) async fn service_with(&self, db_connections: u16, flags: &[&str]) -> Result<Served, Error> {
         let config = ProcessConfig::new(&self.service)
             .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
             .args(["--db-connections".to_owned(), db_connections.to_string()])
+            .args(flags)
             .env("ADMIN_TOKEN", ADMIN_TOKEN)
             .env("DATABASE_URL", &self.database_url)
             .env("ZOOKEEPER_CONNECT", &self.zookeeper);
@@ -145,6 +161,35 @@ impl Stage {
     pub(crate) async fn orders(&mut self) -> Result<i64, Error> {
         let orders = sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.database);
         orders.await.map_err(Error::postgres("count the orders"))
+    }
+
+    /// The number of the newest order, or 0 if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn newest_order(&mut self) -> Result<i64, Error> {
+        let newest = sqlx::query_scalar("select coalesce(max(order_id), 0) from orders").fetch_one(&mut self.database);
+        newest.await.map_err(Error::postgres("look for the newest order"))
+    }
+
+    /// The orders after this one, and the transactions that wrote them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is not to be used again.
+    pub(crate) async fn written_after(&mut self, order: i64) -> Result<(i64, i64), Error> {
+        let written = "select count(*), count(distinct xmin::text::bigint) from orders where order_id > $1";
+        let written = sqlx::query_as(written).bind(order).fetch_one(&mut self.database);
+        written.await.map_err(Error::postgres("count orders and their transactions"))
     }
 
     /// The number of the current sale of a SKU.
@@ -208,6 +253,17 @@ impl Stage {
     pub(crate) async fn version(&mut self) -> Result<String, Error> {
         let version = sqlx::query_scalar("select current_setting('server_version')").fetch_one(&mut self.database);
         version.await.map_err(Error::postgres("ask for the version"))
+    }
+}
+
+/// Takes as many file descriptors as the system grants. wrk inherits the limit, and needs one for each connection.
+fn raise_file_limit() {
+    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    // macOS calls its limit infinite, but grants no more than this. If neither is granted, wrk fails and says why.
+    for limit in [hard, hard.min(10_240)] {
+        if setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_ok() {
+            return;
+        }
     }
 }
 

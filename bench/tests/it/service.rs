@@ -27,8 +27,8 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     // Like /tmp: the server under an account of its own makes and removes its folder in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    let mut command =
-        bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--lookers", "4", "--users", "3"]);
+    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--crowds", "20"]);
+    command.args(["--lookers", "4", "--users", "3"]);
     let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = squeezed(&String::from_utf8(output.stdout).unwrap());
@@ -37,6 +37,11 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         let cells = row.split('|').skip(2).map(|cell| cell.replace(char::is_whitespace, ""));
         cells.take(3).map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()
     };
+    for side in ["`pg-merge`", "pgbench, the same batches", "HTTP path alone", "`pg-conditional`", "`pg-function`"] {
+        let row = report.lines().find(|line| line.starts_with(&format!("| 20 | {side} |")));
+        let per_s = row.and_then(|row| row.split('|').nth(3)?.replace(char::is_whitespace, "").parse::<f64>().ok());
+        assert!(per_s.is_some_and(|per_s| per_s > 0.1), "{side} in {report}");
+    }
     for beginning in ["| 1 |", "| 2 |", "| 4 |", "| 3 |"] {
         let [floor, service, ratio] = figures(beginning)[..] else { panic!("{report}") };
         assert!(floor > 0.1 && service > 0.1, "{report}");
@@ -49,7 +54,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         assert!(row.is_some_and(|row| !row.contains('–')), "{figure} in {report}");
     }
     assert!(report.contains("| starts of 1500 users, ms from the first to the last | ≤ 100 | "), "{report}");
-    assert!(report.contains("In each of 4 measurements of purchases what was counted was ordered"), "{report}");
+    assert!(report.contains("In each of 14 measurements of purchases what was counted was ordered"), "{report}");
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left");
 }
 

@@ -1,0 +1,34 @@
+-- One batch of the strategy pg-merge without business time, statement by statement as the service sends it. The service knows the
+-- sale, and sends the begin and the lock timeout in one message; the pipeline sends them in one flight. pgbench cannot compute
+-- an array, so each batch writes the same units left.
+\startpipeline
+begin isolation level read committed;
+set local lock_timeout = 5000;
+\endpipeline
+select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update;
+with bounded as materialized (
+    select set_config('lock_timeout', :key_wait_ms::integer::text, true)
+), sold as materialized (
+    select line.* from bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
+        with ordinality as line (quantity, remaining, key, cart, place)
+), headers as (
+    insert into orders (strategy, instance) select 'pg-merge', 'pgbench' from sold order by place returning order_id
+), numbered as (
+    select order_id, row_number() over (order by order_id) as place from headers
+), written as materialized (
+    select * from numbered join sold using (place)
+), lines as (
+    insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
+    select order_id, :goods_no::bigint, :sale::bigint, quantity, remaining, null::bigint, null::bigint from written
+), keyed as (
+    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+    select key, cart, :goods_no::bigint, :sale::bigint, order_id from written where key is not null order by key
+), taken as (
+    update goods set on_hand = (select min(remaining) from sold), version = version + 1
+    where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row'
+        and (null::bigint is null or (fence, fence_handover) = (null::bigint, null::bigint))
+    returning goods_no
+)
+select order_id as order_id, pg_current_xact_id()::text as transaction, exists (select from taken) as is_taken
+from written order by place;
+commit;

@@ -1,0 +1,246 @@
+//! The hot stock: what a crowd buys of one SKU by `pg-merge`, beside its two floors and two other strategies.
+
+use std::collections::BTreeMap;
+
+use bench::markdown::{spread, table};
+use bench::{Goal, Ratio, Spread};
+use stats::figures::{ABSENT, count, maybe};
+use stats::median;
+
+use crate::generators::Counted;
+
+/// From this number of connections on, `pg-merge` has a goal beside `pg-conditional`.
+const LARGE: u16 = 300;
+
+/// The least share of each floor that `pg-merge` should reach.
+const SHARE_OF_FLOOR: f64 = 0.6;
+
+/// How many times the sales of `pg-conditional` a large crowd should get by `pg-merge`.
+const TIMES_CONDITIONAL: f64 = 10.0;
+
+/// What sells, or answers, in a round.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Side {
+    /// The service with `pg-merge`.
+    Merge,
+    /// pgbench with batches of the size that `pg-merge` has reached.
+    Batches,
+    /// The service without a write: it answers that nothing is left.
+    Path,
+    /// The service with `pg-conditional`.
+    Conditional,
+    /// The service with `pg-function`.
+    Function,
+}
+
+impl Side {
+    /// All of them, in the order of the report.
+    pub(crate) const ALL: [Self; 5] = [Self::Merge, Self::Batches, Self::Path, Self::Conditional, Self::Function];
+
+    /// Its name in the report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "`pg-merge`",
+            Self::Batches => "pgbench, the same batches",
+            Self::Path => "HTTP path alone",
+            Self::Conditional => "`pg-conditional`",
+            Self::Function => "`pg-function`",
+        }
+    }
+}
+
+/// What one side sold in one round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sold {
+    pub(crate) counted: Counted,
+    /// Sales in one commit, on average. Absent if nothing was committed.
+    pub(crate) per_commit: Option<f64>,
+}
+
+/// What each side sold, one after the other.
+pub(crate) type Round = BTreeMap<Side, Sold>;
+
+/// One number of connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) connections: u16,
+    /// The batch size that `pg-merge` reached last.
+    pub(crate) batch: u16,
+    /// One a repetition.
+    pub(crate) rounds: Vec<Round>,
+}
+
+impl Crowd {
+    fn median(&self, side: Side, figure: impl Fn(&Sold) -> Option<f64>) -> Option<f64> {
+        median(&self.rounds.iter().filter_map(|round| figure(round.get(&side)?)).collect::<Vec<_>>())
+    }
+
+    fn per_s(&self, side: Side) -> Option<f64> {
+        self.median(side, |sold| Some(sold.counted.per_s))
+    }
+
+    /// The ratio of two sides in each round.
+    fn ratio(&self, of: Side, to: Side) -> Option<Spread> {
+        let ratio = |round: &Round| Some(round.get(&of)?.counted.per_s / round.get(&to)?.counted.per_s);
+        Spread::of(&self.rounds.iter().filter_map(ratio).collect::<Vec<_>>())
+    }
+
+    fn cells(&self, side: Side) -> [String; 9] {
+        let [p50, p99] = [0, 1].map(|which| maybe(self.median(side, |sold| sold.counted.quantiles_ms[which])));
+        let per_commit = self.median(side, |sold| sold.per_commit);
+        let [ratio, range] = match side {
+            Side::Merge => [ABSENT, ABSENT].map(str::to_owned),
+            side => spread(self.ratio(Side::Merge, side)),
+        };
+        let commits = maybe(per_commit.map(|sales| 1.0 / sales));
+        let (connections, per_s) = (count(self.connections.into()), maybe(self.per_s(side)));
+        [connections, side.name().to_owned(), per_s, p50, p99, maybe(per_commit), commits, ratio, range]
+    }
+
+    fn goal(&self, of: Side, to: Side, least: f64) -> Ratio {
+        let name = format!("{} ÷ {}, at {} connections", of.name(), to.name(), count(self.connections.into()));
+        Ratio { name, goal: Goal::AtLeast(least), spread: self.ratio(of, to) }
+    }
+
+    /// What `pg-merge` should reach beside `pg-conditional`. If the HTTP path allows less, the goal is a share of that path.
+    fn advantage(&self) -> Ratio {
+        let demanded = [(Side::Conditional, TIMES_CONDITIONAL), (Side::Path, SHARE_OF_FLOOR)];
+        let [beside_conditional, beside_path] =
+            demanded.map(|(side, times)| self.per_s(side).map_or(f64::INFINITY, |per_s| times * per_s));
+        let (side, times) = demanded[usize::from(beside_path < beside_conditional)];
+        self.goal(Side::Merge, side, times)
+    }
+}
+
+/// Appends the table.
+pub(crate) fn render(text: &mut String, crowds: &[Crowd]) {
+    text.push_str("\n## Hot stock, sales a second\n\n");
+    let header = [
+        "connections",
+        "what sells",
+        "sales/s",
+        "p50 ms",
+        "p99 ms",
+        "sales a commit",
+        "commits a sale",
+        "`pg-merge` ÷ this",
+        "min..max",
+    ];
+    let rows = crowds.iter().flat_map(|crowd| Side::ALL.map(|side| crowd.cells(side)));
+    table(text, header, &[1], rows);
+    text.push_str(
+        "\nThe HTTP path alone is the service that answers 409 because the SKU is sold out (`--remember-sold-out`); its \
+         column has answers a second. Each answer passes the same connection, layers, limits, task and admission as a sale. One \
+         read of the stock answers all who wait. Left out are the queue of the batch, the row lock, all writes and the \
+         commit.\n",
+    );
+}
+
+/// The figures with goals.
+pub(crate) fn ratios(crowds: &[Crowd]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for (place, crowd) in crowds.iter().enumerate() {
+        if crowd.connections >= LARGE {
+            ratios.push(crowd.advantage());
+        }
+        ratios.push(crowd.goal(Side::Merge, Side::Batches, SHARE_OF_FLOOR));
+        ratios.push(crowd.goal(Side::Function, Side::Conditional, 1.2));
+        if place > 0 {
+            ratios.push(steadiness(&crowds[..place], crowd));
+        }
+    }
+    ratios
+}
+
+/// What `pg-merge` sells to a crowd beside the most that it sells to a smaller one, within each repetition.
+fn steadiness(smaller: &[Crowd], crowd: &Crowd) -> Ratio {
+    let per_s = |crowd: &Crowd, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&Side::Merge)?.counted.per_s);
+    let ratio = |repetition| {
+        let most = smaller.iter().filter_map(|crowd| per_s(crowd, repetition)).reduce(f64::max)?;
+        Some(per_s(crowd, repetition)? / most)
+    };
+    Ratio {
+        name: format!("`pg-merge` at {} connections ÷ the most at fewer", count(crowd.connections.into())),
+        goal: Goal::AtLeast(0.9),
+        spread: Spread::of(&(0..crowd.rounds.len()).filter_map(ratio).collect::<Vec<_>>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench::markdown;
+
+    use super::*;
+
+    /// A crowd whose sides sell this much a second in each round, in the order of [`Side::ALL`].
+    fn crowd(connections: u16, rounds: &[[f64; 5]]) -> Crowd {
+        let sold = |side, per_s| {
+            let quantiles_ms = [Some(1000.0 / per_s), None];
+            let per_commit = match side {
+                Side::Merge | Side::Batches => Some(20.0),
+                Side::Path => None,
+                Side::Conditional | Side::Function => Some(1.0),
+            };
+            Sold { counted: Counted { per_s, total: 1, quantiles_ms, cpu_ms: None }, per_commit }
+        };
+        let round = |per_s: &[f64; 5]| Side::ALL.into_iter().zip(*per_s).map(|(side, per_s)| (side, sold(side, per_s)));
+        Crowd { connections, batch: 20, rounds: rounds.iter().map(|per_s| round(per_s).collect()).collect() }
+    }
+
+    fn squeezed(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    fn expect(text: &str, lines: &[&str]) {
+        let found = squeezed(text);
+        for line in lines {
+            assert!(found.iter().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn each_side_stands_beside_pg_merge_with_its_commits() {
+        let mut text = String::new();
+        render(&mut text, &[crowd(30, &[[5000.0, 8000.0, 2500.0, 1000.0, 1250.0]])]);
+        expect(
+            &text,
+            &[
+                "| 30 | `pg-merge` | 5000 | 0.200 | – | 20.0 | 0.0500 | – | – |",
+                "| 30 | pgbench, the same batches | 8000 | 0.125 | – | 20.0 | 0.0500 | 0.625 | 0.625..0.625 |",
+                "| 30 | HTTP path alone | 2500 | 0.400 | – | – | – | 2.00 | 2.00..2.00 |",
+                "| 30 | `pg-function` | 1250 | 0.800 | – | 1.00 | 1.00 | 4.00 | 4.00..4.00 |",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_large_crowd_is_compared_with_the_http_path_only_where_that_allows_less() {
+        let small = crowd(30, &[[5000.0, 8000.0, 20_000.0, 1000.0, 1250.0]; 2]);
+        // Ten times 1000 are less than 0.6 of 20000.
+        let large =
+            crowd(300, &[[9000.0, 10_000.0, 20_000.0, 1000.0, 1000.0], [11_000.0, 10_000.0, 20_000.0, 1000.0, 1000.0]]);
+        // Ten times 1000 are more than 0.6 of 15000.
+        let larger = crowd(1500, &[[9900.0, 10_000.0, 15_000.0, 1000.0, 1300.0]; 2]);
+        let mut text = String::new();
+        markdown::ratios(&mut text, &ratios(&[small, large, larger]));
+        expect(
+            &text,
+            &[
+                "| `pg-merge` ÷ pgbench, the same batches, at 30 connections | ≥ 0.6 | 0.625 | 0.625..0.625 | yes |",
+                "| `pg-merge` ÷ `pg-conditional`, at 300 connections | ≥ 10 | 10.0 | 9.00..11.0 | yes |",
+                "| `pg-function` ÷ `pg-conditional`, at 300 connections | ≥ 1.2 | 1.00 | 1.00..1.00 | no |",
+                "| `pg-merge` at 300 connections ÷ the most at fewer | ≥ 0.9 | 2.00 | 1.80..2.20 | yes |",
+                "| `pg-merge` ÷ HTTP path alone, at 1500 connections | ≥ 0.6 | 0.660 | 0.660..0.660 | yes |",
+                "| `pg-merge` at 1500 connections ÷ the most at fewer | ≥ 0.9 | 1.00 | 0.900..1.10 | yes |",
+            ],
+        );
+        assert!(!text.contains("÷ `pg-conditional`, at 30 connections | ≥ 10"), "{text}");
+    }
+
+    #[test]
+    fn a_goal_without_a_measurement_is_neither_met_nor_missed() {
+        let mut text = String::new();
+        markdown::ratios(&mut text, &ratios(&[crowd(300, &[])]));
+        expect(&text, &["| `pg-merge` ÷ `pg-conditional`, at 300 connections | ≥ 10 | – | – | – |"]);
+    }
+}

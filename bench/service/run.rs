@@ -213,7 +213,7 @@ fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),
         format!(
             "hot stock: one instance with {DB_CONNECTIONS} connections to Postgres, each side after the other, in turns who is \
-             first; pgbench sends batches of the size that `pg-merge` has just reached, by one client"
+             first; pgbench sends batches of the size that `pg-merge` reached in its latest measurement, by one client"
         ),
         "purchases: one unit of the same SKU each, by the same statements in one transaction over as many connections to \
          Postgres; commits are durable"

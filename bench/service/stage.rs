@@ -17,6 +17,9 @@ pub(crate) const GOODS_NO: i64 = 1;
 /// A SKU of which nothing is left.
 pub(crate) const SOLD_OUT_GOODS_NO: i64 = 2;
 
+/// SKUs like [`GOODS_NO`], each guarded by another family.
+pub(crate) const GUARDED_GOODS: [(i64, &str); 3] = [(4, "zk-queue"), (5, "zk-queue-fenced"), (6, "zk-owner")];
+
 /// What the service wants to hear from an administrator; it listens on this machine alone, and not for long.
 pub(crate) const ADMIN_TOKEN: &str = "bench-service";
 
@@ -95,10 +98,13 @@ impl Stage {
         let mut stage = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
         // It makes the tables.
         stage.service(1).await?.stop().await?;
-        let put = "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
-                   values ($1, 1, $2, $2, 'pg-row', 'pg-conditional'), ($3, 1, 0, 0, 'pg-row', 'pg-conditional')";
-        let put = sqlx::query(put).bind(GOODS_NO).bind(STOCK).bind(SOLD_OUT_GOODS_NO);
-        put.execute(&mut stage.database).await.map_err(Error::postgres("put goods on sale"))?;
+        let guarded = [(GOODS_NO, STOCK, "pg-row"), (SOLD_OUT_GOODS_NO, 0, "pg-row")].into_iter();
+        for (goods_no, stock, guard) in guarded.chain(GUARDED_GOODS.map(|(goods_no, guard)| (goods_no, STOCK, guard))) {
+            let put = "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
+                       values ($1, 1, $2, $2, $3, 'pg-conditional')";
+            let put = sqlx::query(put).bind(goods_no).bind(stock).bind(guard);
+            put.execute(&mut stage.database).await.map_err(Error::postgres("put goods on sale"))?;
+        }
         Ok(stage)
     }
 

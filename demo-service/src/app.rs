@@ -74,15 +74,14 @@ pub struct Slot {
 }
 
 impl App {
-    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry. The other
-    /// instances reach this one at `reachable_at`.
+    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry.
     ///
     /// # Errors
     /// A [`SetupError`] that names the server that cannot be used.
     ///
     /// # Cancel safety
     /// Dropped, everything that was opened is closed.
-    pub async fn open(config: Config, reachable_at: String) -> Result<Self, SetupError> {
+    pub async fn open(config: Config) -> Result<Self, SetupError> {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
         let zookeeper = config.zookeeper.as_deref().unwrap_or_default();
@@ -97,6 +96,7 @@ impl App {
         let metrics = Metrics::new(registry::names());
         let history = Arc::new(History::new(config.history as usize));
         let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
+        let reachable_at = config.peers_address.clone().unwrap_or_else(|| config.peers_listen.to_string());
         let (address, peers) = (Arc::new(Address::of_this_process(reachable_at)), Peers::default());
         let context = |entry: &'static Entry| Context {
             strategy: entry.name,

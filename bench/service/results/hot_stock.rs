@@ -9,42 +9,44 @@ use stats::median;
 
 use crate::generators::Counted;
 
-/// From this number of connections on, `pg-merge` has a goal beside `pg-conditional`.
+/// From this number of connections on, batches have a goal beside sales one by one.
 const LARGE: u16 = 300;
 
 /// The least share of each floor that `pg-merge` should reach.
 const SHARE_OF_FLOOR: f64 = 0.6;
 
-/// How many times the sales of `pg-conditional` a large crowd should get by `pg-merge`.
-const TIMES_CONDITIONAL: f64 = 10.0;
+/// How many times the sales of a strategy without batches a large crowd should get by one with batches.
+const TIMES_ONE_BY_ONE: f64 = 10.0;
 
 /// What sells, or answers, in a round.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Side {
-    /// The service with `pg-merge`.
-    Merge,
+    /// The service with this strategy.
+    Strategy(&'static str),
     /// pgbench with batches of the size that `pg-merge` has reached.
     Batches,
     /// The service without a write: it answers that nothing is left.
     Path,
-    /// The service with `pg-conditional`.
-    Conditional,
-    /// The service with `pg-function`.
-    Function,
 }
+
+pub(crate) const MERGE: Side = Side::Strategy("pg-merge");
+const CONDITIONAL: Side = Side::Strategy("pg-conditional");
+const FUNCTION: Side = Side::Strategy("pg-function");
+const ZK_MERGE: Side = Side::Strategy("zk-merge");
+const OWNER: Side = Side::Strategy("zk-owner");
+const COHORT: Side = Side::Strategy("zk-cohort");
 
 impl Side {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 5] = [Self::Merge, Self::Batches, Self::Path, Self::Conditional, Self::Function];
+    pub(crate) const ALL: [Self; 8] =
+        [MERGE, Self::Batches, Self::Path, CONDITIONAL, FUNCTION, OWNER, ZK_MERGE, COHORT];
 
     /// Its name in the report.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::Merge => "`pg-merge`",
-            Self::Batches => "pgbench, the same batches",
-            Self::Path => "HTTP path alone",
-            Self::Conditional => "`pg-conditional`",
-            Self::Function => "`pg-function`",
+            Self::Strategy(strategy) => format!("`{strategy}`"),
+            Self::Batches => "pgbench, the same batches".to_owned(),
+            Self::Path => "HTTP path alone".to_owned(),
         }
     }
 }
@@ -89,12 +91,12 @@ impl Crowd {
         let [p50, p99] = [0, 1].map(|which| maybe(self.median(side, |sold| sold.counted.quantiles_ms[which])));
         let per_commit = self.median(side, |sold| sold.per_commit);
         let [ratio, range] = match side {
-            Side::Merge => [ABSENT, ABSENT].map(str::to_owned),
-            side => spread(self.ratio(Side::Merge, side)),
+            MERGE => [ABSENT, ABSENT].map(str::to_owned),
+            side => spread(self.ratio(MERGE, side)),
         };
         let commits = maybe(per_commit.map(|sales| 1.0 / sales));
         let (connections, per_s) = (count(self.connections.into()), maybe(self.per_s(side)));
-        [connections, side.name().to_owned(), per_s, p50, p99, maybe(per_commit), commits, ratio, range]
+        [connections, side.name(), per_s, p50, p99, maybe(per_commit), commits, ratio, range]
     }
 
     fn goal(&self, of: Side, to: Side, least: f64) -> Ratio {
@@ -102,13 +104,27 @@ impl Crowd {
         Ratio { name, goal: Goal::AtLeast(least), spread: self.ratio(of, to) }
     }
 
-    /// What `pg-merge` should reach beside `pg-conditional`. If the HTTP path allows less, the goal is a share of that path.
-    fn advantage(&self) -> Ratio {
-        let demanded = [(Side::Conditional, TIMES_CONDITIONAL), (Side::Path, SHARE_OF_FLOOR)];
-        let [beside_conditional, beside_path] =
+    /// What a strategy that sells in batches should reach beside one that does not. If the HTTP path allows less, the goal is a share
+    /// of that path.
+    fn advantage(&self, of: Side, beside: Side) -> Ratio {
+        let demanded = [(beside, TIMES_ONE_BY_ONE), (Side::Path, SHARE_OF_FLOOR)];
+        let [one_by_one, path] =
             demanded.map(|(side, times)| self.per_s(side).map_or(f64::INFINITY, |per_s| times * per_s));
-        let (side, times) = demanded[usize::from(beside_path < beside_conditional)];
-        self.goal(Side::Merge, side, times)
+        let (side, times) = demanded[usize::from(path < one_by_one)];
+        self.goal(of, side, times)
+    }
+
+    /// What `pg-merge` sells, beside what both floors allow one after the other: as if no sale of a batch were answered while the
+    /// next batch is written.
+    fn beside_both_floors(&self) -> Ratio {
+        let ratio = |round: &Round| {
+            let [merge, batches, path] =
+                [MERGE, Side::Batches, Side::Path].map(|side| Some(round.get(&side)?.counted.per_s));
+            Some(merge? * (1.0 / batches? + 1.0 / path?))
+        };
+        let name = format!("`pg-merge` ÷ both floors in series, at {} connections", count(self.connections.into()));
+        let spread = Spread::of(&self.rounds.iter().filter_map(ratio).collect::<Vec<_>>());
+        Ratio { name, goal: Goal::AtLeast(0.8), spread }
     }
 }
 
@@ -141,10 +157,13 @@ pub(crate) fn ratios(crowds: &[Crowd]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for (place, crowd) in crowds.iter().enumerate() {
         if crowd.connections >= LARGE {
-            ratios.push(crowd.advantage());
+            ratios.push(crowd.advantage(MERGE, CONDITIONAL));
+            ratios.push(crowd.advantage(OWNER, CONDITIONAL));
+            ratios.push(crowd.advantage(ZK_MERGE, COHORT));
         }
-        ratios.push(crowd.goal(Side::Merge, Side::Batches, SHARE_OF_FLOOR));
-        ratios.push(crowd.goal(Side::Function, Side::Conditional, 1.2));
+        ratios.push(crowd.goal(MERGE, Side::Batches, SHARE_OF_FLOOR));
+        ratios.push(crowd.beside_both_floors());
+        ratios.push(crowd.goal(FUNCTION, CONDITIONAL, 1.2));
         if place > 0 {
             ratios.push(steadiness(&crowds[..place], crowd));
         }
@@ -154,7 +173,7 @@ pub(crate) fn ratios(crowds: &[Crowd]) -> Vec<Ratio> {
 
 /// What `pg-merge` sells to a crowd beside the most that it sells to a smaller one, within each repetition.
 fn steadiness(smaller: &[Crowd], crowd: &Crowd) -> Ratio {
-    let per_s = |crowd: &Crowd, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&Side::Merge)?.counted.per_s);
+    let per_s = |crowd: &Crowd, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&MERGE)?.counted.per_s);
     let ratio = |repetition| {
         let most = smaller.iter().filter_map(|crowd| per_s(crowd, repetition)).reduce(f64::max)?;
         Some(per_s(crowd, repetition)? / most)
@@ -173,17 +192,17 @@ mod tests {
     use super::*;
 
     /// A crowd whose sides sell this much a second in each round, in the order of [`Side::ALL`].
-    fn crowd(connections: u16, rounds: &[[f64; 5]]) -> Crowd {
+    fn crowd(connections: u16, rounds: &[[f64; 8]]) -> Crowd {
         let sold = |side, per_s| {
             let quantiles_ms = [Some(1000.0 / per_s), None];
             let per_commit = match side {
-                Side::Merge | Side::Batches => Some(20.0),
+                MERGE | OWNER | ZK_MERGE | Side::Batches => Some(20.0),
                 Side::Path => None,
-                Side::Conditional | Side::Function => Some(1.0),
+                Side::Strategy(_) => Some(1.0),
             };
             Sold { counted: Counted { per_s, total: 1, quantiles_ms, cpu_ms: None }, per_commit }
         };
-        let round = |per_s: &[f64; 5]| Side::ALL.into_iter().zip(*per_s).map(|(side, per_s)| (side, sold(side, per_s)));
+        let round = |per_s: &[f64; 8]| Side::ALL.into_iter().zip(*per_s).map(|(side, per_s)| (side, sold(side, per_s)));
         Crowd { connections, batch: 20, rounds: rounds.iter().map(|per_s| round(per_s).collect()).collect() }
     }
 
@@ -201,7 +220,7 @@ mod tests {
     #[test]
     fn each_side_stands_beside_pg_merge_with_its_commits() {
         let mut text = String::new();
-        render(&mut text, &[crowd(30, &[[5000.0, 8000.0, 2500.0, 1000.0, 1250.0]])]);
+        render(&mut text, &[crowd(30, &[[5000.0, 8000.0, 2500.0, 1000.0, 1250.0, 6000.0, 4000.0, 500.0]])]);
         expect(
             &text,
             &[
@@ -209,25 +228,34 @@ mod tests {
                 "| 30 | pgbench, the same batches | 8000 | 0.125 | – | 20.0 | 0.0500 | 0.625 | 0.625..0.625 |",
                 "| 30 | HTTP path alone | 2500 | 0.400 | – | – | – | 2.00 | 2.00..2.00 |",
                 "| 30 | `pg-function` | 1250 | 0.800 | – | 1.00 | 1.00 | 4.00 | 4.00..4.00 |",
+                "| 30 | `zk-owner` | 6000 | 0.167 | – | 20.0 | 0.0500 | 0.833 | 0.833..0.833 |",
             ],
         );
     }
 
     #[test]
     fn a_large_crowd_is_compared_with_the_http_path_only_where_that_allows_less() {
-        let small = crowd(30, &[[5000.0, 8000.0, 20_000.0, 1000.0, 1250.0]; 2]);
+        let small = crowd(30, &[[5000.0, 8000.0, 20_000.0, 1000.0, 1250.0, 6000.0, 4000.0, 500.0]; 2]);
         // Ten times 1000 are less than 0.6 of 20000.
-        let large =
-            crowd(300, &[[9000.0, 10_000.0, 20_000.0, 1000.0, 1000.0], [11_000.0, 10_000.0, 20_000.0, 1000.0, 1000.0]]);
+        let large = crowd(
+            300,
+            &[
+                [9000.0, 10_000.0, 20_000.0, 1000.0, 1000.0, 6000.0, 4000.0, 500.0],
+                [11_000.0, 10_000.0, 20_000.0, 1000.0, 1000.0, 6000.0, 4000.0, 500.0],
+            ],
+        );
         // Ten times 1000 are more than 0.6 of 15000.
-        let larger = crowd(1500, &[[9900.0, 10_000.0, 15_000.0, 1000.0, 1300.0]; 2]);
+        let larger = crowd(1500, &[[9900.0, 10_000.0, 15_000.0, 1000.0, 1300.0, 6000.0, 4000.0, 500.0]; 2]);
         let mut text = String::new();
         markdown::ratios(&mut text, &ratios(&[small, large, larger]));
         expect(
             &text,
             &[
                 "| `pg-merge` ÷ pgbench, the same batches, at 30 connections | ≥ 0.6 | 0.625 | 0.625..0.625 | yes |",
+                "| `pg-merge` ÷ both floors in series, at 30 connections | ≥ 0.8 | 0.875 | 0.875..0.875 | yes |",
                 "| `pg-merge` ÷ `pg-conditional`, at 300 connections | ≥ 10 | 10.0 | 9.00..11.0 | yes |",
+                "| `zk-owner` ÷ `pg-conditional`, at 300 connections | ≥ 10 | 6.00 | 6.00..6.00 | no |",
+                "| `zk-merge` ÷ `zk-cohort`, at 300 connections | ≥ 10 | 8.00 | 8.00..8.00 | no |",
                 "| `pg-function` ÷ `pg-conditional`, at 300 connections | ≥ 1.2 | 1.00 | 1.00..1.00 | no |",
                 "| `pg-merge` at 300 connections ÷ the most at fewer | ≥ 0.9 | 2.00 | 1.80..2.20 | yes |",
                 "| `pg-merge` ÷ HTTP path alone, at 1500 connections | ≥ 0.6 | 0.660 | 0.660..0.660 | yes |",

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::generators::pgbench::{Script, pgbench};
 use crate::generators::{Answers, Counted, wrk};
 use crate::results::Ledger;
-use crate::results::hot_stock::{Crowd, Round, Side, Sold};
-use crate::stage::{GOODS_NO, SOLD_OUT_GOODS_NO, Stage};
+use crate::results::hot_stock::{Crowd, MERGE, Round, Side, Sold};
+use crate::stage::{GOODS_NO, GUARDED_GOODS, SOLD_OUT_GOODS_NO, Stage};
 
 /// Deadlines that no buyer of a crowd exceeds, because each refusal would end the measurement.
 const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--http-timeout", "29s"];
@@ -41,7 +41,7 @@ pub(super) async fn round(
         let newest = stage.newest_order().await?;
         let counted = measure(stage, side, crowd, seconds).await?;
         let (ordered, commits) = stage.written_after(newest).await?;
-        if side == Side::Merge && commits > 0 {
+        if side == MERGE && commits > 0 {
             let size = (ordered + commits / 2) / commits;
             crowd.batch = u16::try_from(size).unwrap_or(u16::MAX);
         }
@@ -49,7 +49,7 @@ pub(super) async fn round(
         let (counted_sales, left) = match side {
             Side::Path => (0, 0),
             Side::Batches => (counted.total, 0),
-            Side::Merge | Side::Conditional | Side::Function => (counted.total, crowd.connections.into()),
+            Side::Strategy(_) => (counted.total, crowd.connections.into()),
         };
         ledgers.push(Ledger { counted: counted_sales, ordered, left });
         tell(format_args!("{name}, {} at {}: {}/s", side.name(), crowd.connections, figure(counted.per_s)));
@@ -61,9 +61,7 @@ pub(super) async fn round(
 
 async fn measure(stage: &mut Stage, side: Side, crowd: &Crowd, seconds: u16) -> Result<Counted, Error> {
     let (strategy, goods_no, answers, flags) = match side {
-        Side::Merge => ("pg-merge", GOODS_NO, Answers::Successes, &[][..]),
-        Side::Conditional => ("pg-conditional", GOODS_NO, Answers::Successes, &[][..]),
-        Side::Function => ("pg-function", GOODS_NO, Answers::Successes, &[][..]),
+        Side::Strategy(strategy) => (strategy, goods_of(strategy), Answers::Successes, &[][..]),
         Side::Path => ("pg-merge", SOLD_OUT_GOODS_NO, Answers::Refusals, &["--remember-sold-out"][..]),
         Side::Batches => {
             let script = Script::batch((GOODS_NO, stage.sale_of(GOODS_NO).await?), crowd.batch);
@@ -77,4 +75,14 @@ async fn measure(stage: &mut Stage, side: Side, crowd: &Crowd, seconds: u16) -> 
     // What wrk did not wait for is done when the service has ended.
     served.stop().await?;
     Ok(counted)
+}
+
+/// The SKU that a strategy sells: one that its family guards.
+fn goods_of(strategy: &str) -> i64 {
+    let family = match strategy {
+        "zk-merge" => "zk-queue-fenced",
+        "zk-cohort" => "zk-queue",
+        other => other,
+    };
+    GUARDED_GOODS.iter().find(|(_, guard)| *guard == family).map_or(GOODS_NO, |(goods_no, _)| *goods_no)
 }

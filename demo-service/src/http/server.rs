@@ -84,15 +84,15 @@ impl Server {
     /// # Cancel safety
     /// Dropped, everything that was opened is closed.
     pub async fn start(config: Config) -> Result<Self, SetupError> {
-        let config = open_files::fit(config)?;
+        let mut config = open_files::fit(config)?;
         // The ports are bound first, because that fails the fastest.
         let main = Listener::bind(config.listen, "--listen (LISTEN)")?;
         let operators = config.operators_listen;
         let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
         let operators = operators.transpose()?;
         let peers = Listener::bind(config.peers_listen, "--peers-listen (PEERS_LISTEN)")?;
-        let peers_address = config.peers_address.clone().unwrap_or_else(|| peers.address.to_string());
-        let app = Arc::new(App::open(config, peers_address).await?);
+        config.peers_address.get_or_insert_with(|| peers.address.to_string());
+        let app = Arc::new(App::open(config).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
         let operators_address = operators.as_ref().map(|listener| listener.address);
         info!(address = %main.address, ?operators_address, peers_address = app.address.at, instance, strategy = strategy.name, zk_sessions, "ready");

@@ -36,7 +36,7 @@ fn losses(app: &App, entry: &Entry) -> u32 {
 
 /// An app with a sale for each strategy.
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
-    let app = Arc::new(App::open(lab.config(arguments), "127.0.0.1:9".to_owned()).await.unwrap());
+    let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         start_sale(&app, goods_no, entry).await;
     }

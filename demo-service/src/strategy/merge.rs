@@ -317,7 +317,16 @@ impl<T: Turn> Shop<T> {
         });
         let lines: Vec<_> = sold.collect();
         let orders = match lines.is_empty() {
-            true => Vec::new(),
+            true => {
+                // A stock that is remembered may be of an earlier sale. Nothing is written, so the row refuses nothing.
+                let is_refused = token.is_some() && shares.contains(&Share::SoldOut);
+                if is_refused
+                    && !transaction.read(batch[0].line().goods_no).await?.is_some_and(|now| now.sale == level.sale)
+                {
+                    return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
+                }
+                Vec::new()
+            }
             false => {
                 let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
                 let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };

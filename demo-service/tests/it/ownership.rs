@@ -1,6 +1,8 @@
 //! `zk-owner`: one instance owns a SKU, and the others hand their buyers over to it. Whatever becomes of the owner, no unit is
 //! sold twice and no confirmed order is lost.
 
+mod peers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

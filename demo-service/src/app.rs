@@ -144,15 +144,21 @@ impl App {
         Some(Slot { arrived, _permit: Arc::new(permit) })
     }
 
-    /// Decides a batch that another instance has handed over. Returns `None` if nothing of it was decided, because it is more
-    /// than `--concurrency-max` allows, for example.
+    /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns `None` if nothing of
+    /// it was decided.
     ///
     /// # Cancel safety
     /// Dropped, buyers whose commit was not sent give up.
-    pub async fn take_over(&self, batch: Batch) -> Option<Vec<Told>> {
-        let count = u32::try_from(batch.purchases.len()).ok()?;
-        let _permits = self.handed.try_acquire_many(count).ok()?;
-        self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch).await
+    pub async fn take_over(&self, mut batch: Batch) -> Option<Vec<Told>> {
+        let count = batch.purchases.len();
+        batch.purchases.truncate(self.handed.available_permits());
+        if batch.purchases.is_empty() {
+            return None;
+        }
+        let _permits = self.handed.try_acquire_many(u32::try_from(batch.purchases.len()).ok()?).ok()?;
+        let mut told = self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch).await?;
+        told.resize_with(count, || Told::Elsewhere);
+        Some(told)
     }
 
     /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.

@@ -88,7 +88,7 @@ pub enum Told {
         /// The order that may have been committed.
         order_id: Option<i64>,
     },
-    /// The receiver does not decide purchases of this SKU. Nothing was written.
+    /// The receiver does not decide purchases of this SKU, or has no place for this one. Nothing was written.
     Elsewhere,
 }
 

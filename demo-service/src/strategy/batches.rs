@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Call, Committing, Context, Decision};
 use crate::failure::{self, Failure};
@@ -54,9 +54,11 @@ pub(super) struct Handed {
 }
 
 /// The answer that such a purchase waits for.
-pub(super) struct HandedAnswer {
+pub(super) struct HandedAnswer<'a> {
     decided: oneshot::Receiver<Decision>,
     committing: Arc<Mutex<Option<Committing>>>,
+    until: Instant,
+    place: Place<'a>,
 }
 
 /// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
@@ -195,35 +197,44 @@ impl Batches {
         goods_no: GoodsNo,
         purchases: Vec<Handed>,
         begin: impl FnOnce(GoodsNo),
-    ) -> Vec<HandedAnswer> {
+    ) -> Vec<HandedAnswer<'_>> {
         let take_in = |Handed { purchase, sale, has_decided, until }| {
             let (answer, decided) = oneshot::channel();
             let committing = Arc::<Mutex<Option<Committing>>>::default();
-            let handed = HandedAnswer { decided, committing: Arc::clone(&committing) };
+            let handed = (decided, Arc::clone(&committing), until);
             let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
             let buyer =
                 Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
             (buyer, handed)
         };
         let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();
-        if self.join(goods_no, buyers).1 {
+        let (first, is_first) = self.join(goods_no, buyers);
+        if is_first {
             begin(goods_no);
         }
-        answers
+        let answer = |(number, (decided, committing, until))| HandedAnswer {
+            decided,
+            committing,
+            until,
+            place: Place { batches: self, goods_no, number },
+        };
+        (first..).zip(answers).map(answer).collect()
     }
 
-    /// Puts buyers of a SKU in its queue. Returns the number of the last of them, and whether no worker serves the SKU yet.
+    /// Puts buyers of a SKU in its queue. Returns the number of the first of them, and whether no worker serves the SKU yet. The
+    /// numbers of the others follow.
     fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
         let mut queues = self.queues.lock();
         let is_first = !queues.waiting.contains_key(&goods_no);
         let Queues { waiting, arrived } = &mut *queues;
         let queue = waiting.entry(goods_no).or_default();
+        let first = *arrived + 1;
         for mut buyer in buyers {
             *arrived += 1;
             buyer.number = *arrived;
             queue.insert(buyer.number, buyer);
         }
-        (*arrived, is_first)
+        (first, is_first)
     }
 
     /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses those who have
@@ -267,7 +278,7 @@ impl Worker<'_> {
         latest
     }
 
-    /// Refuses those who have waited long enough. Those of this instance give up by themselves.
+    /// Refuses those who have waited long enough. Most of them give up by themselves, but not those who were put back.
     pub(super) fn refuse_late(&self, failure: &Failure) {
         let now = Instant::now();
         let mut queues = self.batches.queues.lock();
@@ -291,13 +302,24 @@ impl Worker<'_> {
     }
 }
 
-impl HandedAnswer {
-    /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written.
+impl HandedAnswer<'_> {
+    /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
+    /// buyer's deadline, the buyer gives up, and the decision is `late`.
     ///
     /// # Cancel safety
     /// Dropped, the buyer gives up, unless the commit was sent.
-    pub(super) async fn decided(self) -> Option<Decision> {
-        match self.decided.await {
+    pub(super) async fn decided(mut self, late: &Failure) -> Option<Decision> {
+        let decided = tokio::select! {
+            biased;
+            decided = &mut self.decided => decided,
+            () = sleep_until(self.until) => {
+                if self.place.give_up() {
+                    return Some(Err(late.clone()));
+                }
+                (&mut self.decided).await
+            }
+        };
+        match decided {
             Ok(decision) => Some(decision),
             // The worker has sent the buyer away, or it has panicked.
             Err(_) => self.committing.lock().as_ref().map(|committing| Err(committing.unknown())),
@@ -394,6 +416,18 @@ mod tests {
         let _places: Vec<_> = (0..=BATCH_MAX).map(|_| join(&batches)).collect();
         let worker = batches.worker(goods());
         assert_eq!([(); 3].map(|()| worker.claim(1).len()), [BATCH_MAX, 1, 0]);
+    }
+
+    #[test]
+    fn a_buyer_whose_instance_does_not_wait_for_the_answer_keeps_no_place() {
+        let batches = Batches::default();
+        let until = Instant::now();
+        let handed =
+            || Handed { purchase: Purchase::of_one(goods(), Quantity::ONE), sale: 1, has_decided: false, until };
+        let mut answers = batches.take_in(goods(), vec![handed(), handed(), handed()], |_| ());
+        drop(answers.remove(1));
+        let worker = batches.worker(goods());
+        assert_eq!(worker.claim(1).iter().map(|buyer| buyer.number).collect::<Vec<_>>(), [1, 3]);
     }
 
     #[test]

@@ -95,19 +95,19 @@ impl<T: Turn> Shop<T> {
                 Err(failure) => return Err(failure).into(),
             };
             self.batches
-                .decide(context, call, context.lock_until(call) + business, |goods_no| self.begin(goods_no))
+                .decide(context, call, context.lock_until(call) + business, |goods_no| self.start(goods_no))
                 .await
                 .into()
         })
     }
 
     /// Takes in purchases of one SKU that another instance has handed over. Returns their answers.
-    pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer> {
-        self.batches.take_in(goods_no, purchases, |goods_no| self.begin(goods_no))
+    pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer<'_>> {
+        self.batches.take_in(goods_no, purchases, |goods_no| self.start(goods_no))
     }
 
     /// Starts the worker of a SKU.
-    fn begin(self: &Arc<Self>, goods_no: GoodsNo) {
+    fn start(self: &Arc<Self>, goods_no: GoodsNo) {
         self.context().tasks.spawn(Arc::clone(self).serve(goods_no));
     }
 
@@ -115,13 +115,7 @@ impl<T: Turn> Shop<T> {
     async fn serve(self: Arc<Self>, goods_no: GoodsNo) {
         let mut worker = self.batches.worker(goods_no);
         while let Some((sale, until)) = worker.next() {
-            let next = tokio::select! {
-                biased;
-                next = self.turn.begin(goods_no, sale, until) => next,
-                // All who wait are told to leave.
-                () = self.context().closing.cancelled() => Err(Failure::client_gone()),
-            };
-            match next {
+            match self.begin(goods_no, sale, until).await {
                 Ok(next) => {
                     let refused = self.serve_batch(goods_no, next, worker.claim(sale)).await;
                     self.sell_in_halves(goods_no, refused).await;
@@ -133,6 +127,15 @@ impl<T: Turn> Shop<T> {
                 }
                 Err(failure) => refuse_all(worker.claim(sale), &failure),
             }
+        }
+    }
+
+    /// Waits for the turn of this instance, until the service shuts down: then all who wait are told to leave.
+    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
+        tokio::select! {
+            biased;
+            next = self.turn.begin(goods_no, sale, until) => next,
+            () = self.context().closing.cancelled() => Err(Failure::client_gone()),
         }
     }
 
@@ -168,7 +171,7 @@ impl<T: Turn> Shop<T> {
             None => Some(buyer),
         };
         let undecided = batch.into_iter().zip(decisions).filter_map(answer).collect();
-        self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.begin(goods_no));
+        self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.start(goods_no));
     }
 
     /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its
@@ -211,7 +214,7 @@ impl<T: Turn> Shop<T> {
         let mut parts = Vec::from(halves(refused));
         while let Some(part) = parts.pop() {
             let Some((sale, until)) = latest(&part) else { continue };
-            match self.turn.begin(goods_no, sale, until).await {
+            match self.begin(goods_no, sale, until).await {
                 Ok(next) => parts.extend(halves(self.serve_batch(goods_no, next, part).await)),
                 Err(failure) => refuse_all(part, &failure),
             }
@@ -316,32 +319,25 @@ impl<T: Turn> Shop<T> {
             Share::SoldOut | Share::Repeated | Share::Restarted => None,
         });
         let lines: Vec<_> = sold.collect();
-        let orders = match lines.is_empty() {
-            true => {
-                // A stock that is remembered may be of an earlier sale. Nothing is written, so the row refuses nothing.
-                let is_refused = token.is_some() && shares.contains(&Share::SoldOut);
-                if is_refused
-                    && !transaction.read(batch[0].line().goods_no).await?.is_some_and(|now| now.sale == level.sale)
-                {
-                    return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
-                }
-                Vec::new()
+        if lines.is_empty() {
+            // Nothing is written, so the row refuses nothing. A stock that is remembered may be of an earlier sale.
+            let is_over = token.is_some()
+                && shares.contains(&Share::SoldOut)
+                && transaction.read(batch[0].line().goods_no).await?.is_none_or(|now| now.sale != level.sale);
+            let shares = if is_over { vec![Share::Restarted; batch.len()] } else { shares };
+            return Ok((shares, Vec::new(), visits));
+        }
+        let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
+        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
+        // A statement that fails ends the transaction with its locks, before its answer is here.
+        visits.iter_mut().for_each(Visit::seen_inside);
+        let orders = match transaction.write_batch(write).await {
+            Err(failure) if failure.is(&failure::SALE_RESTARTED) => {
+                return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
             }
-            false => {
-                let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
-                let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
-                // A statement that fails ends the transaction with its locks, before its answer is here.
-                visits.iter_mut().for_each(Visit::seen_inside);
-                let orders = match transaction.write_batch(write).await {
-                    Err(failure) if failure.is(&failure::SALE_RESTARTED) => {
-                        return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
-                    }
-                    orders => orders?,
-                };
-                visits.iter_mut().for_each(Visit::seen_inside);
-                orders
-            }
+            orders => orders?,
         };
+        visits.iter_mut().for_each(Visit::seen_inside);
         Ok((shares, orders, visits))
     }
 

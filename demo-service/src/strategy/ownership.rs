@@ -162,9 +162,12 @@ impl Ownership {
         let range = self.range(goods_no);
         let mut terms = range.term.subscribe();
         while terms.borrow_and_update().is_none() {
-            let waited = timeout_at(Instant::now() + DOUBT, terms.changed()).await;
-            let (Err(_), Ok(Some(now))) = (waited, self.ask(range).await) else { continue };
-            if now != *leader {
+            if timeout_at(Instant::now() + DOUBT, terms.changed()).await.is_ok() {
+                continue;
+            }
+            if let Ok(Some(now)) = self.ask(range).await
+                && now != *leader
+            {
                 *range.leader.lock() = Some(now);
                 return;
             }

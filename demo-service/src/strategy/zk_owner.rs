@@ -78,7 +78,7 @@ impl Turn for Arc<Ownership> {
         // By then, every buyer has given up.
         let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch)).await;
         match &told {
-            Ok(Ok(told)) if told.iter().all(Told::is_decided) => {}
+            Ok(Ok(told)) if told.iter().any(Told::is_decided) => {}
             Ok(Ok(_)) => self.note_leaving(goods_no, owner),
             Ok(Err(_)) | Err(_) => self.forget(goods_no, owner).await,
         }
@@ -129,7 +129,9 @@ impl Strategy for ZkOwner {
             let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
             let purchases = batch.purchases.into_iter().map(|wanted| handed(context, goods_no, wanted));
             let answers = self.shop.take_in(goods_no, purchases.collect::<Option<_>>()?);
-            let told = answers.into_iter().map(async |answer| answer.decided().await.map_or(Told::Elsewhere, Told::of));
+            let late = context.lock_timeout();
+            let told =
+                answers.into_iter().map(async |answer| answer.decided(&late).await.map_or(Told::Elsewhere, Told::of));
             Some(join_all(told).await)
         })
     }

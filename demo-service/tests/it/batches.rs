@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::commits::Gate;
 use crate::history::sections;
-use crate::lab::{Answer, Instance, Lab, wait_until};
+use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 
 /// The strategies that sell in batches.
 const STRATEGIES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
@@ -352,4 +352,34 @@ async fn a_buyer_whose_deadline_comes_before_the_commit_buys_nothing_and_the_oth
     elsewhere.rollback().await.unwrap();
     late.await.unwrap().assert_ok();
     assert_eq!(lab.assert_adds_up(1, "a deadline").await, 2);
+}
+
+/// Goal: a shutdown waits for no turn of a part of a batch. Method: the lock is held elsewhere when the batch is divided.
+#[tokio::test]
+async fn a_shutdown_refuses_the_parts_of_a_divided_batch_that_wait_for_their_turn() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&PATIENT).await;
+    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
+    instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
+    let mut connection = lab.connect().await;
+    let elsewhere = write_key_elsewhere(&mut connection, "busy").await;
+    let held = lab.hold_locks("zk-merge", &[1]).await;
+    let buyers = ["a", "busy"].map(|key| {
+        let shop = Shop::at(instance.address);
+        tokio::spawn(async move { shop.order(1, 1, "zk-merge", key).await })
+    });
+    wait_for_waiting(&instance, "zk-merge", 2).await;
+    lab.wait_for_queue("zk-merge", 1, 2).await;
+    let (held_again, ()) = tokio::join!(lab.hold_locks("zk-merge", &[1]), async {
+        lab.wait_for_queue("zk-merge", 1, 3).await;
+        held.release().await.unwrap();
+    });
+    lab.wait_for_queue("zk-merge", 1, 2).await;
+    let stopped = instance.request_stop();
+    for answer in join_all(buyers).await {
+        answer.unwrap().assert_problem(503, "shutting-down");
+    }
+    stopped.await.unwrap();
+    held_again.release().await.unwrap();
+    elsewhere.rollback().await.unwrap();
 }

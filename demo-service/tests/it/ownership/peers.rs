@@ -1,8 +1,74 @@
 //! What an instance makes of the answers of an owner, and what an owner does with the buyers of other instances. The owner is
 //! an instance, or the test itself.
 
-use super::{STRATEGY, named};
-use crate::lab::Lab;
+use std::time::Duration;
+
+use axum::http::StatusCode as Status;
+use axum::routing::post;
+use axum::{Json, Router};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use zk_recipes::{LeaderLatch, LockGuard, Session, SessionConfig};
+
+use super::{Detour, STRATEGY, TIMES, named};
+use crate::commits::Gate;
+use crate::lab::{Instance, Lab, wait_until};
+
+/// The election of the range of SKU 1. SKU 17 is of the same range.
+const ELECTION: &str = "/seckill/zk-owner/1";
+
+/// A batch that has not come by then never will.
+const BATCH_WITHIN: Duration = Duration::from_secs(60);
+
+/// A batch that the test has received as an owner, and the way to answer it. Dropped, the answer is a failure.
+type Received = (Value, oneshot::Sender<Value>);
+
+/// The test as the owner of the range of SKU 1. It decides purchases of this SKU only.
+struct Owner {
+    term: LockGuard,
+    batches: mpsc::UnboundedReceiver<Received>,
+    _server: JoinSet<()>,
+}
+
+impl Owner {
+    async fn elect(lab: &Lab) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let id = json!({ "at": listener.local_addr().unwrap().to_string(), "secret": "" });
+        let (sender, batches) = mpsc::unbounded_channel::<Received>();
+        let receive = async move |Json(batch): Json<Value>| {
+            if batch["goods_no"] != 1 {
+                return Ok(Json(json!(["elsewhere"])));
+            }
+            let (answer, answered) = oneshot::channel();
+            sender.send((batch, answer)).ok();
+            answered.await.map(Json).map_err(|_| Status::INTERNAL_SERVER_ERROR)
+        };
+        let mut server = JoinSet::new();
+        server.spawn(async { axum::serve(listener, Router::new().route("/purchases", post(receive))).await.unwrap() });
+        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+        let latch = LeaderLatch::new(&session, ELECTION).unwrap().with_id(id.to_string()).unwrap();
+        Self { term: latch.lead().await.unwrap(), batches, _server: server }
+    }
+
+    async fn batch(&mut self) -> Received {
+        timeout(BATCH_WITHIN, self.batches.recv()).await.expect("a batch should come").unwrap()
+    }
+}
+
+/// The answer of an owner that has sold all units.
+fn sold_out() -> Value {
+    json!([{ "refused": { "kind": "sold-out", "detail": "not enough is left", "order_id": null } }])
+}
+
+/// The purchases of an instance that wait for their batch.
+async fn wait_for_waiting(instance: &Instance, count: u32) {
+    let series = format!("seckill_queue_depth{{strategy=\"{STRATEGY}\"}}");
+    wait_until(async || instance.metric(&series).await == Some(f64::from(count))).await;
+}
 
 #[tokio::test]
 async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remembers_an_empty_stock() {
@@ -20,4 +86,113 @@ async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remember
     owner.order(1, 7, STRATEGY, "wrong-family").await.assert_problem(422, "guard-mismatch");
     owner.get("/goods-stock/1").await.assert_ok();
     assert_eq!(lab.assert_adds_up(1, "another guard").await, 1);
+}
+
+#[tokio::test]
+async fn an_instance_that_knows_the_owner_needs_no_zookeeper_to_hand_over() {
+    let lab = Lab::new().await;
+    let detour = Detour::to_zookeeper(&lab).await;
+    let (owner, other) = (named(&lab, "owner").await, named(&detour.lab, "other").await);
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    other.buy(1, STRATEGY).await.assert_ok();
+    detour.proxy.refuse();
+    detour.proxy.cut();
+    wait_until(async || other.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
+    other.buy(1, STRATEGY).await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "without ZooKeeper").await, 3);
+}
+
+#[tokio::test]
+async fn a_buyer_waits_at_an_owner_elsewhere_until_the_deadline_for_the_lock_only() {
+    let lab = Lab::new().await;
+    let owner = named(&lab, "owner").await;
+    let times = ["--lock-wait", "2s", "--db-timeout", "50s", "--http-timeout", "60s"];
+    let other = lab.start(&times).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    let first = owner.spawn_buy(1, STRATEGY);
+    lab.wait_for_statement("active", "commit").await;
+    other.buy(1, STRATEGY).await.assert_problem(503, "lock-timeout");
+    gate.open().await;
+    first.await.unwrap().assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a slow commit").await, 1);
+}
+
+#[tokio::test]
+async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
+    let lab = Lab::new().await;
+    let owner = lab.start(&[&TIMES[..], &["--concurrency-max", "2"]].concat()).await;
+    let other = named(&lab, "other").await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    let mut buyers = vec![other.spawn_buy(1, STRATEGY)];
+    lab.wait_for_statement("active", "commit").await;
+    for place in 1..=5 {
+        buyers.push(other.spawn_buy(1, STRATEGY));
+        wait_for_waiting(&other, place).await;
+    }
+    gate.open().await;
+    for (place, answer) in join_all(buyers).await.into_iter().map(Result::unwrap).enumerate() {
+        answer.assert_ok();
+        assert_eq!(answer.body["remaining"], 8 - place, "in the order of arrival: {answer:?}");
+    }
+}
+
+/// Goal: an owner that gives its term up in order can still answer. Method: the test answers as the former owner, when the
+/// instance owns the range.
+#[tokio::test]
+async fn the_answer_of_an_owner_counts_although_the_next_term_has_begun() {
+    let lab = Lab::new().await;
+    let instance = named(&lab, "instance").await;
+    let mut owner = Owner::elect(&lab).await;
+    for goods_no in [1, 17] {
+        instance.put_on_sale(goods_no, 10, STRATEGY).await.assert_ok();
+    }
+    let buyer = instance.spawn_buy(1, STRATEGY);
+    let (_, answer) = owner.batch().await;
+    owner.term.release().await.unwrap();
+    for _ in 0..5 {
+        instance.buy(17, STRATEGY).await.assert_ok();
+    }
+    answer.send(sold_out()).unwrap();
+    buyer.await.unwrap().assert_problem(409, "sold-out");
+}
+
+#[tokio::test]
+async fn a_purchase_whose_owner_fails_is_of_unknown_outcome_and_is_handed_over_once() {
+    let lab = Lab::new().await;
+    let instance = named(&lab, "instance").await;
+    let mut owner = Owner::elect(&lab).await;
+    instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    let buyer = instance.spawn_buy(1, STRATEGY);
+    let (batch, answer) = owner.batch().await;
+    assert_eq!(batch["purchases"].as_array().unwrap().len(), 1);
+    drop(answer);
+    buyer.await.unwrap().assert_problem(503, "outcome-unknown");
+    // The instance goes on, and the next batch is of the next buyer only.
+    let next = instance.spawn_buy(1, STRATEGY);
+    let (batch, answer) = owner.batch().await;
+    assert_eq!(batch["purchases"].as_array().unwrap().len(), 1);
+    answer.send(sold_out()).unwrap();
+    next.await.unwrap().assert_problem(409, "sold-out");
+    assert_eq!(lab.orders().await, 0);
+}
+
+#[tokio::test]
+async fn an_owner_that_never_answers_keeps_an_instance_for_the_deadline_of_its_buyers_only() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "4500ms", "--http-timeout", "5s"]).await;
+    let mut owner = Owner::elect(&lab).await;
+    instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    let buyer = instance.spawn_buy(1, STRATEGY);
+    let (_, _never) = owner.batch().await;
+    buyer.await.unwrap().assert_problem(503, "outcome-unknown");
+    let next = instance.spawn_buy(1, STRATEGY);
+    let (_, answer) = owner.batch().await;
+    answer.send(sold_out()).unwrap();
+    next.await.unwrap().assert_problem(409, "sold-out");
 }

@@ -3,13 +3,16 @@
 //! One worker a SKU serves them. It takes all who wait at that moment, decides them together, answers each, and begins
 //! again. So the buyers of a batch are those who arrived during the last commit. The worker ends when nobody waits.
 
+mod handed;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
+pub(super) use self::handed::{Handed, HandedAnswer};
 use super::{Call, Committing, Context, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Purchase, Wish};
@@ -42,23 +45,6 @@ pub(super) struct Buyer {
     answer: oneshot::Sender<Decision>,
     /// The wait, until the batch begins.
     waiting: Option<Waiting>,
-}
-
-/// A purchase that another instance has handed over.
-pub(super) struct Handed {
-    pub(super) purchase: Purchase,
-    pub(super) sale: i64,
-    pub(super) has_decided: bool,
-    /// When its buyer gives up waiting.
-    pub(super) until: Instant,
-}
-
-/// The answer that such a purchase waits for.
-pub(super) struct HandedAnswer<'a> {
-    decided: oneshot::Receiver<Decision>,
-    committing: Arc<Mutex<Option<Committing>>>,
-    until: Instant,
-    place: Place<'a>,
 }
 
 /// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
@@ -190,37 +176,6 @@ impl Batches {
         decision
     }
 
-    /// Takes in purchases of one SKU that another instance has handed over. `begin` starts the worker of the SKU if none runs.
-    /// Returns the answer that each of them waits for.
-    pub(super) fn take_in(
-        &self,
-        goods_no: GoodsNo,
-        purchases: Vec<Handed>,
-        begin: impl FnOnce(GoodsNo),
-    ) -> Vec<HandedAnswer<'_>> {
-        let take_in = |Handed { purchase, sale, has_decided, until }| {
-            let (answer, decided) = oneshot::channel();
-            let committing = Arc::<Mutex<Option<Committing>>>::default();
-            let handed = (decided, Arc::clone(&committing), until);
-            let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
-            let buyer =
-                Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
-            (buyer, handed)
-        };
-        let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();
-        let (first, is_first) = self.join(goods_no, buyers);
-        if is_first {
-            begin(goods_no);
-        }
-        let answer = |(number, (decided, committing, until))| HandedAnswer {
-            decided,
-            committing,
-            until,
-            place: Place { batches: self, goods_no, number },
-        };
-        (first..).zip(answers).map(answer).collect()
-    }
-
     /// Puts buyers of a SKU in its queue. Returns the number of the first of them, and whether no worker serves the SKU yet. The
     /// numbers of the others follow.
     fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
@@ -235,28 +190,6 @@ impl Batches {
             queue.insert(buyer.number, buyer);
         }
         (first, is_first)
-    }
-
-    /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses those who have
-    /// waited long enough: they do not look at the time any more. `begin` starts the worker of the SKU if none runs.
-    pub(super) fn put_back(&self, goods_no: GoodsNo, buyers: Vec<Buyer>, late: &Failure, begin: impl FnOnce(GoodsNo)) {
-        let now = Instant::now();
-        let (gone, back): (Vec<_>, Vec<_>) = buyers.into_iter().partition(|buyer| buyer.until <= now);
-        gone.into_iter().for_each(|buyer| buyer.answer(Err(late.clone())));
-        if back.is_empty() {
-            return;
-        }
-        let mut queues = self.queues.lock();
-        let is_first = !queues.waiting.contains_key(&goods_no);
-        let queue = queues.waiting.entry(goods_no).or_default();
-        for buyer in back {
-            buyer.note_rollback();
-            queue.insert(buyer.number, buyer);
-        }
-        drop(queues);
-        if is_first {
-            begin(goods_no);
-        }
     }
 
     /// Begins to serve a SKU, as the only worker.
@@ -299,31 +232,6 @@ impl Worker<'_> {
             })
             .take(BATCH_MAX)
             .collect()
-    }
-}
-
-impl HandedAnswer<'_> {
-    /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
-    /// buyer's deadline, the buyer gives up, and the decision is `late`.
-    ///
-    /// # Cancel safety
-    /// Dropped, the buyer gives up, unless the commit was sent.
-    pub(super) async fn decided(mut self, late: &Failure) -> Option<Decision> {
-        let decided = tokio::select! {
-            biased;
-            decided = &mut self.decided => decided,
-            () = sleep_until(self.until) => {
-                if self.place.give_up() {
-                    return Some(Err(late.clone()));
-                }
-                (&mut self.decided).await
-            }
-        };
-        match decided {
-            Ok(decision) => Some(decision),
-            // The worker has sent the buyer away, or it has panicked.
-            Err(_) => self.committing.lock().as_ref().map(|committing| Err(committing.unknown())),
-        }
     }
 }
 
@@ -416,18 +324,6 @@ mod tests {
         let _places: Vec<_> = (0..=BATCH_MAX).map(|_| join(&batches)).collect();
         let worker = batches.worker(goods());
         assert_eq!([(); 3].map(|()| worker.claim(1).len()), [BATCH_MAX, 1, 0]);
-    }
-
-    #[test]
-    fn a_buyer_whose_instance_does_not_wait_for_the_answer_keeps_no_place() {
-        let batches = Batches::default();
-        let until = Instant::now();
-        let handed =
-            || Handed { purchase: Purchase::of_one(goods(), Quantity::ONE), sale: 1, has_decided: false, until };
-        let mut answers = batches.take_in(goods(), vec![handed(), handed(), handed()], |_| ());
-        drop(answers.remove(1));
-        let worker = batches.worker(goods());
-        assert_eq!(worker.claim(1).iter().map(|buyer| buyer.number).collect::<Vec<_>>(), [1, 3]);
     }
 
     #[test]

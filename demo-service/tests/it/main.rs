@@ -30,6 +30,7 @@ mod ordering;
 mod outages;
 mod ownership;
 mod rates;
+mod registry;
 mod remembered;
 mod secrets;
 mod service_role;

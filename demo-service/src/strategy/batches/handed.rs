@@ -1,0 +1,138 @@
+//! Buyers who change instances: those whom another instance hands over, and those who come back undecided.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Batches, Buyer, Place};
+use crate::failure::Failure;
+use crate::sale::{GoodsNo, Purchase};
+use crate::strategy::{Committing, Decision};
+use crate::telemetry::clock::Moment;
+
+/// A purchase that another instance has handed over.
+pub(in crate::strategy) struct Handed {
+    pub(in crate::strategy) purchase: Purchase,
+    pub(in crate::strategy) sale: i64,
+    pub(in crate::strategy) has_decided: bool,
+    /// When its buyer gives up waiting.
+    pub(in crate::strategy) until: Instant,
+}
+
+/// The answer that such a purchase waits for.
+pub(in crate::strategy) struct HandedAnswer<'a> {
+    decided: oneshot::Receiver<Decision>,
+    committing: Arc<Mutex<Option<Committing>>>,
+    until: Instant,
+    place: Place<'a>,
+}
+
+impl Batches {
+    /// Takes in purchases of one SKU that another instance has handed over. `begin` starts the worker of the SKU if none runs.
+    /// Returns the answer that each of them waits for.
+    pub(in crate::strategy) fn take_in(
+        &self,
+        goods_no: GoodsNo,
+        purchases: Vec<Handed>,
+        begin: impl FnOnce(GoodsNo),
+    ) -> Vec<HandedAnswer<'_>> {
+        let take_in = |Handed { purchase, sale, has_decided, until }| {
+            let (answer, decided) = oneshot::channel();
+            let committing = Arc::<Mutex<Option<Committing>>>::default();
+            let handed = (decided, Arc::clone(&committing), until);
+            let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
+            let buyer =
+                Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
+            (buyer, handed)
+        };
+        let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();
+        let (first, is_first) = self.join(goods_no, buyers);
+        if is_first {
+            begin(goods_no);
+        }
+        let answer = |(number, (decided, committing, until))| HandedAnswer {
+            decided,
+            committing,
+            until,
+            place: Place { batches: self, goods_no, number },
+        };
+        (first..).zip(answers).map(answer).collect()
+    }
+
+    /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses those who have
+    /// waited long enough: they do not look at the time any more. `begin` starts the worker of the SKU if none runs.
+    pub(in crate::strategy) fn put_back(
+        &self,
+        goods_no: GoodsNo,
+        buyers: Vec<Buyer>,
+        late: &Failure,
+        begin: impl FnOnce(GoodsNo),
+    ) {
+        let now = Instant::now();
+        let (gone, back): (Vec<_>, Vec<_>) = buyers.into_iter().partition(|buyer| buyer.until <= now);
+        gone.into_iter().for_each(|buyer| buyer.answer(Err(late.clone())));
+        if back.is_empty() {
+            return;
+        }
+        let mut queues = self.queues.lock();
+        let is_first = !queues.waiting.contains_key(&goods_no);
+        let queue = queues.waiting.entry(goods_no).or_default();
+        for buyer in back {
+            buyer.note_rollback();
+            queue.insert(buyer.number, buyer);
+        }
+        drop(queues);
+        if is_first {
+            begin(goods_no);
+        }
+    }
+}
+
+impl HandedAnswer<'_> {
+    /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
+    /// buyer's deadline, the buyer gives up, and the decision is `late`.
+    ///
+    /// # Cancel safety
+    /// Dropped, the buyer gives up, unless the commit was sent.
+    pub(in crate::strategy) async fn decided(mut self, late: &Failure) -> Option<Decision> {
+        let decided = tokio::select! {
+            biased;
+            decided = &mut self.decided => decided,
+            () = sleep_until(self.until) => {
+                if self.place.give_up() {
+                    return Some(Err(late.clone()));
+                }
+                (&mut self.decided).await
+            }
+        };
+        match decided {
+            Ok(decision) => Some(decision),
+            // The worker has sent the buyer away, or it has panicked.
+            Err(_) => self.committing.lock().as_ref().map(|committing| Err(committing.unknown())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sale::Quantity;
+
+    #[test]
+    fn a_buyer_whose_instance_does_not_wait_for_the_answer_keeps_no_place() {
+        let batches = Batches::default();
+        let until = Instant::now();
+        let handed = || Handed {
+            purchase: Purchase::of_one("1".parse().unwrap(), Quantity::ONE),
+            sale: 1,
+            has_decided: false,
+            until,
+        };
+        let mut answers = batches.take_in("1".parse().unwrap(), vec![handed(), handed(), handed()], |_| ());
+        drop(answers.remove(1));
+        let worker = batches.worker("1".parse().unwrap());
+        assert_eq!(worker.claim(1).iter().map(|buyer| buyer.number).collect::<Vec<_>>(), [1, 3]);
+    }
+}

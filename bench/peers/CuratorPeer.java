@@ -9,12 +9,17 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -55,7 +60,7 @@ public final class CuratorPeer {
             String answer;
             try {
                 String[] words = line.split(" ");
-                if (words[0].equals("run")) {
+                if (words[0].equals("run") || words[0].equals("arrive")) {
                     peer = new CuratorPeer();
                 }
                 if (peer == null) {
@@ -94,6 +99,8 @@ public final class CuratorPeer {
                 return "progress " + begun.get() + " " + finished.get();
             case "measure":
                 return measure(Long.parseLong(words[1]));
+            case "arrive":
+                return arrive(words);
             case "stop":
                 return "stopped " + stop(Long.parseLong(words[1]));
             default:
@@ -103,6 +110,15 @@ public final class CuratorPeer {
 
     private void run(String implementation, String path, int contenderCount, int sessions, String connectString)
             throws InterruptedException {
+        connect(implementation, sessions, connectString);
+        for (int i = 0; i < contenderCount; i++) {
+            InterProcessMutex lock = new InterProcessMutex(clients.get(i % sessions), path);
+            contenders.add(new Thread(() -> contend(lock)));
+        }
+        contenders.forEach(Thread::start);
+    }
+
+    private void connect(String implementation, int sessions, String connectString) throws InterruptedException {
         if (!implementation.equals("curator")) {
             throw new IllegalArgumentException("unknown implementation: " + implementation);
         }
@@ -117,11 +133,6 @@ public final class CuratorPeer {
                 throw new IllegalStateException("no connection to " + connectString);
             }
         }
-        for (int i = 0; i < contenderCount; i++) {
-            InterProcessMutex lock = new InterProcessMutex(clients.get(i % sessions), path);
-            contenders.add(new Thread(() -> contend(lock)));
-        }
-        contenders.forEach(Thread::start);
     }
 
     private void contend(InterProcessMutex lock) {
@@ -130,10 +141,7 @@ public final class CuratorPeer {
             while (!isStopping) {
                 long called = System.nanoTime();
                 lock.acquire();
-                if (!isHeld.compareAndSet(false, true)) {
-                    throw new IllegalStateException("two contenders held the lock at once");
-                }
-                isHeld.set(false);
+                checkAlone();
                 lock.release();
                 finished.incrementAndGet();
                 if (isMeasuring) {
@@ -145,6 +153,14 @@ public final class CuratorPeer {
                 failure.compareAndSet(null, error);
             }
         }
+    }
+
+    /** Fails if another contender holds the lock, too. */
+    private void checkAlone() {
+        if (!isHeld.compareAndSet(false, true)) {
+            throw new IllegalStateException("two contenders held the lock at once");
+        }
+        isHeld.set(false);
     }
 
     /** Fails once a contender has. */
@@ -161,10 +177,75 @@ public final class CuratorPeer {
         Thread.sleep(windowMs);
         isMeasuring = false;
         long elapsedUs = (System.nanoTime() - started) / 1000;
-        StringBuilder answer = new StringBuilder("measured ").append(elapsedUs);
-        times.take().forEach((us, count) -> answer.append(' ').append(us).append(':').append(count));
+        String answer = "measured " + elapsedUs + times.take();
         check();
-        return answer.toString();
+        return answer;
+    }
+
+    /**
+     * Puts an open load on the lock: acquires arrive at a rate, whether or not earlier ones were granted. Each has a thread and
+     * a lock object of its own.
+     */
+    private String arrive(String[] words) throws Exception {
+        String path = words[2];
+        int outstandingMax = Integer.parseInt(words[3]);
+        double ratePerS = Double.parseDouble(words[6]);
+        int untimed = Integer.parseInt(words[7]);
+        int timed = Integer.parseInt(words[8]);
+        SplittableRandom random = new SplittableRandom(Long.parseUnsignedLong(words[9]));
+        connect(words[1], Integer.parseInt(words[4]), words[5]);
+        ThreadPoolExecutor threads =
+                new ThreadPoolExecutor(0, outstandingMax, 60, TimeUnit.SECONDS, new SynchronousQueue<>());
+        long dropped = 0;
+        long began = System.nanoTime();
+        long firstTimed = began;
+        double atS = 0;
+        for (int i = 0; i < untimed + timed; i++) {
+            atS -= Math.log(1 - random.nextDouble()) / ratePerS;
+            long due = began + (long) (atS * 1e9);
+            boolean isTimed = i >= untimed;
+            if (i == untimed) {
+                firstTimed = due;
+            }
+            for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
+                LockSupport.parkNanos(left);
+            }
+            InterProcessMutex lock = new InterProcessMutex(clients.get(i % clients.size()), path);
+            try {
+                threads.execute(() -> acquire(lock, due, isTimed));
+            } catch (RejectedExecutionException noThreadIsFree) {
+                dropped += isTimed ? 1 : 0;
+            }
+        }
+        long elapsedUs = (System.nanoTime() - firstTimed) / 1000;
+        threads.shutdown();
+        threads.awaitTermination(Long.parseLong(words[10]), TimeUnit.MILLISECONDS);
+        String answer = "arrived " + timed + " " + dropped + " " + elapsedUs + times.take();
+        isCutOff = true;
+        clients.forEach(CuratorFramework::close);
+        threads.shutdownNow();
+        if (!threads.awaitTermination(END_WITHIN_MS, TimeUnit.MILLISECONDS)) {
+            throw new IllegalStateException("not every acquire ended");
+        }
+        check();
+        return answer;
+    }
+
+    /** Waits for the grant, and releases at once. */
+    private void acquire(InterProcessMutex lock, long due, boolean isTimed) {
+        try {
+            lock.acquire();
+            long waitUs = (System.nanoTime() - due) / 1000;
+            checkAlone();
+            if (isTimed) {
+                times.add(waitUs);
+            }
+            lock.release();
+        } catch (Exception error) {
+            if (!isCutOff) {
+                failure.compareAndSet(null, error);
+            }
+        }
     }
 
     /** Lets every contender finish its cycle, and returns how many had to be cut off. */
@@ -198,7 +279,7 @@ public final class CuratorPeer {
         return (int) contenders.stream().filter(Thread::isAlive).count();
     }
 
-    /** Times of cycles in microseconds. */
+    /** Times of cycles, or waits, in microseconds. */
     private static final class Times {
         private long[] times = new long[1024];
         private int count;
@@ -210,14 +291,16 @@ public final class CuratorPeer {
             times[count++] = us;
         }
 
-        /** How often each of them was measured; they are forgotten here. */
-        synchronized Map<Long, Long> take() {
+        /** Each of them as US:COUNT with a space before it; they are forgotten here. */
+        synchronized String take() {
             Map<Long, Long> counts = new TreeMap<>();
             for (int i = 0; i < count; i++) {
                 counts.merge(times[i], 1L, Long::sum);
             }
             count = 0;
-            return counts;
+            StringBuilder text = new StringBuilder();
+            counts.forEach((us, number) -> text.append(' ').append(us).append(':').append(number));
+            return text.toString();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::implementation::Implementation;
+use crate::plan::Load;
 
 const AFTER_HELP: &str = "\
 Writes bench-peers.md, bench-peers.json and bench-peers.svg, the chart, into the folder of --out.
@@ -55,6 +57,16 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     contenders: Vec<u32>,
+    /// Acquires per second in an open load, which shows what newcomers wait; 0 leaves that out
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "150,500",
+        value_parser = parse_rate,
+        allow_negative_numbers = true
+    )]
+    rates: Vec<u32>,
     /// Implementations to measure [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
@@ -75,12 +87,19 @@ impl Settings {
         self.reps.into()
     }
 
-    /// Numbers of contenders, in ascending order, each once.
-    pub(crate) fn contenders(&self) -> Vec<u32> {
-        let mut contenders = self.contenders.clone();
-        contenders.sort_unstable();
-        contenders.dedup();
-        contenders
+    /// Numbers of contenders, then rates of acquires, each in ascending order and once.
+    pub(crate) fn loads(&self) -> Vec<Load> {
+        let contenders = self.contenders.iter().map(|contenders| Load::Contenders(*contenders));
+        let rates = self.rates.iter().filter(|rate| **rate > 0).map(|rate| Load::Rate(*rate));
+        contenders.chain(rates).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The number of acquires that are timed at each rate: those that arrive within a window at the highest one. So the
+    /// quantiles of all rates stand on equally many waits.
+    pub(crate) fn timed_arrivals(&self) -> u32 {
+        let highest = self.rates.iter().max().copied().unwrap_or(0);
+        let arrivals = self.window.as_millis() * u128::from(highest) / 1000;
+        u32::try_from(arrivals).unwrap_or(u32::MAX).max(1)
     }
 
     /// The implementations that were asked for, in the order of the report.
@@ -94,6 +113,14 @@ impl Settings {
 
 fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(Implementation::all().into_iter().map(Implementation::name))
+}
+
+fn parse_rate(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(rate @ 0..=100_000) => Ok(rate),
+        _ if text.is_empty() => Ok(0),
+        _ => Err("write a whole number of acquires per second, at most 100000".to_owned()),
+    }
 }
 
 fn parse_window(text: &str) -> Result<Duration, String> {
@@ -125,14 +152,30 @@ mod tests {
     fn the_defaults_measure_everything() {
         let settings = settings(&[]);
         assert_eq!(settings.implementations(), Implementation::all());
-        assert_eq!(settings.contenders(), [1, 30, 300, 1500]);
+        let loads = [1, 30, 300, 1500].map(Load::Contenders).into_iter().chain([150, 500].map(Load::Rate));
+        assert_eq!(settings.loads(), loads.collect::<Vec<_>>());
         assert_eq!((settings.reps(), settings.window, settings.waiters), (5, Duration::from_secs(2), 20_000));
         assert_eq!(settings.out, PathBuf::from("target"));
     }
 
     #[test]
     fn contenders_are_measured_in_ascending_order_and_once() {
-        assert_eq!(settings(&["--contenders", "30,1,30"]).contenders(), [1, 30]);
+        let settings = settings(&["--contenders", "30,1,30", "--rates", "0"]);
+        assert_eq!(settings.loads(), [1, 30].map(Load::Contenders));
+    }
+
+    #[test]
+    fn no_rate_or_a_rate_of_zero_leaves_the_open_load_out() {
+        for rates in ["0", "", "0,0"] {
+            assert_eq!(settings(&["--contenders", "1", "--rates", rates]).loads(), [Load::Contenders(1)], "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn every_rate_has_as_many_timed_arrivals_as_the_highest_in_a_window() {
+        assert_eq!(settings(&[]).timed_arrivals(), 1000);
+        assert_eq!(settings(&["--rates", "3000,20", "--window", "100ms"]).timed_arrivals(), 300);
+        assert_eq!(settings(&["--rates", "20", "--window", "1ms"]).timed_arrivals(), 1);
     }
 
     #[test]
@@ -153,6 +196,9 @@ mod tests {
             ["--contenders", "1,x"],
             ["--only", "redis"],
             ["--waiters", "100001"],
+            ["--rates", "-1"],
+            ["--rates", "100,fast"],
+            ["--rates", "100001"],
         ] {
             let error = Cli::try_parse_from(["bench-peers"].iter().chain(&args)).unwrap_err().to_string();
             assert!(error.contains("invalid value"), "{args:?}: {error}");

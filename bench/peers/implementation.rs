@@ -69,6 +69,15 @@ impl Implementation {
         matches!(self, Self::Ours(recipe) if recipe != Recipe::Naive)
     }
 
+    /// Whether its waits in an open load are measured.
+    pub(crate) fn has_open_load(self) -> bool {
+        match self {
+            Self::Curator | Self::ZookeeperClient => true,
+            Self::Ours(recipe) => matches!(recipe, Recipe::Mutex | Recipe::Handoff | Recipe::Cohort),
+            Self::Kazoo | Self::Raw | Self::RawWrite => false,
+        }
+    }
+
     /// The node whose children are the contenders of the lock at `path`, and how many of them there are when all of the
     /// contenders have queued. `None` when they do not queue in ZooKeeper.
     pub(crate) fn queue(self, path: &str, contenders: u32, sessions: u32) -> Option<(String, u32)> {

@@ -16,7 +16,7 @@ use crate::window::{Exchange, Window};
 /// The parent of all locks.
 const ROOT: &str = "/peers";
 /// Opening the sessions and starting the contenders.
-const START_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const START_WITHIN: Duration = Duration::from_secs(60);
 /// From the start until everybody has queued.
 const QUEUED_WITHIN: Duration = Duration::from_secs(30);
 /// The steady state is waited for at least and at most so long.
@@ -103,7 +103,7 @@ impl Lab {
         Ok(Self { fleet, client, proxy, server, paths_used: 0 })
     }
 
-    /// Measures one implementation at a fresh path.
+    /// Measures one implementation in a closed loop at a fresh path.
     ///
     /// # Errors
     ///
@@ -128,6 +128,19 @@ impl Lab {
             }
             Err(Trouble::Failed(what)) => Err(Trouble::Failed(what)),
         };
+        self.outcome(host, measured).await
+    }
+
+    /// Replaces the worker after trouble, which is the outcome then.
+    ///
+    /// # Errors
+    ///
+    /// When the run cannot go on.
+    ///
+    /// # Cancel safety
+    ///
+    /// There may be no worker for the host: the lab has to be dropped.
+    pub(crate) async fn outcome(&mut self, host: Host, measured: Result<Outcome, Trouble>) -> Result<Outcome, Error> {
         match measured {
             Ok(outcome) => Ok(outcome),
             Err(Trouble::OutOfBounds(what) | Trouble::Failed(what)) => {

@@ -1,15 +1,17 @@
 //! Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 //!
 //! The orchestrator ([`run`]) walks a [`plan`] and asks worker processes ([`fleet`]) to contend for locks in a closed loop
-//! ([`lab`]); they speak the [`protocol`]. This program is also the worker for everything that is written in Rust
-//! ([`worker`]). What the figures mean is decided without clock or I/O: [`plan`], [`protocol`], [`window`], [`results`],
-//! [`ratios`], [`report`]. `README.md` says how and why it is measured so.
+//! ([`lab`]) or in an open load ([`open_load`]); they speak the [`protocol`]. This program is also the worker for everything that is written in Rust
+//! ([`worker`]). What the figures mean is decided without clock or I/O: [`plan`], [`arrivals`], [`protocol`], [`window`],
+//! [`results`], [`ratios`], [`waits`], [`report`]. `README.md` says how and why it is measured so.
 
+mod arrivals;
 mod cli;
 mod error;
 mod fleet;
 mod implementation;
 mod lab;
+mod open_load;
 mod plan;
 mod progress;
 mod protocol;
@@ -18,6 +20,7 @@ mod report;
 mod results;
 mod run;
 mod waiters;
+mod waits;
 mod window;
 mod worker;
 

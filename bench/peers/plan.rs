@@ -1,7 +1,9 @@
 //! The order of the measurements.
 //!
-//! Within a repetition, for each number of contenders in turn, every implementation is measured once, in an order drawn from
-//! the seed: a slow moment of the machine then falls on all of them alike, and ratios can be taken within a repetition.
+//! Within a repetition, for each load in turn, every implementation is measured once, in an order drawn from the seed: a slow
+//! moment of the machine then falls on all of them alike, and ratios can be taken within a repetition.
+
+use std::fmt;
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -20,24 +22,53 @@ pub(crate) enum Repetition {
     Bytes,
 }
 
+/// What an implementation is measured under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Load {
+    /// A closed loop of so many contenders.
+    Contenders(u32),
+    /// An open load: acquires that arrive at this rate per second.
+    Rate(u32),
+}
+
+impl Load {
+    /// Whether an implementation is measured under it in a repetition.
+    fn is_for(self, implementation: Implementation, repetition: Repetition) -> bool {
+        match self {
+            Self::Contenders(_) => true,
+            Self::Rate(_) => implementation.has_open_load() && repetition != Repetition::Bytes,
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contenders(contenders) => write!(f, "{contenders}"),
+            Self::Rate(rate) => write!(f, "{rate}/s"),
+        }
+    }
+}
+
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) repetition: Repetition,
     pub(crate) implementation: Implementation,
-    pub(crate) contenders: u32,
+    pub(crate) load: Load,
 }
 
 /// All measurements of a run with `reps` timed repetitions, in order.
-pub(crate) fn plan(implementations: &[Implementation], contenders: &[u32], reps: usize, seed: u64) -> Vec<Step> {
+pub(crate) fn plan(implementations: &[Implementation], loads: &[Load], reps: usize, seed: u64) -> Vec<Step> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut order = implementations.to_vec();
     let mut steps = Vec::new();
     let timed = (0..reps).map(Repetition::Timed);
     for repetition in [Repetition::WarmUp].into_iter().chain(timed).chain([Repetition::Bytes]) {
-        for &contenders in contenders {
+        for &load in loads {
             order.shuffle(&mut random);
-            steps.extend(order.iter().map(|&implementation| Step { repetition, implementation, contenders }));
+            let measured = order.iter().filter(|implementation| load.is_for(**implementation, repetition));
+            steps.extend(measured.map(|&implementation| Step { repetition, implementation, load }));
         }
     }
     steps
@@ -50,13 +81,14 @@ mod tests {
     #[test]
     fn every_repetition_measures_everything_once() {
         let implementations = Implementation::all();
-        let steps = plan(&implementations, &[1, 30], 3, 7);
+        let loads = [1, 30].map(Load::Contenders);
+        let steps = plan(&implementations, &loads, 3, 7);
         assert_eq!(steps.len(), (1 + 3 + 1) * 2 * implementations.len());
         let repetitions = (0..3).map(Repetition::Timed).chain([Repetition::WarmUp, Repetition::Bytes]);
         for repetition in repetitions {
-            for contenders in [1, 30] {
+            for load in loads {
                 for &implementation in &implementations {
-                    let step = Step { repetition, implementation, contenders };
+                    let step = Step { repetition, implementation, load };
                     assert_eq!(steps.iter().filter(|found| **found == step).count(), 1, "{step:?}");
                 }
             }
@@ -65,15 +97,24 @@ mod tests {
 
     #[test]
     fn the_warm_up_comes_first_and_the_bytes_last() {
-        let steps = plan(&Implementation::all(), &[1], 2, 0);
+        let steps = plan(&Implementation::all(), &[Load::Contenders(1)], 2, 0);
         assert_eq!(steps.first().map(|step| step.repetition), Some(Repetition::WarmUp));
         assert_eq!(steps.last().map(|step| step.repetition), Some(Repetition::Bytes));
     }
 
     #[test]
     fn the_seed_and_nothing_else_decides_the_order() {
-        let steps = |seed| plan(&Implementation::all(), &[1, 30, 300], 5, seed);
+        let steps = |seed| plan(&Implementation::all(), &[1, 30, 300].map(Load::Contenders), 5, seed);
         assert_eq!(steps(1), steps(1));
         assert_ne!(steps(1), steps(2));
+    }
+
+    #[test]
+    fn an_open_load_is_for_some_implementations_and_counts_no_bytes() {
+        let steps = plan(&Implementation::all(), &[Load::Rate(500)], 2, 0);
+        assert!(steps.iter().all(|step| step.implementation.has_open_load()));
+        assert!(steps.iter().all(|step| step.repetition != Repetition::Bytes));
+        let curator = steps.iter().filter(|step| step.implementation == Implementation::Curator);
+        assert_eq!(curator.count(), 3);
     }
 }

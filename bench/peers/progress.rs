@@ -1,15 +1,19 @@
 //! What is told of the progress of a run.
 
-use stats::figures::figure;
+use stats::figures::{figure, maybe};
 
 use crate::lab::Outcome;
-use crate::plan::{Repetition, Step};
+use crate::plan::{Load, Repetition, Step};
+use crate::results::p50_ms;
 
 /// What a measurement brought, or that it was left out, in a line.
 pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {
     let what = match outcome {
         None => "left out, as before".to_owned(),
-        Some(Outcome::Measured(window)) => format!("{}/s", figure(window.cycles_per_s())),
+        Some(Outcome::Measured(window)) => match step.load {
+            Load::Contenders(_) => format!("{}/s", figure(window.cycles_per_s())),
+            Load::Rate(_) => format!("p50 {} ms", maybe(p50_ms(window))),
+        },
         Some(Outcome::OutOfBounds(reason)) => reason.clone(),
         Some(Outcome::Failed(reason)) => format!("failed: {reason}"),
     };
@@ -23,7 +27,7 @@ pub(crate) fn describe(step: Step) -> String {
         Repetition::Timed(repetition) => format!("repetition {}", repetition + 1),
         Repetition::Bytes => "bytes".to_owned(),
     };
-    format!("{repetition}, {} at {}", step.implementation.name(), step.contenders)
+    format!("{repetition}, {} at {}", step.implementation.name(), step.load)
 }
 
 #[cfg(test)]
@@ -33,8 +37,10 @@ mod tests {
 
     #[test]
     fn a_step_is_told_by_its_repetition_counted_from_one() {
-        let step = Step { repetition: Repetition::Timed(0), implementation: Implementation::Kazoo, contenders: 30 };
+        let load = Load::Contenders(30);
+        let step = Step { repetition: Repetition::Timed(0), implementation: Implementation::Kazoo, load };
         assert_eq!(describe(step), "repetition 1, kazoo at 30");
         assert_eq!(describe(Step { repetition: Repetition::WarmUp, ..step }), "warm-up, kazoo at 30");
+        assert_eq!(describe(Step { load: Load::Rate(500), ..step }), "repetition 1, kazoo at 500/s");
     }
 }

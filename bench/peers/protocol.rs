@@ -13,7 +13,7 @@ pub(crate) struct Contest {
     pub(crate) implementation: String,
     /// The path of the lock.
     pub(crate) path: String,
-    /// How many contend.
+    /// How many contend. In an open load, the most acquires that may be outstanding.
     pub(crate) contenders: u32,
     /// The sessions that they share: contender `i` has session `i % sessions`.
     pub(crate) sessions: u32,
@@ -45,6 +45,25 @@ pub(crate) enum Request {
         /// How long that may take.
         within_ms: u64,
     },
+    /// Open the sessions, put an open load on the lock, and close the sessions.
+    Arrive(OpenLoad),
+}
+
+/// Acquires that arrive at a rate, whether or not earlier ones were granted. Each is released as soon as it is granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenLoad {
+    /// The lock, the most acquires outstanding, and the sessions: arrival `i` has session `i % sessions`.
+    pub(crate) contest: Contest,
+    /// The mean rate.
+    pub(crate) rate_per_s: u32,
+    /// Arrivals before those that are timed.
+    pub(crate) untimed: u32,
+    /// Arrivals that are timed.
+    pub(crate) timed: u32,
+    /// Decides the gaps.
+    pub(crate) seed: u64,
+    /// The time for the outstanding acquires after the last arrival.
+    pub(crate) within_ms: u64,
 }
 
 /// A worker's answer.
@@ -63,6 +82,8 @@ pub(crate) enum Answer {
     },
     /// To `Drain`.
     Drained(Drained),
+    /// To `Arrive`.
+    Arrived(Arrived),
     /// To any request: it failed, or a contender did.
     Failed(String),
 }
@@ -83,6 +104,19 @@ pub(crate) struct Measured {
     pub(crate) elapsed_us: u64,
     /// How many cycles took so many microseconds, from the call of acquire to the confirmed release.
     pub(crate) times_us: BTreeMap<u64, u64>,
+}
+
+/// How the timed arrivals of an open load were served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// Acquires that arrived.
+    pub(crate) arrived: u64,
+    /// Arrivals that found the most acquires outstanding. They did not queue.
+    pub(crate) dropped: u64,
+    /// How long they took, from the first timed arrival to the last.
+    pub(crate) elapsed_us: u64,
+    /// How many acquires waited so many microseconds, from the intended arrival to the grant.
+    pub(crate) waits_us: BTreeMap<u64, u64>,
 }
 
 /// A queue that was served.
@@ -125,6 +159,9 @@ impl fmt::Display for Request {
             Self::Stop { within_ms } => write!(f, "stop {within_ms}"),
             Self::Queue(contest) => write!(f, "queue {contest}"),
             Self::Drain { within_ms } => write!(f, "drain {within_ms}"),
+            Self::Arrive(OpenLoad { contest, rate_per_s, untimed, timed, seed, within_ms }) => {
+                write!(f, "arrive {contest} {rate_per_s} {untimed} {timed} {seed} {within_ms}")
+            }
         }
     }
 }
@@ -136,16 +173,24 @@ impl fmt::Display for Answer {
             Self::Progress(Progress { begun, finished }) => write!(f, "progress {begun} {finished}"),
             Self::Measured(Measured { elapsed_us, times_us }) => {
                 write!(f, "measured {elapsed_us}")?;
-                times_us.iter().try_for_each(|(us, count)| write!(f, " {us}:{count}"))
+                write_times(f, times_us)
             }
             Self::Stopped { cut_off } => write!(f, "stopped {cut_off}"),
             Self::Drained(Drained { served, tokens, elapsed_us, requests, notifications, bytes }) => {
                 write!(f, "drained {served} {tokens} {elapsed_us} {requests} {notifications} {bytes}")
             }
+            Self::Arrived(Arrived { arrived, dropped, elapsed_us, waits_us }) => {
+                write!(f, "arrived {arrived} {dropped} {elapsed_us}")?;
+                write_times(f, waits_us)
+            }
             // An answer is one line whatever a library's error looks like.
             Self::Failed(reason) => write!(f, "error {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
         }
     }
+}
+
+fn write_times(f: &mut fmt::Formatter<'_>, times_us: &BTreeMap<u64, u64>) -> fmt::Result {
+    times_us.iter().try_for_each(|(us, count)| write!(f, " {us}:{count}"))
 }
 
 /// A line that is no request, or no answer.
@@ -165,6 +210,14 @@ impl FromStr for Request {
                 "stop" => Self::Stop { within_ms: next(words)? },
                 "queue" => Self::Queue(contest(words)?),
                 "drain" => Self::Drain { within_ms: next(words)? },
+                "arrive" => Self::Arrive(OpenLoad {
+                    contest: contest(words)?,
+                    rate_per_s: next(words)?,
+                    untimed: next(words)?,
+                    timed: next(words)?,
+                    seed: next(words)?,
+                    within_ms: next(words)?,
+                }),
                 _ => return None,
             })
         };
@@ -183,14 +236,7 @@ impl FromStr for Answer {
             Some(match words.next()? {
                 "running" => Self::Running,
                 "progress" => Self::Progress(Progress { begun: next(words)?, finished: next(words)? }),
-                "measured" => {
-                    let elapsed_us = next(words)?;
-                    let times = words.map(|word| {
-                        let (us, count) = word.split_once(':')?;
-                        Some((us.parse().ok()?, count.parse().ok()?))
-                    });
-                    Self::Measured(Measured { elapsed_us, times_us: times.collect::<Option<_>>()? })
-                }
+                "measured" => Self::Measured(Measured { elapsed_us: next(words)?, times_us: times(words)? }),
                 "stopped" => Self::Stopped { cut_off: next(words)? },
                 "drained" => Self::Drained(Drained {
                     served: next(words)?,
@@ -199,6 +245,12 @@ impl FromStr for Answer {
                     requests: next(words)?,
                     notifications: next(words)?,
                     bytes: next(words)?,
+                }),
+                "arrived" => Self::Arrived(Arrived {
+                    arrived: next(words)?,
+                    dropped: next(words)?,
+                    elapsed_us: next(words)?,
+                    waits_us: times(words)?,
                 }),
                 _ => return None,
             })
@@ -224,6 +276,15 @@ fn contest(words: &mut SplitWhitespace<'_>) -> Option<Contest> {
     })
 }
 
+/// The times to the end of the line.
+fn times(words: &mut SplitWhitespace<'_>) -> Option<BTreeMap<u64, u64>> {
+    let times = words.map(|word| {
+        let (us, count) = word.split_once(':')?;
+        Some((us.parse().ok()?, count.parse().ok()?))
+    });
+    times.collect()
+}
+
 fn next<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
     words.next()?.parse().ok()
 }
@@ -246,6 +307,8 @@ mod tests {
 
     #[test]
     fn every_request_is_read_as_it_was_written() {
+        let open_load =
+            OpenLoad { contest: contest(), rate_per_s: 500, untimed: 250, timed: 1000, seed: 7, within_ms: 9 };
         let requests = [
             (Request::Run(contest()), "run mutex /peers/7 30 3 127.0.0.1:2181"),
             (Request::Progress, "progress"),
@@ -253,6 +316,7 @@ mod tests {
             (Request::Stop { within_ms: 5000 }, "stop 5000"),
             (Request::Queue(contest()), "queue mutex /peers/7 30 3 127.0.0.1:2181"),
             (Request::Drain { within_ms: 9 }, "drain 9"),
+            (Request::Arrive(open_load), "arrive mutex /peers/7 30 3 127.0.0.1:2181 500 250 1000 7 9"),
         ];
         for (request, line) in requests {
             assert_eq!(request.to_string(), line);
@@ -263,6 +327,7 @@ mod tests {
     #[test]
     fn every_answer_is_read_as_it_was_written() {
         let times_us = BTreeMap::from([(180, 40), (1_200, 1)]);
+        let arrived = Arrived { arrived: 50, dropped: 9, elapsed_us: 2_000_000, waits_us: times_us.clone() };
         let drained =
             Drained { served: 50, tokens: 50, elapsed_us: 1_000, requests: 200, notifications: 49, bytes: 9_000 };
         let answers = [
@@ -272,6 +337,7 @@ mod tests {
             (Answer::Measured(Measured { elapsed_us: 5, ..Measured::default() }), "measured 5"),
             (Answer::Stopped { cut_off: 2 }, "stopped 2"),
             (Answer::Drained(drained), "drained 50 50 1000 200 49 9000"),
+            (Answer::Arrived(arrived), "arrived 50 9 2000000 180:40 1200:1"),
             (Answer::Failed("two held at once".to_owned()), "error two held at once"),
         ];
         for (answer, line) in answers {
@@ -291,7 +357,16 @@ mod tests {
         {
             assert!(line.parse::<Request>().is_err(), "{line:?}");
         }
-        for line in ["", "running late", "progress 1", "measured", "measured 1 2", "measured 1 2:x", "drained 1 2"] {
+        for line in [
+            "",
+            "running late",
+            "progress 1",
+            "measured",
+            "measured 1 2",
+            "measured 1 2:x",
+            "drained 1 2",
+            "arrived 1 2",
+        ] {
             assert!(line.parse::<Answer>().is_err(), "{line:?}");
         }
     }

@@ -4,15 +4,16 @@ use bench::{Goal, Ratio, Spread};
 use stats::figures::count;
 use stats::median;
 
+use crate::plan::Load;
 use crate::results::{Figure, Results, cycles_per_s, notifications_per_release, p50_ms};
 use crate::waiters::Waiters;
 
 /// With nobody else there.
-const UNCONTENDED: u32 = 1;
+const UNCONTENDED: Load = Load::Contenders(1);
 /// A moderate number of contenders.
-const FEW: u32 = 30;
+const FEW: Load = Load::Contenders(30);
 /// A large number of contenders.
-const MANY: u32 = 1500;
+const MANY: Load = Load::Contenders(1500);
 
 /// All of them, in the order of the report.
 pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
@@ -36,7 +37,7 @@ pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio>
         goal: Goal::AtLeast(0.85),
         spread: paired(results, ("handoff", MANY), ("handoff", FEW), cycles_per_s),
     });
-    let bytes = |contenders| results.bytes_per_release("handoff", contenders);
+    let bytes = |load| results.bytes_per_release("handoff", load);
     ratios.push(Ratio {
         name: format!("handoff at {MANY} ÷ at {FEW}, bytes per release"),
         goal: Goal::AtMost(1.1),
@@ -77,13 +78,13 @@ fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
 fn notifications(results: &Results) -> Ratio {
     let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
     let worst = ours
-        .flat_map(|implementation| results.contenders().iter().map(|contenders| (implementation.name(), *contenders)))
-        .filter_map(|(name, contenders)| {
-            let figures = results.by_repetition(name, contenders, notifications_per_release);
-            Some((name, contenders, Spread::of(&figures.into_iter().flatten().collect::<Vec<_>>())?))
+        .flat_map(|implementation| results.loads().iter().map(|load| (implementation.name(), *load)))
+        .filter_map(|(name, load)| {
+            let figures = results.by_repetition(name, load, notifications_per_release);
+            Some((name, load, Spread::of(&figures.into_iter().flatten().collect::<Vec<_>>())?))
         })
         .max_by(|one, other| one.2.median.total_cmp(&other.2.median));
-    let which = worst.map_or(String::new(), |(name, contenders, _)| format!(" ({name} at {contenders})"));
+    let which = worst.map_or(String::new(), |(name, load, _)| format!(" ({name} at {load})"));
     Ratio {
         name: format!("notifications per release, most of any queue of ours{which}"),
         goal: Goal::AtMost(1.0),
@@ -92,7 +93,7 @@ fn notifications(results: &Results) -> Ratio {
 }
 
 /// The quotients of a figure, over the repetitions that have both.
-fn paired(results: &Results, of: (&str, u32), by: (&str, u32), figure: Figure) -> Option<Spread> {
+pub(crate) fn paired(results: &Results, of: (&str, Load), by: (&str, Load), figure: Figure) -> Option<Spread> {
     let dividends = results.by_repetition(of.0, of.1, figure);
     let divisors = results.by_repetition(by.0, by.1, figure);
     let pairs = dividends.into_iter().zip(divisors).filter_map(|(dividend, divisor)| dividend.zip(divisor));

@@ -3,18 +3,23 @@
 pub(crate) mod chart;
 pub(crate) mod json;
 pub(crate) mod markdown;
+mod waits;
 
 use bench::Ratio;
 
 use crate::results::Row;
 use crate::waiters::Waiters;
+use crate::waits::WaitRow;
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     /// Under which conditions it was measured, a sentence each.
     pub(crate) conditions: Vec<String>,
+    /// Of the closed loop.
     pub(crate) rows: Vec<Row>,
+    /// Of the open load; none if it was left out.
+    pub(crate) waits: Vec<WaitRow>,
     pub(crate) ratios: Vec<Ratio>,
     pub(crate) waiters: Option<Waiters>,
 }

@@ -6,19 +6,19 @@ use stats::median;
 use stats::times::Times;
 
 use crate::implementation::{Implementation, sessions_of};
-use crate::plan::{Repetition, Step};
+use crate::plan::{Load, Repetition, Step};
 use crate::window::{Exchange, Window};
 
 /// The measurements of a run.
 #[derive(Debug)]
 pub(crate) struct Results {
     implementations: Vec<Implementation>,
-    contenders: Vec<u32>,
+    loads: Vec<Load>,
     reps: usize,
-    series: BTreeMap<(&'static str, u32), Series>,
+    series: BTreeMap<(&'static str, Load), Series>,
 }
 
-/// What was found for one implementation and number of contenders.
+/// What was found for one implementation and load.
 #[derive(Debug, Default)]
 struct Series {
     /// By repetition; absent ones were not measured.
@@ -61,18 +61,13 @@ pub(crate) type Figure = fn(&Window) -> Option<f64>;
 
 impl Results {
     /// Nothing was measured yet.
-    pub(crate) fn new(implementations: &[Implementation], contenders: &[u32], reps: usize) -> Self {
-        Self {
-            implementations: implementations.to_vec(),
-            contenders: contenders.to_vec(),
-            reps,
-            series: BTreeMap::new(),
-        }
+    pub(crate) fn new(implementations: &[Implementation], loads: &[Load], reps: usize) -> Self {
+        Self { implementations: implementations.to_vec(), loads: loads.to_vec(), reps, series: BTreeMap::new() }
     }
 
     /// Keeps what a step has found.
     pub(crate) fn measured(&mut self, step: Step, window: Window) {
-        let series = self.series.entry((step.implementation.name(), step.contenders)).or_default();
+        let series = self.series.entry((step.implementation.name(), step.load)).or_default();
         match step.repetition {
             Repetition::WarmUp => {}
             Repetition::Timed(repetition) => {
@@ -84,12 +79,12 @@ impl Results {
 
     /// Keeps why a step has found nothing.
     pub(crate) fn not_measured(&mut self, step: Step, missing: Missing) {
-        self.series.entry((step.implementation.name(), step.contenders)).or_default().missing = Some(missing);
+        self.series.entry((step.implementation.name(), step.load)).or_default().missing = Some(missing);
     }
 
     /// Whether a step is to be left out, as the same one could not be measured before.
     pub(crate) fn is_given_up(&self, step: Step) -> bool {
-        let series = self.series.get(&(step.implementation.name(), step.contenders));
+        let series = self.series.get(&(step.implementation.name(), step.load));
         series.is_some_and(|series| series.missing.is_some())
     }
 
@@ -98,23 +93,27 @@ impl Results {
         &self.implementations
     }
 
-    /// With how many contenders, in ascending order.
-    pub(crate) fn contenders(&self) -> &[u32] {
-        &self.contenders
+    /// Under which loads.
+    pub(crate) fn loads(&self) -> &[Load] {
+        &self.loads
     }
 
     /// One row an implementation and number of contenders.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let rows = self.implementations.iter().flat_map(|implementation| {
-            self.contenders.iter().map(|&contenders| self.row(implementation.name(), contenders))
+            self.loads.iter().filter_map(|load| match load {
+                Load::Contenders(contenders) => Some(self.row(implementation.name(), *contenders)),
+                Load::Rate(_) => None,
+            })
         });
         rows.collect()
     }
 
     fn row(&self, implementation: &'static str, contenders: u32) -> Row {
         let nothing = Series::default();
-        let series = self.series.get(&(implementation, contenders)).unwrap_or(&nothing);
-        let times = Times::merged(series.windows.values().filter_map(|window| window.times.as_ref()));
+        let load = Load::Contenders(contenders);
+        let series = self.series(implementation, load).unwrap_or(&nothing);
+        let times = merged(series.windows.values());
         let cycles_per_s = median(&series.windows.values().map(Window::cycles_per_s).collect::<Vec<_>>());
         let is_idle = cycles_per_s == Some(0.0);
         let idle = || Missing { reason: "no cycle finished in most windows".to_owned(), is_failure: false };
@@ -127,23 +126,36 @@ impl Results {
             p50_ms: times.quantile_ms(500),
             p99_ms: times.quantile_ms(990),
             requests_per_release: median_of(|window| window.exchange.requests_per_release()),
-            bytes_per_release: self.bytes_per_release(implementation, contenders),
+            bytes_per_release: self.bytes_per_release(implementation, load),
             notifications_per_release: median_of(notifications_per_release),
             missing: series.missing.clone().or_else(|| is_idle.then(idle)),
         }
     }
 
     /// A figure in every timed repetition.
-    pub(crate) fn by_repetition(&self, implementation: &str, contenders: u32, figure: Figure) -> Vec<Option<f64>> {
-        let series = self.series.iter().find(|(key, _)| **key == (implementation, contenders));
-        let window = |repetition| series?.1.windows.get(&repetition);
+    pub(crate) fn by_repetition(&self, implementation: &str, load: Load, figure: Figure) -> Vec<Option<f64>> {
+        let series = self.series(implementation, load);
+        let window = |repetition| series?.windows.get(&repetition);
         (0..self.reps).map(|repetition| window(repetition).and_then(figure)).collect()
     }
 
     /// The bytes of a hand-over, which were counted in one repetition.
-    pub(crate) fn bytes_per_release(&self, implementation: &str, contenders: u32) -> Option<f64> {
-        let series = self.series.iter().find(|(key, _)| **key == (implementation, contenders))?;
-        series.1.proxied?.bytes_per_release()
+    pub(crate) fn bytes_per_release(&self, implementation: &str, load: Load) -> Option<f64> {
+        self.series(implementation, load)?.proxied?.bytes_per_release()
+    }
+
+    /// The windows of the timed repetitions.
+    pub(crate) fn windows(&self, implementation: &str, load: Load) -> impl Iterator<Item = &Window> {
+        self.series(implementation, load).into_iter().flat_map(|series| series.windows.values())
+    }
+
+    /// Why there are no figures, or not all.
+    pub(crate) fn missing(&self, implementation: &str, load: Load) -> Option<&Missing> {
+        self.series(implementation, load)?.missing.as_ref()
+    }
+
+    fn series(&self, implementation: &str, load: Load) -> Option<&Series> {
+        self.series.iter().find(|(key, _)| **key == (implementation, load)).map(|(_, series)| series)
     }
 
     /// Whether an implementation failed.
@@ -152,14 +164,24 @@ impl Results {
     }
 }
 
+/// The times of several windows as one.
+pub(crate) fn merged<'a>(windows: impl Iterator<Item = &'a Window>) -> Times {
+    Times::merged(windows.filter_map(|window| window.times.as_ref()))
+}
+
 /// Cycles a second.
 pub(crate) fn cycles_per_s(window: &Window) -> Option<f64> {
     Some(window.cycles_per_s())
 }
 
-/// The middle time of a cycle.
+/// The middle time of a cycle, or the middle wait.
 pub(crate) fn p50_ms(window: &Window) -> Option<f64> {
     window.times.as_ref()?.quantile_ms(500)
+}
+
+/// The time that one in a hundred cycles, or waits, exceeds.
+pub(crate) fn p99_ms(window: &Window) -> Option<f64> {
+    window.times.as_ref()?.quantile_ms(990)
 }
 
 /// Watch events a release.
@@ -181,7 +203,8 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn step(repetition: Repetition, name: &str, contenders: u32) -> Step {
-        Step { repetition, implementation: Implementation::by_name(name).unwrap(), contenders }
+        let load = Load::Contenders(contenders);
+        Step { repetition, implementation: Implementation::by_name(name).unwrap(), load }
     }
 
     /// An implementation, how many contended, and in each repetition the operations a second and the time of each.
@@ -195,7 +218,8 @@ pub(crate) mod tests {
         contenders.dedup();
         let measured = |all: &Implementation| points.iter().any(|(name, _, _)| *name == all.name());
         let implementations: Vec<_> = Implementation::all().into_iter().filter(measured).collect();
-        let mut results = Results::new(&implementations, &contenders, reps);
+        let loads: Vec<_> = contenders.into_iter().map(Load::Contenders).collect();
+        let mut results = Results::new(&implementations, &loads, reps);
         for (name, contenders, windows) in points {
             for (repetition, (cycles, time_us)) in windows.iter().enumerate() {
                 let timed = step(Repetition::Timed(repetition), name, *contenders);
@@ -220,14 +244,14 @@ pub(crate) mod tests {
 
     #[test]
     fn the_warm_up_leaves_no_figures() {
-        let mut results = Results::new(&[Implementation::Curator], &[1], 1);
+        let mut results = Results::new(&[Implementation::Curator], &[Load::Contenders(1)], 1);
         results.measured(step(Repetition::WarmUp, "curator", 1), window(100, 100, Exchange::default()));
         assert_eq!(results.rows()[0].cycles_per_s, None);
     }
 
     #[test]
     fn what_could_not_be_measured_says_why_and_is_given_up() {
-        let mut results = Results::new(&[Implementation::Kazoo], &[1, 1500], 1);
+        let mut results = Results::new(&[Implementation::Kazoo], &[1, 1500].map(Load::Contenders), 1);
         let warm_up = step(Repetition::WarmUp, "kazoo", 1500);
         assert!(!results.is_given_up(warm_up));
         let missing = Missing { reason: "too slow".to_owned(), is_failure: false };
@@ -254,8 +278,9 @@ pub(crate) mod tests {
     fn a_figure_of_each_repetition_keeps_its_place() {
         let mut results = results(&[("mutex", 1, &[(10, 1), (20, 1)])]);
         results.reps = 3;
-        assert_eq!(results.by_repetition("mutex", 1, cycles_per_s), [Some(10.0), Some(20.0), None]);
-        assert_eq!(results.by_repetition("handoff", 1, cycles_per_s), [None; 3]);
-        assert_eq!(results.series[&("mutex", 1)].windows[&0].elapsed, Duration::from_secs(1));
+        let alone = Load::Contenders(1);
+        assert_eq!(results.by_repetition("mutex", alone, cycles_per_s), [Some(10.0), Some(20.0), None]);
+        assert_eq!(results.by_repetition("handoff", alone, cycles_per_s), [None; 3]);
+        assert_eq!(results.series[&("mutex", alone)].windows[&0].elapsed, Duration::from_secs(1));
     }
 }

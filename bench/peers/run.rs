@@ -5,16 +5,19 @@ use std::path::Path;
 use std::thread;
 
 use program::{Exit, Interrupt, Progress, print, tell};
+use stats::figures::count;
 
 use crate::cli::Settings;
 use crate::error::Error;
 use crate::lab::{Lab, Outcome, Way};
-use crate::plan::{Repetition, Step, plan};
+use crate::open_load::{self, OUTSTANDING_MAX, Offer, SESSIONS};
+use crate::plan::{Load, Repetition, Step, plan};
 use crate::progress;
 use crate::ratios::ratios;
 use crate::report::{Report, chart, json, markdown};
 use crate::results::{Missing, Results};
 use crate::waiters::{self, Waiters};
+use crate::waits::waits;
 
 const MARKDOWN: &str = "bench-peers.md";
 const JSON: &str = "bench-peers.json";
@@ -34,7 +37,7 @@ const PROBE: &str = ".bench-peers";
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
     // Found out before anything is measured.
     prepare(&settings.out)?;
-    let steps = plan(&settings.implementations(), &settings.contenders(), settings.reps(), settings.seed);
+    let steps = plan(&settings.implementations(), &settings.loads(), settings.reps(), settings.seed);
     let mut progress = Progress::new(false);
     progress.planned("step", steps.len());
     let outcome = interrupt.or(measure(settings, &steps, &mut progress)).await;
@@ -43,7 +46,7 @@ pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Ex
     let text = markdown::render(&report);
     print(&text);
     write(&settings.out, MARKDOWN, &text)?;
-    write(&settings.out, JSON, &json::render(&report.rows)?)?;
+    write(&settings.out, JSON, &json::render(&report)?)?;
     write(&settings.out, CHART, &chart::render(&report.rows)?)?;
     let files = [MARKDOWN, JSON, CHART].map(|name| settings.out.join(name).display().to_string());
     tell(format_args!("written: {}", files.join(", ")));
@@ -57,7 +60,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
         hosts.push(waiters::HOST);
     }
     let mut lab = Lab::set_up(hosts).await?;
-    let mut results = Results::new(&settings.implementations(), &settings.contenders(), settings.reps());
+    let mut results = Results::new(&settings.implementations(), &settings.loads(), settings.reps());
     for &step in steps {
         progress.step_begins(progress::describe(step));
         let outcome =
@@ -81,6 +84,7 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     let report = Report {
         conditions: conditions(settings, &lab),
         rows: results.rows(),
+        waits: waits(&results),
         ratios: ratios(&results, waiters.as_ref()),
         waiters,
     };
@@ -92,12 +96,29 @@ async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<
         Repetition::Bytes => Way::Proxied,
         Repetition::WarmUp | Repetition::Timed(_) => Way::Direct,
     };
-    lab.measure(step.implementation, step.contenders, settings.window, way).await
+    match step.load {
+        Load::Contenders(contenders) => lab.measure(step.implementation, contenders, settings.window, way).await,
+        Load::Rate(rate_per_s) => {
+            let seed = arrivals_seed(settings.seed, step.repetition);
+            let offer = Offer { rate_per_s, timed: settings.timed_arrivals(), seed };
+            open_load::measure(lab, step.implementation, offer).await
+        }
+    }
+}
+
+/// The seed of the arrivals: another one in each repetition, the same for all implementations.
+fn arrivals_seed(seed: u64, repetition: Repetition) -> u64 {
+    let number = match repetition {
+        Repetition::Timed(repetition) => u64::try_from(repetition + 1).unwrap_or(0),
+        Repetition::WarmUp | Repetition::Bytes => 0,
+    };
+    // The runs of small seeds, which users choose, have no seeds in common.
+    seed.rotate_left(32).wrapping_add(number)
 }
 
 fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    vec![
+    let mut conditions = vec![
         format!(
             "{} after one that warms up, windows of {}, seed {}; within a repetition all implementations one after \
              another in random order, at a fresh path each",
@@ -109,7 +130,16 @@ fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
             .to_owned(),
         format!("server and contenders share one machine with {cores} cores ({})", std::env::consts::ARCH),
         format!("one throwaway ZooKeeper server with durable writes; {}", lab.fleet.versions()),
-    ]
+    ];
+    if settings.loads().iter().any(|load| matches!(load, Load::Rate(_))) {
+        conditions.push(format!(
+            "open load: {} acquires are timed at each rate in each repetition, over {SESSIONS} sessions; at most {} are \
+             outstanding",
+            count(settings.timed_arrivals().into()),
+            count(OUTSTANDING_MAX.into()),
+        ));
+    }
+    conditions
 }
 
 /// Makes the folder of the report, and makes sure that files can be written there.

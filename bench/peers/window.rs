@@ -1,24 +1,29 @@
 //! What one measurement of one implementation has found.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stats::as_f64;
 use stats::times::Times;
 
-use crate::protocol::Measured;
+use crate::protocol::{Arrived, Measured};
 
-/// A window of a closed loop.
+/// A window of a closed loop, or the timed arrivals of an open load.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Cycles that finished in it.
+    /// Cycles that finished in it, or arrivals that were granted.
     pub(crate) cycles: u64,
     /// How long it was.
     pub(crate) elapsed: Duration,
-    /// How long the cycles took. None when the loop was not yet in its steady state: the first cycles are shorter than
-    /// the later ones, as they have queued behind fewer.
+    /// How long the cycles took, or the arrivals waited. None when the loop was not yet in its steady state: the first cycles
+    /// are shorter than the later ones, as they have queued behind fewer.
     pub(crate) times: Option<Times>,
     /// What the server counted.
     pub(crate) exchange: Exchange,
+    /// Acquires that arrived; none in a closed loop.
+    pub(crate) arrived: u64,
+    /// Arrivals that were dropped.
+    pub(crate) dropped: u64,
 }
 
 /// What was exchanged with the server between two moments around a window.
@@ -40,8 +45,22 @@ impl Window {
         Self {
             cycles: measured.cycles(),
             elapsed: Duration::from_micros(measured.elapsed_us),
-            times: is_steady.then(|| times_of(measured)),
+            times: is_steady.then(|| times_of(&measured.times_us)),
             exchange,
+            arrived: 0,
+            dropped: 0,
+        }
+    }
+
+    /// The arrivals that a worker served.
+    pub(crate) fn of_arrivals(served: &Arrived) -> Self {
+        Self {
+            cycles: served.waits_us.values().sum(),
+            elapsed: Duration::from_micros(served.elapsed_us),
+            times: Some(times_of(&served.waits_us)),
+            exchange: Exchange::default(),
+            arrived: served.arrived,
+            dropped: served.dropped,
         }
     }
 
@@ -72,9 +91,9 @@ impl Exchange {
     }
 }
 
-fn times_of(measured: &Measured) -> Times {
+fn times_of(times_us: &BTreeMap<u64, u64>) -> Times {
     let mut times = Times::new();
-    for (us, count) in &measured.times_us {
+    for (us, count) in times_us {
         times.record_n(Duration::from_micros(*us), *count);
     }
     times
@@ -104,6 +123,15 @@ mod tests {
     #[test]
     fn the_first_cycles_of_a_long_queue_are_not_timed() {
         assert!(Window::new(&measured(&[(100, 30)]), false, Exchange::default()).times.is_none());
+    }
+
+    #[test]
+    fn the_times_of_an_open_load_are_the_waits_of_the_granted() {
+        let waits_us = BTreeMap::from([(1_000, 100), (9_000, 20)]);
+        let served = Arrived { arrived: 150, dropped: 10, elapsed_us: 2_000_000, waits_us };
+        let window = Window::of_arrivals(&served);
+        assert_eq!((window.arrived, window.dropped, window.cycles), (150, 10, 120));
+        assert_eq!(window.times.unwrap().quantile_ms(500), Some(1.0));
     }
 
     #[test]

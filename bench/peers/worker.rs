@@ -2,9 +2,12 @@
 
 mod closed_loop;
 mod contender;
+mod open_load;
 mod waiters;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use program::chain;
@@ -57,6 +60,7 @@ async fn answer(work: &mut Work, request: Request) -> Result<Answer, Failure> {
             *work = Work::Waiters(Waiters::queue(&contest).await?);
             Ok(Answer::Running)
         }
+        (Request::Arrive(load), Work::Nothing) => Ok(Answer::Arrived(open_load::serve(load).await?)),
         (Request::Progress, Work::Loop(contenders)) => Ok(Answer::Progress(contenders.progress()?)),
         (Request::Progress, Work::Waiters(waiters)) => Ok(Answer::Progress(waiters.progress()?)),
         (Request::Measure { window_ms }, Work::Loop(contenders)) => {
@@ -77,4 +81,18 @@ async fn answer(work: &mut Work, request: Request) -> Result<Answer, Failure> {
         }
         (request, _) => Err(format!("{request} does not fit what is being done").into()),
     }
+}
+
+/// How often each time was measured.
+fn counts(times_us: Vec<u64>) -> BTreeMap<u64, u64> {
+    let mut counts = BTreeMap::new();
+    for time_us in times_us {
+        *counts.entry(time_us).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// A contender that panicked has said so on standard error, and left nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use stats::figures::{bytes, count, figure, maybe, ms};
 use stats::glossary::{self, Term};
 use stats::{as_f64, as_ms};
 
-use crate::report::Report;
+use crate::report::{Report, waits};
 use crate::results::Row;
 use crate::waiters::{RECIPE, Waiters};
 
@@ -64,8 +64,8 @@ pub(crate) fn render(report: &Report) -> String {
     for Term { name, text: meaning } in WORDS {
         let _ = writeln!(text, "- **{name}**: {meaning}");
     }
-    text.push('\n');
-    text.push_str("## Ratios\n\nEach the median of what it is within every repetition.\n\n");
+    waits::append(&mut text, &report.waits);
+    text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
     ratios(&mut text, &report.ratios);
     if let Some(waiters) = &report.waiters {
         let _ = writeln!(text, "\n{}", served(waiters));
@@ -118,6 +118,8 @@ mod tests {
     use crate::protocol::Drained;
     use crate::results::Missing;
     use crate::results::tests::results;
+    use crate::waits::tests::waited;
+    use crate::waits::waits;
 
     fn report() -> Report {
         let mut rows = results(&[("mutex", 30, &[(1234, 100)]), ("kazoo", 30, &[])]).rows();
@@ -133,7 +135,8 @@ mod tests {
         let drained =
             Drained { served: 50, tokens: 50, elapsed_us: 1_500_000, requests: 100, notifications: 50, bytes: 40_000 };
         let waiters = Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::from_millis(300), drained)) };
-        Report { conditions: vec!["2 cores".to_owned()], rows, ratios, waiters: Some(waiters) }
+        let waits = waits(&waited(&[("curator", &[2000]), ("mutex", &[1000])], 0));
+        Report { conditions: vec!["2 cores".to_owned()], rows, waits, ratios, waiters: Some(waiters) }
     }
 
     /// A line without the spaces that align it.
@@ -146,7 +149,7 @@ mod tests {
         let text = render(&report());
         let widths: Vec<usize> =
             text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count()).collect();
-        assert_eq!(widths, [7, 7, 7, 7, 4, 4, 4, 4]);
+        assert_eq!(widths, [7, 7, 7, 7, 8, 8, 8, 8, 4, 4, 4, 4]);
     }
 
     #[test]
@@ -157,6 +160,7 @@ mod tests {
             "| `mutex` | 30 | 1230 | 0.100 | 0.100 | – | – | – |",
             "| `kazoo` | 30 | – | – | – | – | – | – |",
             "`kazoo` at 30: not measured: too slow",
+            "| `mutex` | 500 | 1010 | 1000 | 1.00 | 1.00 | 0.500 (0.500..0.500) | 0.500 (0.500..0.500) | 0 |",
             "| mutex ÷ curator | ≥ 2.5 | 2.60 | 2.00..3.00 | yes |",
             "| handoff ÷ curator | ≥ 7 | – | – | – |",
         ] {

@@ -1,14 +1,14 @@
 //! Contenders that acquire and release without a pause.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use program::chain;
 use tokio::task::JoinSet;
 
-use super::Failure;
 use super::contender::{Contender, Sessions};
+use super::{Failure, counts, lock};
 use crate::protocol::{Contest, Measured, Progress};
 
 /// The contenders of one lock, at work.
@@ -67,11 +67,7 @@ impl ClosedLoop {
         let elapsed_us = u64::try_from(started.elapsed().as_micros())?;
         let times_us = std::mem::take(&mut *lock(&self.shared.times_us));
         self.shared.check()?;
-        let mut measured = Measured { elapsed_us, ..Measured::default() };
-        for time_us in times_us {
-            *measured.times_us.entry(time_us).or_insert(0) += 1;
-        }
-        Ok(measured)
+        Ok(Measured { elapsed_us, times_us: counts(times_us) })
     }
 
     /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many were cut off.
@@ -101,12 +97,7 @@ async fn contend(contender: &Contender, shared: &Shared) -> Result<(), Failure> 
     while !shared.is_stopping.load(Ordering::Relaxed) {
         let called = Instant::now();
         let held = contender.acquire().await?;
-        if contender.excludes() {
-            if shared.is_held.swap(true, Ordering::AcqRel) {
-                return Err("two contenders held the lock at once".into());
-            }
-            shared.is_held.store(false, Ordering::Release);
-        }
+        contender.check_alone(&shared.is_held)?;
         held.release().await?;
         shared.finished.fetch_add(1, Ordering::Relaxed);
         if shared.is_measuring.load(Ordering::Relaxed) {
@@ -115,9 +106,4 @@ async fn contend(contender: &Contender, shared: &Shared) -> Result<(), Failure> 
         }
     }
     Ok(())
-}
-
-/// A contender that panicked has said so on standard error, and left nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! One contender of any implementation, and the sessions that contenders share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::{Lock, Recipe};
@@ -118,9 +119,17 @@ async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Fai
 }
 
 impl Contender {
-    /// Whether only one may hold at a time.
-    pub(super) fn excludes(&self) -> bool {
-        !matches!(self, Self::Raw { .. })
+    /// Fails if another contender holds the lock, too. All contenders share the flag.
+    pub(super) fn check_alone(&self, is_held: &AtomicBool) -> Result<(), Failure> {
+        if matches!(self, Self::Raw { .. }) {
+            // It excludes nobody.
+            return Ok(());
+        }
+        if is_held.swap(true, Ordering::AcqRel) {
+            return Err("two contenders held the lock at once".into());
+        }
+        is_held.store(false, Ordering::Release);
+        Ok(())
     }
 
     pub(super) async fn acquire(&self) -> Result<Held<'_>, Failure> {

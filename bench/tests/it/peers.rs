@@ -9,7 +9,7 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::squeezed;
@@ -70,6 +70,12 @@ fn until(command: &mut Command, beginning: &str) -> Child {
     child
 }
 
+/// A table of the report for programs.
+fn json_rows(lab: &Lab, table: &str) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&fs::read_to_string(lab.path("out/bench-peers.json")).unwrap()).unwrap();
+    report[table].as_array().unwrap().clone()
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -77,13 +83,14 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart() {
     let lab = Lab::new();
-    let args = "--reps 1 --contenders 1,2 --window 200ms --only raw,mutex,curator,kazoo,zookeeper-client --waiters 50";
+    let args = "--reps 1 --contenders 1,2 --window 200ms --only raw,mutex,curator,kazoo,zookeeper-client --waiters 50 \
+                --rates 0";
     let output = lab.bench_peers(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(lab.is_clean(), "something is left");
 
-    let rows: Value = serde_json::from_str(&fs::read_to_string(lab.path("out/bench-peers.json")).unwrap()).unwrap();
-    let rows = rows.as_array().unwrap();
+    let rows = json_rows(&lab, "closed_loop");
+    assert_eq!(json_rows(&lab, "open_load"), Vec::<Value>::new());
     let names = ["curator", "kazoo", "zookeeper-client", "raw", "mutex"];
     let expected: Vec<_> = names.iter().flat_map(|name| [(*name, 1_u64), (*name, 2)]).collect();
     let found: Vec<_> =
@@ -117,9 +124,49 @@ fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart()
 }
 
 #[test]
+fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
+    let lab = Lab::new();
+    let args = "--reps 1 --contenders 1 --window 200ms --only raw,mutex,cohort,curator,zookeeper-client --waiters 0 \
+                --rates 200,50";
+    let output = lab.bench_peers(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = json_rows(&lab, "open_load");
+    let names = ["curator", "zookeeper-client", "mutex", "cohort"];
+    let expected: Vec<_> = [50_u64, 200].into_iter().flat_map(|rate| names.map(|name| (name, rate))).collect();
+    let found: Vec<_> =
+        rows.iter().map(|row| (row["impl"].as_str().unwrap(), row["rate_per_s"].as_u64().unwrap())).collect();
+    assert_eq!(found, expected);
+    for row in &rows {
+        // As many as arrive within the window at the highest rate.
+        assert_eq!((&row["arrived"], &row["granted"], &row["dropped"]), (&json!(40), &json!(40), &json!(0)), "{row}");
+        assert!(row["p50_ms"].as_f64().unwrap() > 0.01, "{row}");
+        assert_eq!(row["p50_by_curator"].is_null(), row["impl"] == "curator", "{row}");
+        assert!(row["p99_ms"].is_null(), "so few carry no p99: {row}");
+    }
+    let table = squeezed(&String::from_utf8(output.stdout).unwrap());
+    assert!(table.contains("| `cohort` | 200 | 40 | 40 | "), "{table}");
+}
+
+#[test]
+fn acquires_beyond_those_that_may_be_outstanding_are_dropped_and_the_row_says_so() {
+    let lab = Lab::new();
+    let args = "--reps 1 --contenders 1 --window 200ms --only mutex --waiters 0 --rates 20000";
+    let output = lab.bench_peers(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = json_rows(&lab, "open_load");
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    let number = |name: &str| row[name].as_u64().unwrap();
+    assert_eq!(number("arrived"), 4000);
+    assert!(number("dropped") > 0 && number("granted") + number("dropped") <= 4000, "{row}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("\n`mutex` at 20\u{202f}000/s: "), "{table}");
+    assert!(table.contains(" acquires were dropped, and "), "{table}");
+}
+
+#[test]
 fn an_interrupted_run_stops_everything_and_reports_nothing() {
     let lab = Lab::new();
-    let args = "--only raw,curator,kazoo --contenders 2 --window 100ms --reps 1000 --waiters 0";
+    let args = "--only raw,curator,kazoo --contenders 2 --window 100ms --reps 1000 --waiters 0 --rates 0";
     // Every worker has had its turn in the warm-up.
     let child = until(&mut lab.bench_peers(args), "step 4/");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();

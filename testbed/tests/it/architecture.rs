@@ -127,10 +127,12 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/trial/plan.rs",
         "loadgen/src/trial/record.rs",
         "bench/peers/plan.rs",
+        "bench/peers/arrivals.rs",
         "bench/peers/protocol.rs",
         "bench/peers/window.rs",
         "bench/peers/results.rs",
         "bench/peers/ratios.rs",
+        "bench/peers/waits.rs",
     ];
     let folders = ["recipes-protocol/src", "stats/src", "simulation/src", "loadgen/src/judge", "loadgen/src/export"];
     let deciding = deciding.into_iter().map(|file| (root().join(file), fs::read_to_string(root().join(file)).unwrap()));

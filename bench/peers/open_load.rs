@@ -1,0 +1,66 @@
+//! An open load on one implementation: acquires arrive at a rate, whether or not earlier ones were granted.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::implementation::Implementation;
+use crate::lab::{Lab, Outcome, START_WITHIN, Trouble, Way, unexpected};
+use crate::protocol::{Answer, OpenLoad, Request};
+use crate::window::Window;
+
+/// Sessions that the acquires share.
+pub(crate) const SESSIONS: u32 = 3;
+/// The most acquires outstanding.
+pub(crate) const OUTSTANDING_MAX: u32 = 2000;
+/// The time for the outstanding acquires after the last arrival.
+pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The arrivals of one measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) rate_per_s: u32,
+    /// Arrivals that are timed. A quarter of their number comes before them and fills the queue.
+    pub(crate) timed: u32,
+    pub(crate) seed: u64,
+}
+
+impl Offer {
+    fn untimed(self) -> u32 {
+        self.timed / 4
+    }
+
+    /// The expected time until the last arrival.
+    fn lasts(self) -> Duration {
+        Duration::from_secs(1) * self.timed.saturating_add(self.untimed()) / self.rate_per_s.max(1)
+    }
+}
+
+/// Puts the load on one implementation at a fresh path.
+///
+/// # Errors
+///
+/// When the run cannot go on; what concerns the implementation alone is an [`Outcome`].
+///
+/// # Cancel safety
+///
+/// The worker is in the middle of something: the lab has to be dropped.
+pub(crate) async fn measure(lab: &mut Lab, implementation: Implementation, offer: Offer) -> Result<Outcome, Error> {
+    let served = serve(lab, implementation, offer).await;
+    lab.outcome(implementation.host(), served.map(Outcome::Measured)).await
+}
+
+async fn serve(lab: &mut Lab, implementation: Implementation, offer: Offer) -> Result<Window, Trouble> {
+    let load = OpenLoad {
+        contest: lab.contest(implementation, OUTSTANDING_MAX, SESSIONS, Way::Direct),
+        rate_per_s: offer.rate_per_s,
+        untimed: offer.untimed(),
+        timed: offer.timed,
+        seed: offer.seed,
+        within_ms: u64::try_from(SERVED_WITHIN.as_millis()).unwrap_or(u64::MAX),
+    };
+    let within = START_WITHIN + 2 * offer.lasts() + SERVED_WITHIN;
+    match lab.ask(implementation.host(), &Request::Arrive(load), within).await? {
+        Answer::Arrived(arrived) => Ok(Window::of_arrivals(&arrived)),
+        answer => Err(unexpected(&answer)),
+    }
+}

@@ -202,20 +202,22 @@ async fn a_batch_that_the_database_ends_is_refused_whole_and_the_next_one_sells(
 async fn a_batch_that_was_overtaken_writes_nothing() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
-    instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let mut elsewhere = connection.begin().await.unwrap();
-    elsewhere.execute("lock table orders in share mode").await.unwrap();
-    let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(1, "zk-merge")).collect();
-    // A batch has read the stock, and waits for the table. A later holder reads the stock, too.
-    lab.wait_for_lock().await;
-    lab.connect().await.execute("update goods set fence = fence + 1").await.unwrap();
-    elsewhere.rollback().await.unwrap();
-    let answers: Vec<Answer> = join_all(buyers).await.into_iter().map(Result::unwrap).collect();
-    let (bought, fenced): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.problem().is_none());
-    assert!(!fenced.is_empty(), "{answers:?}");
-    fenced.iter().for_each(|answer| answer.assert_problem(503, "fenced"));
-    assert_eq!(usize::try_from(lab.assert_adds_up(1, "overtaken").await), Ok(bought.len()));
+    for (goods_no, strategy) in [(1, "zk-merge"), (2, "zk-owner")] {
+        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+        let mut connection = lab.connect().await;
+        let mut elsewhere = connection.begin().await.unwrap();
+        elsewhere.execute("lock table orders in share mode").await.unwrap();
+        let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
+        // A batch has read the stock, and waits for the table. A later holder reads the stock, too.
+        lab.wait_for_lock().await;
+        lab.connect().await.execute("update goods set fence = fence + 1").await.unwrap();
+        elsewhere.rollback().await.unwrap();
+        let answers: Vec<Answer> = join_all(buyers).await.into_iter().map(Result::unwrap).collect();
+        let (bought, fenced): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.problem().is_none());
+        assert!(!fenced.is_empty(), "{answers:?}");
+        fenced.iter().for_each(|answer| answer.assert_problem(503, "fenced"));
+        assert_eq!(usize::try_from(lab.assert_adds_up(goods_no, "overtaken").await), Ok(bought.len()));
+    }
 }
 
 #[tokio::test]

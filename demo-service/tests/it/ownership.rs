@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
+use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 use crate::program::Program;
 
@@ -302,6 +303,21 @@ async fn an_owner_that_is_cut_off_from_postgres_leaves_its_skus_to_another_insta
     let bought = crowd.stop().await.and(first);
     assert_eq!(bought.refused, BTreeMap::new());
     bought.assert_sold_once(&lab).await;
+}
+
+/// Goal: an owner that does not know the outcome of a batch reads the stock anew. Method: the batch commits after its deadline.
+#[tokio::test]
+async fn an_owner_forgets_the_stock_when_the_outcome_of_a_batch_is_unknown() {
+    let lab = Lab::new().await;
+    let owner = lab.start(&["--lock-wait", "1s", "--db-timeout", "2s", "--http-timeout", "20s"]).await;
+    make_owner(&owner).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    owner.buy(1, STRATEGY).await.assert_problem(503, "outcome-unknown");
+    gate.open().await;
+    wait_until(async || lab.orders().await == 2).await;
+    owner.buy(1, STRATEGY).await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a late commit").await, 3);
 }
 
 #[tokio::test]

@@ -221,6 +221,13 @@ impl App {
     }
 }
 
+impl Drop for App {
+    /// Ends the elections in which the instance takes part, if it was not told to stop.
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
 fn shutting_down() -> Failure {
     let detail = "this instance was told to stop, another one may sell; nothing was written";
     Failure::new(&failure::SHUTTING_DOWN, detail)

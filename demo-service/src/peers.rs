@@ -22,7 +22,7 @@ use crate::sale::Order;
 /// The path to which batches are posted.
 pub const PATH: &str = "/purchases";
 
-/// The largest batch or list of answers in bytes. A purchase takes less than 512 bytes, and so does its answer.
+/// The largest batch or list of answers in bytes. A purchase takes less than 1 KiB, and so does its answer.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
 /// The time limit for a connection to another instance.

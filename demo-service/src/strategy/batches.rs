@@ -22,7 +22,7 @@ use crate::telemetry::clock::Moment;
 
 /// Upper bound of the purchases of a batch. A key has at most 255 bytes and a line has few, so a batch has less than a
 /// megabyte.
-const BATCH_MAX: usize = 1000;
+pub(super) const BATCH_MAX: usize = 1000;
 
 /// A purchase that waits for its batch.
 pub(super) struct Buyer {

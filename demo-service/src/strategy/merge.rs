@@ -3,20 +3,24 @@
 //! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
 //! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
 
+mod attempt;
+
 use std::future::{pending, ready};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-use tracing::debug;
+use tokio::time::{Instant, sleep};
 
 use super::batches::{Batches, Buyer, Handed, HandedAnswer, latest};
-use super::section::{Tokens, do_business_first, restarted_if, visit};
+use super::section::do_business_first;
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::peers::Address;
-use crate::sale::{GoodsNo, Level, Order, OrderLine, Purchase, Share, Token, share_out};
-use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
-use crate::telemetry::history::Visit;
+use crate::sale::{GoodsNo, Level, Token};
+use crate::store::Transaction;
+
+/// The pause after a batch that its owner did not decide, or not whole. Without it, the owner would be asked in a busy loop.
+const UNDECIDED_PAUSE: Duration = Duration::from_millis(50);
 
 /// What keeps the batches of a SKU apart.
 pub(super) trait Turn: Send + Sync + 'static {
@@ -170,8 +174,12 @@ impl<T: Turn> Shop<T> {
             }
             None => Some(buyer),
         };
-        let undecided = batch.into_iter().zip(decisions).filter_map(answer).collect();
+        let undecided: Vec<_> = batch.into_iter().zip(decisions).filter_map(answer).collect();
+        let is_decided = undecided.is_empty();
         self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.start(goods_no));
+        if !is_decided {
+            sleep(UNDECIDED_PAUSE).await;
+        }
     }
 
     /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its
@@ -220,134 +228,6 @@ impl<T: Turn> Shop<T> {
             }
         }
     }
-
-    /// Decides a batch, writes it and commits. Returns a decision for each buyer, or the failure because of which nothing
-    /// was written.
-    async fn attempt(
-        &self,
-        mut transaction: Transaction,
-        level: &Level,
-        token: Option<Token>,
-        mut lost: Boxed<'_, Failure>,
-        batch: &[Buyer],
-    ) -> Result<Vec<Decision>, Failure> {
-        let within = self.context().db_timeout;
-        let written = tokio::select! {
-            biased;
-            written = timeout(within, self.write(&mut transaction, level, token, batch)) => {
-                written.unwrap_or_else(|_| Err(Failure::database_unavailable()))
-            }
-            lost = &mut lost => Err(lost),
-        };
-        let (shares, orders, visits) = match written {
-            Ok(written) => written,
-            Err(failure) => {
-                transaction.roll_back().await;
-                return Err(failure);
-            }
-        };
-        debug!(purchases = batch.len(), sold = orders.len(), "a batch is decided");
-        drop(visits);
-        let sold = || batch.iter().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
-        let committed = if orders.is_empty() {
-            transaction.roll_back().await;
-            Ok(())
-        } else {
-            if !sold().zip(&orders).all(|((buyer, _), order)| buyer.note_commit(order.clone())) {
-                sold().for_each(|(buyer, _)| buyer.note_rollback());
-                transaction.roll_back().await;
-                return Err(Failure::client_gone());
-            }
-            tokio::select! {
-                biased;
-                commit = timeout(within, transaction.commit(None)) => {
-                    commit.unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))
-                }
-                lost = lost => Err(Failure::outcome_unknown(None).caused_by(lost)),
-            }
-        };
-        if let Err(failure) = &committed
-            && !failure.is(&failure::OUTCOME_UNKNOWN)
-        {
-            sold().for_each(|(buyer, _)| buyer.note_rollback());
-            return Err(failure.clone());
-        }
-        let mut orders = orders.into_iter();
-        let decide = |(buyer, share): (&Buyer, Share)| {
-            let goods_no = buyer.line().goods_no;
-            match (share, &committed) {
-                (Share::Restarted, _) => Err(restarted_if(buyer.has_decided, goods_no)),
-                (Share::Sold { remaining }, Ok(())) => Ok(self.order(orders.next(), buyer, remaining, token)),
-                (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
-                (Share::Repeated, Ok(())) => Err(Failure::repeated()),
-                (Share::Sold { .. }, Err(unknown)) => {
-                    let order_id = orders.next().map(|order| order.order_id);
-                    Err(Failure::outcome_unknown(order_id).caused_as(unknown))
-                }
-                // Whether they were right depends on a commit whose outcome nobody knows.
-                (Share::SoldOut | Share::Repeated, Err(unknown)) => {
-                    Err(Failure::database_unavailable().caused_as(unknown))
-                }
-            }
-        };
-        Ok(batch.iter().zip(shares).map(decide).collect())
-    }
-
-    /// Decides a batch, and writes what is sold. Returns the shares, and the orders of those who bought.
-    async fn write(
-        &self,
-        transaction: &mut Transaction,
-        level: &Level,
-        token: Option<Token>,
-        batch: &[Buyer],
-    ) -> Result<Written, Failure> {
-        let Context { strategy, family, instance, .. } = self.context();
-        let keys: Vec<&str> = batch.iter().filter_map(|buyer| Some(buyer.purchase.key.as_ref()?.as_str())).collect();
-        let known = transaction.known_keys(&keys).await?;
-        let visit = |buyer: &Buyer| {
-            let tokens = token.map(|token| (buyer.line().goods_no, token)).into_iter().collect::<Tokens>();
-            visit(self.context(), &[buyer.line()], &tokens, buyer.asked)
-        };
-        let mut visits: Vec<_> = batch.iter().map(visit).collect();
-        let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
-        let shares = share_out(level, family, &known, &wishes);
-        let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
-            Share::Sold { remaining } => {
-                let (quantity, Purchase { key, cart }) = (buyer.line().quantity.get(), &buyer.purchase);
-                Some(BatchLine { quantity, remaining, key: key.as_ref(), cart })
-            }
-            Share::SoldOut | Share::Repeated | Share::Restarted => None,
-        });
-        let lines: Vec<_> = sold.collect();
-        if lines.is_empty() {
-            // Nothing is written, so the row refuses nothing. A stock that is remembered may be of an earlier sale.
-            let is_over = token.is_some()
-                && shares.contains(&Share::SoldOut)
-                && transaction.read(batch[0].line().goods_no).await?.is_none_or(|now| now.sale != level.sale);
-            let shares = if is_over { vec![Share::Restarted; batch.len()] } else { shares };
-            return Ok((shares, Vec::new(), visits));
-        }
-        let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
-        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
-        // A statement that fails ends the transaction with its locks, before its answer is here.
-        visits.iter_mut().for_each(Visit::seen_inside);
-        let orders = match transaction.write_batch(write).await {
-            Err(failure) if failure.is(&failure::SALE_RESTARTED) => {
-                return Ok((vec![Share::Restarted; batch.len()], Vec::new(), visits));
-            }
-            orders => orders?,
-        };
-        visits.iter_mut().for_each(Visit::seen_inside);
-        Ok((shares, orders, visits))
-    }
-
-    fn order(&self, written: Option<WrittenOrder>, buyer: &Buyer, remaining: i64, token: Option<Token>) -> Order {
-        let Context { strategy, instance, .. } = self.context();
-        let order_id = written.expect("BUG: a purchase of a batch has no order").order_id;
-        let (goods_no, quantity) = (buyer.line().goods_no.get(), buyer.line().quantity.get());
-        let line = OrderLine { goods_no, sale: buyer.sale, quantity, remaining: Some(remaining), token };
-        Order { order_id, strategy: (*strategy).to_owned(), instance: instance.to_string(), lines: vec![line] }
-    }
 }
 
 /// Reads the stock under the fence.
@@ -368,10 +248,6 @@ pub(super) async fn level_under_fence(
     // Another sale has started. Its purchases are not served by this turn, and those of the earlier sale learn of it.
     Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None })
 }
-
-/// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
-/// commit.
-type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
 
 /// Halves a batch. The earlier buyers come last.
 fn halves(mut batch: Vec<Buyer>) -> [Vec<Buyer>; 2] {

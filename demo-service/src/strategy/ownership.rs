@@ -25,7 +25,7 @@ use crate::sale::{GoodsNo, Level, Token};
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
 const RANGES: i64 = 16;
 
-/// The pause before the election is asked again for a leader that was not there or was not reached.
+/// The pause before the election is asked again for a leader that was not there.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The pause before an instance takes part again after its term or its session has ended.
@@ -141,17 +141,15 @@ impl Ownership {
         self.context.sessions.pick().ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
-    /// Forgets that another instance leads, because it did not answer. Waits a little, so that it is not asked in a busy loop.
-    pub(super) async fn forget(&self, goods_no: GoodsNo, leader: &Address) {
+    /// Forgets that another instance leads, because it did not answer.
+    pub(super) fn forget(&self, goods_no: GoodsNo, leader: &Address) {
         self.range(goods_no).leader.lock().take_if(|known| known == leader);
-        sleep(PAUSE).await;
     }
 
     /// Notes that an instance has said that it does not lead. The election may name it for a moment longer.
     pub(super) fn note_leaving(&self, goods_no: GoodsNo, leader: &Address) {
-        let range = self.range(goods_no);
-        range.leader.lock().take_if(|known| known == leader);
-        *range.leaving.lock() = Some((leader.clone(), Instant::now() + REST));
+        self.forget(goods_no, leader);
+        *self.range(goods_no).leaving.lock() = Some((leader.clone(), Instant::now() + REST));
     }
 
     /// Waits until another instance than `leader` leads.

@@ -80,7 +80,7 @@ impl Turn for Arc<Ownership> {
         match &told {
             Ok(Ok(told)) if told.iter().any(Told::is_decided) => {}
             Ok(Ok(_)) => self.note_leaving(goods_no, owner),
-            Ok(Err(_)) | Err(_) => self.forget(goods_no, owner).await,
+            Ok(Err(_)) | Err(_) => self.forget(goods_no, owner),
         }
         let all = |decision: Option<Decision>| buyers.iter().map(|_| decision.clone()).collect();
         match told {
@@ -148,4 +148,32 @@ fn handed(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Handed
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
     let within = Duration::from_millis(within_ms).min(context.db_timeout);
     Some(Handed { purchase, sale, has_decided, until: Instant::now() + within })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batches::BATCH_MAX;
+    use super::*;
+    use crate::peers::BYTES_MAX;
+    use crate::sale::{IdempotencyKey, Order, OrderLine};
+
+    const MAX: i64 = i64::MAX;
+
+    #[test]
+    fn the_largest_batch_and_its_answers_are_small_enough_for_one_message() {
+        // JSON escapes each character of the key and of the name.
+        let key = Some("\\".repeat(IdempotencyKey::BYTES_MAX));
+        let wanted = || Wanted { sale: MAX, has_decided: false, quantity: MAX, key: key.clone(), within_ms: u64::MAX };
+        let batch = Batch { goods_no: MAX, purchases: (0..BATCH_MAX).map(|_| wanted()).collect() };
+        assert!(serde_json::to_vec(&batch).unwrap().len() <= BYTES_MAX);
+
+        let token = Some(Token { number: MAX, handover: MAX });
+        let lines = vec![OrderLine { goods_no: MAX, sale: MAX, quantity: MAX, remaining: Some(MAX), token }];
+        let order = Order { order_id: MAX, strategy: "zk-owner".to_owned(), instance: "\"".repeat(100), lines };
+        for decision in [Ok(order), Err(Failure::outcome_unknown(Some(MAX))), Err(Failure::outcome_unknown_elsewhere())]
+        {
+            let answers: Vec<Told> = (0..BATCH_MAX).map(|_| Told::of(decision.clone())).collect();
+            assert!(serde_json::to_vec(&answers).unwrap().len() <= BYTES_MAX, "{decision:?}");
+        }
+    }
 }

@@ -36,6 +36,14 @@ pub(crate) async fn write_key_elsewhere<'a>(
     elsewhere
 }
 
+/// Puts a SKU on sale by each of the strategies.
+async fn on_sale(instance: &Instance, stock: i64) -> impl Iterator<Item = (i64, &'static str)> {
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, stock, strategy).await.assert_ok();
+    }
+    (1..).zip(STRATEGIES)
+}
+
 /// The purchases of an instance that wait for a batch.
 async fn wait_for_waiting(instance: &Instance, strategy: &str, count: usize) {
     let series = format!("seckill_queue_depth{{strategy=\"{strategy}\"}}");
@@ -71,8 +79,7 @@ async fn those_who_come_during_a_commit_are_sold_by_the_next_one_in_the_order_of
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
         let buyers = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 12).await;
         gate.open().await;
@@ -93,8 +100,7 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
         let first = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 0).await;
         let waiting = async {
@@ -119,8 +125,7 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
 async fn a_key_that_is_in_use_elsewhere_concerns_nobody_else_in_its_batch() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
         let keys = ["a", "busy", "b"].map(|key| format!("{strategy}-{key}"));
         let mut connection = lab.connect().await;
@@ -141,8 +146,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
         let mut buyers = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 3).await;
         buyers.remove(2).abort();
@@ -157,8 +161,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
 async fn a_buyer_who_has_waited_too_long_is_refused_and_the_others_go_on() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "2s"]).await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let mut connection = lab.connect().await;
         let mut row = connection.begin().await.unwrap();
         row.execute("select from goods for update").await.unwrap();
@@ -176,8 +179,7 @@ async fn a_buyer_who_has_waited_too_long_is_refused_and_the_others_go_on() {
 async fn a_batch_that_the_database_ends_is_refused_whole_and_the_next_one_sells() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let mut connection = lab.connect().await;
         let mut row = connection.begin().await.unwrap();
         row.execute("select from goods for update").await.unwrap();
@@ -225,8 +227,7 @@ async fn a_crowd_around_a_key_that_is_in_use_elsewhere_is_sold_by_few_transactio
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 100, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 100).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
         let keys: Vec<_> = (0..64).map(|number| format!("{strategy}-{number}")).collect();
         let mut connection = lab.connect().await;
@@ -258,8 +259,7 @@ async fn a_crowd_around_a_key_that_is_in_use_elsewhere_is_sold_by_few_transactio
 async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
-    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
-        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+    for (goods_no, strategy) in on_sale(&instance, 10).await {
         let mut connection = lab.connect().await;
         let mut elsewhere = connection.begin().await.unwrap();
         elsewhere.execute("lock table orders in share mode").await.unwrap();

@@ -308,9 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_in_the_readme_can_be_read() {
-        let readme = include_str!("../../../README.md");
-        let text = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    fn the_plan_in_the_documentation_can_be_read() {
+        let using = include_str!("../../../docs/using.md");
+        let text = using.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let settings = plan(text, &[]).unwrap();
         assert_eq!(settings.load.users, [10, 100, 1000]);
     }

@@ -3,6 +3,7 @@
 mod bounds;
 mod gone;
 mod linger;
+mod linger_ends;
 mod load;
 mod losses;
 

@@ -6,6 +6,7 @@ mod architecture;
 mod binary;
 mod child_numbers;
 mod circles;
+mod documents;
 mod ensembles;
 mod guard;
 mod links;

@@ -1,11 +1,13 @@
 //! What an instance makes of the answers of an owner, and what an owner does with the buyers of other instances. The owner is
 //! an instance, or the test itself.
 
+use std::future::pending;
 use std::time::Duration;
 
 use axum::http::StatusCode as Status;
 use axum::routing::post;
 use axum::{Json, Router};
+use demo_service::http::server::Server;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -16,7 +18,7 @@ use zk_recipes::{LeaderLatch, LockGuard, Session, SessionConfig};
 
 use super::{Detour, STRATEGY, TIMES, named};
 use crate::commits::Gate;
-use crate::lab::{Instance, Lab, wait_until};
+use crate::lab::{Instance, Lab, Shop, wait_until};
 
 /// The election of the range of SKU 1. SKU 17 is of the same range.
 const ELECTION: &str = "/seckill/zk-owner/1";
@@ -101,6 +103,20 @@ async fn an_instance_that_knows_the_owner_needs_no_zookeeper_to_hand_over() {
     wait_until(async || other.metric(r#"zookeeper_sessions{state="connected"}"#).await == Some(0.0)).await;
     other.buy(1, STRATEGY).await.assert_ok();
     assert_eq!(lab.assert_adds_up(1, "without ZooKeeper").await, 3);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_dropped_takes_part_in_no_election() {
+    let lab = Lab::new().await;
+    let server = Server::start(lab.config(&[])).await.unwrap();
+    let shop = Shop::at(server.address());
+    let serving = tokio::spawn(server.serve(pending()));
+    shop.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    shop.buy(1, STRATEGY).await.assert_ok();
+    serving.abort();
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let election = LeaderLatch::new(&session, ELECTION).unwrap();
+    wait_until(async || election.participants().await.unwrap().is_empty()).await;
 }
 
 #[tokio::test]

@@ -3,31 +3,35 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::{join, try_join_all};
+use futures_util::future::try_join_all;
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{
-    CohortMutex, Error, HoldState, LostReason, MultiLock, Mutex, Session, SessionConfig, Traffic, revoke,
-};
+use zk_recipes::{CohortMutex, HoldState, MultiLock, Mutex, Session, SessionConfig, Traffic, revoke};
 
-use super::losses::line;
 use super::{LONG, PATH, WAYS, arrived, cohort, handed};
 use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, SOON, soon, until};
 
+/// A lock whose hold may linger for long, and its session.
+pub(super) async fn lingering(lab: &Lab) -> (Session, CohortMutex) {
+    let session = lab.session().await;
+    let lock = cohort(&session).with_linger(LONG);
+    (session, lock)
+}
+
 /// Lets the hold of a lock linger.
-async fn leave_lingering(lock: &CohortMutex) {
+pub(super) async fn leave_lingering(lock: &CohortMutex) {
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
 /// Returns a server that nothing else uses, and a session so patient that no ping falls into a measurement.
-async fn own_server() -> (ZooKeeper, Session) {
+pub(super) async fn own_server() -> (ZooKeeper, Session) {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     (server, session)
 }
 
-async fn watches(server: &ZooKeeper) -> u64 {
+pub(super) async fn watches(server: &ZooKeeper) -> u64 {
     server.metric("zk_watch_count").await.unwrap()
 }
 
@@ -111,8 +115,7 @@ async fn a_hold_does_not_linger_beside_a_rival_that_queued_before_the_release() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_of_a_rival_fails_without_a_write_and_the_hold_lingers_on() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let lock = cohort(&session).with_linger(LONG);
+    let ((session, lock), other) = (lingering(&lab).await, lab.session().await);
     leave_lingering(&lock).await;
     let before = session.traffic();
     assert!(Mutex::new(&other, PATH).unwrap().try_acquire().await.unwrap().is_none());
@@ -212,179 +215,6 @@ async fn a_hold_that_is_given_back_unused_does_not_linger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_hold_that_lingers_once_its_session_is_closed_or_its_last_lock_object_is_dropped() {
-    for is_closed in [true, false] {
-        let (server, session) = own_server().await;
-        let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-        let lock = cohort(&session).with_linger(LONG);
-        leave_lingering(&lock).await;
-        assert_eq!(watches(&server).await, 2, "of the queue and of the node");
-        if is_closed {
-            session.close().await.unwrap();
-            assert!(matches!(lock.acquire().await, Err(Error::SessionEnded { reason: LostReason::Closed, .. })));
-            assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
-        }
-        drop((lock, session));
-        until("the watch is gone", async || watches(&server).await == 0).await;
-        let rival = Mutex::new(&other, PATH).unwrap();
-        until("the node is gone", async || rival.participants().await.unwrap().is_empty()).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_last_guard_outlives_the_lock_object_is_given_up_at_the_release() {
-    let lab = Lab::open().await;
-    let session = lab.session().await;
-    let held = cohort(&session).with_linger(LONG).acquire().await.unwrap();
-    held.release().await.unwrap();
-    lab.until_children(PATH, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_node_somebody_deletes_while_it_lingers_is_not_taken_again() {
-    for way in WAYS {
-        let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let lock = way(&session).with_linger(LONG);
-        let held = lock.acquire().await.unwrap();
-        let node = held.node_path().to_owned();
-        held.release().await.unwrap();
-        let before = session.traffic();
-        lab.raw.delete(&node, None).await.unwrap();
-        // The reaper asks for the deletion, and finds nothing.
-        until("the hold is given up", async || session.traffic().since(before).requests > 0).await;
-        let rival = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
-        let mut next = arrived(&lock);
-        lab.until_children(PATH, 2).await;
-        assert!((&mut next).now_or_never().is_none());
-        rival.release().await.unwrap();
-        let held = soon("the lock", next).await.unwrap();
-        assert_eq!(held.token().handover(), 0);
-        held.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_lock_somebody_deletes_as_a_whole_is_not_taken_again() {
-    for way in WAYS {
-        let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let lock = way(&session).with_linger(LONG);
-        let held = lock.acquire().await.unwrap();
-        let node = held.node_path().to_owned();
-        held.release().await.unwrap();
-        let before = session.traffic();
-        lab.raw.delete(&node, None).await.unwrap();
-        lab.raw.delete(PATH, None).await.unwrap();
-        until("the hold is given up", async || session.traffic().since(before).requests > 0).await;
-        let rival = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
-        let mut next = arrived(&lock);
-        lab.until_children(PATH, 2).await;
-        assert!((&mut next).now_or_never().is_none());
-        rival.release().await.unwrap();
-        let held = soon("the lock", next).await.unwrap();
-        assert_eq!(held.token().handover(), 0);
-        held.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plain_mutex_of_the_same_session_gets_the_lock_and_gives_it_back() {
-    let lab = Lab::open().await;
-    let session = lab.session().await;
-    let (lock, mutex) = (cohort(&session).with_linger(LONG), Mutex::new(&session, PATH).unwrap());
-    for _ in 0..3 {
-        leave_lingering(&lock).await;
-        assert!(mutex.try_acquire().await.unwrap().is_none());
-        let held = soon("the mutex", mutex.acquire()).await.unwrap();
-        let mut next = arrived(&lock);
-        assert!((&mut next).now_or_never().is_none());
-        held.release().await.unwrap();
-        let held = soon("the cohort", next).await.unwrap();
-        assert_eq!(held.token().handover(), 0);
-        held.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_closed_during_the_first_look_leaves_nothing() {
-    for way in WAYS {
-        let (server, session) = own_server().await;
-        let lock = way(&session).with_linger(LONG);
-        let held = lock.acquire().await.unwrap();
-        let mut releasing = Box::pin(held.release());
-        assert!((&mut releasing).now_or_never().is_none(), "it looks");
-        let (closed, released) = soon("the end", join(session.close(), releasing)).await;
-        closed.unwrap();
-        assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::Closed, .. })), "{released:?}");
-        assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
-        until("the watch is gone", async || watches(&server).await == 0).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_would_let_a_hold_linger_reports_that_somebody_deleted_its_node() {
-    for way in WAYS {
-        let lab = Lab::open().await;
-        let session = lab.session().await;
-        let lock = way(&session).with_linger(LONG);
-        let held = lock.acquire().await.unwrap();
-        lab.raw.delete(held.node_path(), None).await.unwrap();
-        let released = held.release().await;
-        assert!(matches!(released, Err(Error::HoldLost { reason: LostReason::NodeDeleted, .. })), "{released:?}");
-        let held = soon("the next hold", lock.acquire()).await.unwrap();
-        assert_eq!(held.token().handover(), 0);
-        held.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_session_expires_while_it_lingers_is_given_to_nobody() {
-    let (server, proxy, session) = line(Duration::from_secs(1), Duration::from_millis(500)).await;
-    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let lock = cohort(&session).with_linger(LONG);
-    leave_lingering(&lock).await;
-    proxy.blackhole();
-    let rival = soon("a rival", cohort(&other).acquire()).await.unwrap();
-    let mut next = arrived(&lock);
-    proxy.deliver();
-    let told = soon("the end of the session", &mut next).await;
-    assert!(matches!(told, Err(Error::SessionEnded { .. })), "{told:?}");
-    rival.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_lost_by_silence_while_it_lingers_is_given_to_nobody() {
-    let (_server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
-    let lock = cohort(&session).with_linger(LONG);
-    leave_lingering(&lock).await;
-    let probe = Mutex::new(&session, "/locks/probe").unwrap().acquire().await.unwrap();
-    proxy.blackhole();
-    assert_eq!(soon("the loss", probe.lost()).await, LostReason::Silence);
-    let next = tokio::spawn(arrived(&lock));
-    proxy.deliver();
-    // Whether the session has survived depends on when the line came back.
-    match soon("the next", next).await.unwrap() {
-        Ok(held) => assert_eq!(held.token().handover(), 0, "it was granted anew"),
-        Err(error) => assert!(matches!(error, Error::SessionEnded { .. }), "{error:?}"),
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_connection_ends_while_it_lingers_is_given_up() {
-    let (server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;
-    let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let lock = cohort(&session).with_linger(LONG);
-    leave_lingering(&lock).await;
-    proxy.cut();
-    let rival = Mutex::new(&other, PATH).unwrap();
-    until("the node is gone", async || rival.participants().await.unwrap().is_empty()).await;
-    let held = soon("the lock", lock.acquire()).await.unwrap();
-    assert_eq!(held.token().handover(), 0);
-    held.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cohort_that_is_alone_looks_for_others_after_so_many_hand_overs_of_a_hold_that_lingers() {
     let lab = Lab::open().await;
     let session = lab.session().await;
@@ -408,8 +238,7 @@ async fn a_cohort_that_is_alone_looks_for_others_after_so_many_hand_overs_of_a_h
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_comes_during_the_first_look_is_handed_the_hold() {
     let lab = Lab::open().await;
-    let session = lab.session().await;
-    let lock = cohort(&session).with_linger(LONG);
+    let (session, lock) = lingering(&lab).await;
     let held = lock.acquire().await.unwrap();
     let mut releasing = Box::pin(held.release());
     assert!((&mut releasing).now_or_never().is_none(), "it looks");

@@ -1,0 +1,80 @@
+//! The documents: each link leads to a file, and to a heading of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::architecture::root;
+
+/// The documents of this repository, without those that a build writes.
+fn documents() -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                if !["target", ".git", "report", "node_modules"].contains(&name) {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What a document says outside of its blocks of code.
+fn prose(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// The targets of the links of a document.
+fn targets(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let ends = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    ends.map(|(target, _)| target.to_owned()).collect()
+}
+
+/// The anchors of the headings of a document, as forges make them.
+fn anchors(text: &str) -> Vec<String> {
+    let anchor = |heading: &str| {
+        let kept = heading.trim().to_lowercase().replace(' ', "-");
+        kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+    };
+    prose(text).lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#'))).collect()
+}
+
+fn assert_leads_somewhere(document: &Path, target: &str) {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if file.is_empty() { document.to_owned() } else { document.parent().unwrap().join(file) };
+    assert!(path.exists(), "{}: there is no {target}", document.display());
+    if !anchor.is_empty() {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(anchors(&text).contains(&anchor.to_owned()), "{}: there is no {target}", document.display());
+    }
+}
+
+#[test]
+fn each_link_leads_to_a_file_and_a_heading() {
+    let mut count = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in targets(&text).iter().filter(|target| !target.contains("://")) {
+            assert_leads_somewhere(&document, target);
+            count += 1;
+        }
+    }
+    assert!(count > 50, "the documents have links, and not {count}");
+}
+
+#[test]
+fn an_anchor_is_made_of_the_letters_of_a_heading() {
+    assert_eq!(anchors("# The `Mutex`, and *more*\n\n```\n# no heading\n```\n"), ["the-mutex-and-more"]);
+    assert_eq!(anchors("## 我该用哪一个"), ["我该用哪一个"]);
+}
+
+#[test]
+fn links_in_blocks_of_code_are_none() {
+    assert_eq!(targets("[a](b.md) ```[c](d.md)``` ![e](f.png#g)"), ["b.md", "f.png#g"]);
+}

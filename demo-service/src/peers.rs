@@ -1,6 +1,6 @@
 //! The other instances of the service: how one instance hands purchases over to the instance that decides them.
 //!
-//! A batch of purchases of one SKU is one `POST` over a kept connection. [`http::peers`](crate::http::peers) receives it.
+//! A batch of purchases of one SKU is one `POST` over a kept connection. `http::peers` receives it.
 //! The receiver decides each purchase or says that it decides none of this SKU. It hands nothing on: a purchase makes one
 //! hop.
 
@@ -28,7 +28,7 @@ pub const BYTES_MAX: usize = 1024 * 1024;
 /// The time limit for a connection to another instance.
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long an unused connection is kept. The receiver closes it after [`HEAD_WITHIN`](crate::http::server). The sender
+/// How long an unused connection is kept. The receiver closes it after `HEAD_WITHIN` of its `http::server`. The sender
 /// must close it first: a batch that meets a closed connection has an unknown outcome.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 

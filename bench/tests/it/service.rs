@@ -37,7 +37,9 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         let cells = row.split('|').skip(2).map(|cell| cell.replace(char::is_whitespace, ""));
         cells.take(3).map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()
     };
-    for side in ["`pg-merge`", "pgbench, the same batches", "HTTP path alone", "`pg-conditional`", "`pg-function`"] {
+    let strategies = ["pg-merge", "pg-conditional", "pg-function", "zk-owner", "zk-merge", "zk-cohort"];
+    let sides = strategies.map(|strategy| format!("`{strategy}`")).into_iter();
+    for side in sides.chain(["pgbench, the same batches", "HTTP path alone"].map(str::to_owned)) {
         let row = report.lines().find(|line| line.starts_with(&format!("| 20 | {side} |")));
         let per_s = row.and_then(|row| row.split('|').nth(3)?.replace(char::is_whitespace, "").parse::<f64>().ok());
         assert!(per_s.is_some_and(|per_s| per_s > 0.1), "{side} in {report}");
@@ -54,7 +56,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
         assert!(row.is_some_and(|row| !row.contains('–')), "{figure} in {report}");
     }
     assert!(report.contains("| starts of 1500 users, ms from the first to the last | ≤ 100 | "), "{report}");
-    assert!(report.contains("In each of 14 measurements of purchases what was counted was ordered"), "{report}");
+    assert!(report.contains("In each of 20 measurements of purchases what was counted was ordered"), "{report}");
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left");
 }
 

@@ -160,7 +160,8 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
 #[tokio::test]
 async fn a_commit_that_is_not_answered_leaves_the_outcome_unknown_and_keeps_the_lock() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3500ms", "--db-connections", "20"];
+    // Each purchase keeps a connection until its commit is over.
+    let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3500ms", "--db-connections", "40"];
     let instance = lab.start(&times).await;
     slow_down_commits(&lab, 4.5).await;
     let mut buyers = Vec::new();

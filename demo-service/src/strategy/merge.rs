@@ -161,7 +161,7 @@ impl<T: Turn> Shop<T> {
 
     /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
     async fn hand_over(self: Arc<Self>, goods_no: GoodsNo, owner: Address, mut batch: Vec<Buyer>) {
-        // A purchase makes one hop. Whoever has handed it over asks the owner next.
+        // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
         if batch.is_empty() {
             return;

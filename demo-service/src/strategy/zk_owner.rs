@@ -55,7 +55,7 @@ impl Turn for Arc<Ownership> {
                 Ok(Next::Sell(Begun { transaction, level, token, lost, behind: Some(behind) }))
             }
             Err(failure) => {
-                // Another instance may reach the database. A fence beyond our token is lower than that of the next term.
+                // Another instance may reach the database. The token of the next term is greater than any fence.
                 if failure.is(&failure::DATABASE_UNAVAILABLE) || failure.is(&failure::FENCED) {
                     term.resign();
                 }

@@ -163,8 +163,8 @@ async fn until_ready(host: Host, mut process: Process) -> Result<Worker, Error> 
     let failed = |what: String, process: &Process| match host {
         Host::Rust => Error::Worker { peer: host.peer(), what, log: process.log_tail() },
         Host::Java | Host::Python => {
-            let log = process.log_tail();
-            let reason = complaint(&log).map(|line| format!(": {line}")).unwrap_or_default();
+            let (head, tail) = (process.log_head(), process.log_tail());
+            let reason = complaint(&head, &tail).map(|line| format!(": {line}")).unwrap_or_default();
             host.missing(format!("its worker {what}{reason}"))
         }
     };
@@ -213,11 +213,11 @@ fn kazoo() -> Result<ProcessConfig, Error> {
     Ok(ProcessConfig::new(python).args([programs().join("kazoo_peer.py")]))
 }
 
-/// The first line of a log that names an error, or else its last line: compilers go on to what follows from the first, and
-/// a traceback ends with what it is about.
-fn complaint(log: &str) -> Option<&str> {
-    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.clone().find(|line| line.to_lowercase().contains("error:")).or_else(|| lines.next_back())
+/// Returns the first line of the log's `head` that names an error, or else the last line of its `tail`. A compiler prints
+/// the consequences after the first error; a traceback ends with its error.
+fn complaint<'a>(head: &'a str, tail: &'a str) -> Option<&'a str> {
+    let lines_of = |log: &'a str| log.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines_of(head).find(|line| line.to_lowercase().contains("error:")).or_else(|| lines_of(tail).next_back())
 }
 
 fn workspace() -> PathBuf {
@@ -249,11 +249,14 @@ mod tests {
     fn of_a_log_one_line_is_told() {
         let javac = "Peer.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
                      Peer.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
-        assert_eq!(complaint(javac), Some("Peer.java:18: error: package org.apache does not exist"));
+        assert_eq!(
+            complaint(javac, "error: compilation failed"),
+            Some("Peer.java:18: error: package org.apache does not exist")
+        );
         let python = "Traceback (most recent call last):\n  File \"peer.py\", line 3, in <module>\n    import kazoo\n\
                       ModuleNotFoundError: No module named 'kazoo'\n";
-        assert_eq!(complaint(python), Some("ModuleNotFoundError: No module named 'kazoo'"));
-        assert_eq!(complaint("starting\nout of memory\n\n"), Some("out of memory"));
-        assert_eq!(complaint("\n"), None);
+        assert_eq!(complaint(python, python), Some("ModuleNotFoundError: No module named 'kazoo'"));
+        assert_eq!(complaint("starting\n", "starting\nout of memory\n\n"), Some("out of memory"));
+        assert_eq!(complaint("\n", "\n"), None);
     }
 }

@@ -27,7 +27,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(10);
 /// What the guard may need beyond the child's own grace: to end the child, and to remove a folder that is still written to.
 const GUARD_GRACE: Duration = Duration::from_secs(10);
 /// How much of a log goes into an error.
-const LOG_TAIL_BYTES: u64 = 4096;
+const LOG_PART_BYTES: usize = 4096;
 
 /// What to run, and how to stop it.
 #[derive(Debug, Clone)]
@@ -137,6 +137,11 @@ impl Guard {
         tail(&self.log)
     }
 
+    /// The beginning of what the child wrote to its log, also after it has ended.
+    pub(crate) fn log_head(&self) -> String {
+        part(&self.log, 0)
+    }
+
     /// How the child ended, and `None` while it or its folder is still there.
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.status.is_none() {
@@ -225,8 +230,11 @@ fn child_status(shell: ExitStatus) -> ExitStatus {
 
 fn tail(log: &File) -> String {
     let len = log.metadata().map_or(0, |metadata| metadata.len());
-    let offset = len.saturating_sub(LOG_TAIL_BYTES);
-    let mut buffer = vec![0; usize::try_from(len - offset).unwrap_or(0)];
+    part(log, len.saturating_sub(LOG_PART_BYTES as u64))
+}
+
+fn part(log: &File, offset: u64) -> String {
+    let mut buffer = vec![0; LOG_PART_BYTES];
     let read = log.read_at(&mut buffer, offset).unwrap_or(0);
     buffer.truncate(read);
     String::from_utf8_lossy(&buffer).trim_end().to_owned()

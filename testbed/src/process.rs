@@ -209,6 +209,12 @@ impl Process {
         self.guard.log_tail()
     }
 
+    /// The first few kilobytes of the log, also after the program has ended: what a compiler complains of first.
+    #[must_use]
+    pub fn log_head(&self) -> String {
+        self.guard.log_head()
+    }
+
     /// How the program ended, or `None` while it runs. An exit code above 128 is taken for the signal that it stands for in
     /// a shell.
     ///

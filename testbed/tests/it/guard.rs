@@ -130,6 +130,14 @@ async fn standard_error_is_kept_after_the_process_has_ended() {
 }
 
 #[tokio::test]
+async fn both_ends_of_a_long_log_are_kept() {
+    let mut process = Process::spawn(shell("echo it broke here >&2; seq 10000 >&2; echo and ended there >&2")).unwrap();
+    process.wait().await.unwrap();
+    assert!(process.log_head().starts_with("it broke here\n1\n2\n"), "{}", process.log_head());
+    assert!(process.log_tail().ends_with("\n10000\nand ended there"), "{}", process.log_tail());
+}
+
+#[tokio::test]
 async fn a_log_file_of_ones_own_stays_and_is_appended_to() {
     let folder = tempfile::tempdir().unwrap();
     let log_file = folder.path().join("instance.log");

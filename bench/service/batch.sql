@@ -7,7 +7,8 @@ set local lock_timeout = 5000;
 \endpipeline
 select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update;
 with bounded as materialized (
-    select set_config('lock_timeout', :key_wait_ms::integer::text, true)
+    select set_config('lock_timeout', :key_wait_ms::integer::text, true),
+        set_config('idle_in_transaction_session_timeout', :idle_ms::integer::text, true)
 ), sold as materialized (
     select line.* from bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
         with ordinality as line (quantity, remaining, key, cart, place)

@@ -10,6 +10,9 @@ use crate::error::Error;
 /// The time limit for the wait for a key in a batch, as the service sets it.
 const KEY_WAIT_MS: u32 = 10;
 
+/// The time limit for the pause between a written batch and its commit, as the service sets it.
+const IDLE_MS: u32 = 1000;
+
 /// Units left after the first purchase of a batch.
 const LEFT: u32 = 999_999_999;
 
@@ -38,7 +41,8 @@ impl Script {
         let remaining = array(&|place| (LEFT - place).to_string());
         let mut variables = Self::purchase((goods_no, sale)).variables;
         variables.extend([format!("quantities={units}"), format!("remaining={remaining}")]);
-        variables.extend([format!("keys={nothing}"), format!("carts={nothing}"), format!("key_wait_ms={KEY_WAIT_MS}")]);
+        variables.extend([format!("keys={nothing}"), format!("carts={nothing}")]);
+        variables.extend([format!("key_wait_ms={KEY_WAIT_MS}"), format!("idle_ms={IDLE_MS}")]);
         Self { file: "service/batch.sql", purchases, variables }
     }
 
@@ -176,6 +180,7 @@ mod tests {
             "keys={NULL,NULL,NULL}",
             "carts={NULL,NULL,NULL}",
             "key_wait_ms=10",
+            "idle_ms=1000",
         ];
         assert_eq!(variables, expected);
     }

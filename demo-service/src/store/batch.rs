@@ -13,6 +13,10 @@ const KEY_WAIT_MS: i32 = 100;
 /// The same for a batch of several orders. A batch that is refused is divided, so it meets that purchase again.
 const SHARED_KEY_WAIT_MS: i32 = 10;
 
+/// The longest pause between a written batch and its `commit`, which follows at once. After it the server rolls back, so
+/// an instance that freezes in between does not keep the row locked.
+const IDLE_MS: i32 = 1000;
+
 /// The orders of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchWrite<'a> {
@@ -76,7 +80,8 @@ impl Transaction {
         let key_wait_ms = if batch.lines.len() > 1 { SHARED_KEY_WAIT_MS } else { KEY_WAIT_MS };
         let rows = sqlx::query!(
             r#"with bounded as materialized (
-                   select set_config('lock_timeout', $9::integer::text, true)
+                   select set_config('lock_timeout', $9::integer::text, true),
+                       set_config('idle_in_transaction_session_timeout', $13::integer::text, true)
                ), sold as materialized (
                    select line.* from bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
                        with ordinality as line (quantity, remaining, key, cart, place)
@@ -113,6 +118,7 @@ impl Transaction {
             batch.guard,
             batch.token.map(|token| token.number),
             batch.token.map(|token| token.handover),
+            IDLE_MS,
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {

@@ -38,8 +38,8 @@ pub(super) trait Turn: Send + Sync + 'static {
     /// Notes what a batch of the turn with that token has left.
     fn sold(&self, _goods_no: GoodsNo, _token: Option<Token>, _level: Level) {}
 
-    /// Waits until somebody else than `owner` owns a SKU.
-    fn moved(&self, _goods_no: GoodsNo, _owner: &Address) -> impl Future<Output = ()> + Send {
+    /// Waits until the term of `owner` is over and its last answers have had their time.
+    fn outlived(&self, _goods_no: GoodsNo, _owner: &Address) -> impl Future<Output = ()> + Send {
         pending()
     }
 
@@ -148,25 +148,26 @@ impl<T: Turn> Shop<T> {
         match next {
             Next::Sell(begun) => self.sell(begun, batch).await,
             Next::HandOver(owner) => {
-                let handed_over = Arc::clone(self).hand_over(goods_no, owner.clone(), batch);
-                tokio::select! {
-                    _ = self.context().tasks.spawn(handed_over) => {}
-                    // An owner that was paused may never answer. Its buyers wait for it, and nobody else does.
-                    () = self.turn.moved(goods_no, &owner) => {}
-                }
+                self.hand_over(goods_no, &owner, batch).await;
                 Vec::new()
             }
         }
     }
 
     /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
-    async fn hand_over(self: Arc<Self>, goods_no: GoodsNo, owner: Address, mut batch: Vec<Buyer>) {
+    async fn hand_over(self: &Arc<Self>, goods_no: GoodsNo, owner: &Address, mut batch: Vec<Buyer>) {
         // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
         if batch.is_empty() {
             return;
         }
-        let decisions = self.turn.hand_over(&owner, goods_no, &batch).await;
+        let decisions = tokio::select! {
+            decisions = self.turn.hand_over(owner, goods_no, &batch) => decisions,
+            // A frozen owner may never answer, and sells nothing after its term.
+            () = self.turn.outlived(goods_no, owner) => {
+                batch.iter().map(|_| Some(Err(Failure::outcome_unknown_elsewhere()))).collect()
+            }
+        };
         let answer = |(buyer, decision): (Buyer, Option<Decision>)| match decision {
             Some(decision) => {
                 buyer.answer(decision);

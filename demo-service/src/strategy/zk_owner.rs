@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 use super::batches::{Buyer, Handed};
@@ -19,6 +19,9 @@ use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
 use crate::sale::{Cart, GoodsNo, Level, Purchase, Quantity, Token};
 use crate::store::{Isolation, Transaction};
+
+/// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// The strategy.
 pub(super) struct ZkOwner {
@@ -68,8 +71,9 @@ impl Turn for Arc<Ownership> {
         self.note_level(goods_no, token.expect("BUG: a term without a token"), level);
     }
 
-    async fn moved(&self, goods_no: GoodsNo, owner: &Address) {
-        Ownership::moved(self, goods_no, owner).await;
+    async fn outlived(&self, goods_no: GoodsNo, owner: &Address) {
+        self.moved(goods_no, owner).await;
+        sleep(LAST_ANSWERS_WITHIN).await;
     }
 
     async fn hand_over(&self, owner: &Address, goods_no: GoodsNo, buyers: &[Buyer]) -> Vec<Option<Decision>> {

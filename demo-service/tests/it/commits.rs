@@ -1,7 +1,7 @@
-//! Commits that take long. The statements of the transaction are done by then, and the commit has been sent.
+//! Commits that take long, and statements. When a commit takes long, the statements of its transaction are done.
 //!
-//! Both kinds are made of deferred triggers, which fire during the commit. No time limit of the server applies to them,
-//! and the server does not end them if their client is gone.
+//! Triggers do it; those of commits are deferred. No time limit of the server applies to a trigger that waits, and the
+//! server does not end it if its client is gone.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -13,6 +13,10 @@ pub(crate) async fn slow_down_commits(lab: &Lab, seconds: f64) {
 }
 
 async fn before_commits(lab: &Lab, name: &str, table: &str, event: &str, call: &str) {
+    trigger(lab, name, table, event, call, "deferred").await;
+}
+
+async fn trigger(lab: &Lab, name: &str, table: &str, event: &str, call: &str, when: &str) {
     let sql = format!(
         "create function {name}() returns trigger language plpgsql as
          $$ begin
@@ -20,7 +24,7 @@ async fn before_commits(lab: &Lab, name: &str, table: &str, event: &str, call: &
              perform {call};
              return null;
          end $$;
-         create constraint trigger {name} after {event} on {table} deferrable initially deferred
+         create constraint trigger {name} after {event} on {table} deferrable initially {when}
          for each row execute function {name}()"
     );
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut lab.connect().await).await.unwrap();
@@ -37,6 +41,12 @@ impl Gate {
     pub(crate) async fn before_commits(lab: &Lab, table: &str, event: &str) {
         let wait = format!("pg_advisory_xact_lock_shared({GATE})");
         before_commits(lab, "pass", table, event, &wait).await;
+    }
+
+    /// Builds an open gate at the end of every statement that writes to a table.
+    pub(crate) async fn behind_statements(lab: &Lab, table: &str, event: &str) {
+        let wait = format!("pg_advisory_xact_lock_shared({GATE})");
+        trigger(lab, "pass", table, event, &wait, "immediate").await;
     }
 
     pub(crate) async fn close(lab: &Lab) -> Self {

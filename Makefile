@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 
 deps-test: ## install what the tests need beyond that: a Java compiler, Apache Curator, Python with kazoo and schemathesis, Node.js with the types of k6, wrk, JMeter, promtool
 	@./scripts/deps.sh test
+
+deps-check: ## install what make check needs beyond deps: Python with jactionlint and shellcheck
+	@./scripts/deps.sh check
 
 deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
 	@./scripts/deps.sh bench
@@ -51,7 +54,9 @@ endif
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-check: cargo-deny ## formatting, lints, documentation, licences and sources of dependencies
+check: deps-check cargo-deny ## formatting, lints, documentation, licences and sources of dependencies, workflows, scripts
+	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
+	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings

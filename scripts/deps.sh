@@ -6,6 +6,8 @@
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
 #                           and look at the page of a report in Chromium
+#   scripts/deps.sh check   for make check too, which checks the workflows and these scripts by jactionlint and shellcheck
+#                           (Python packages with the binaries in them)
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
@@ -16,9 +18,12 @@ cd "$(dirname "$0")/.."
 
 kazoo_requirements=recipes/tests/interop/requirements.txt
 schemathesis_requirements=demo-service/tests/contract/requirements.txt
+workflow_requirements=.github/requirements.txt
 # The tests look for them there.
 kazoo_venv=target/interop-python
 schemathesis_venv=target/contract-python
+# The Makefile looks for them there.
+workflow_venv=target/workflow-python
 k6_types_list=loadgen/tests/k6
 k6_types=target/k6-types
 curator_version=5.4.0
@@ -135,6 +140,10 @@ has_schemathesis() {
     has_environment "$schemathesis_venv" "$schemathesis_requirements" schemathesis
 }
 
+has_workflow_check() {
+    has_environment "$workflow_venv" "$workflow_requirements" jactionlint
+}
+
 has_node() {
     has node && has npm
 }
@@ -185,6 +194,9 @@ missing() {
         has_node || echo node
     else
         has_java || echo java
+    fi
+    if [ "$for_check" = yes ]; then
+        has_workflow_check || has_python || echo python
     fi
     has cc || echo cc
     if [ "$for_tests" = yes ]; then
@@ -341,12 +353,14 @@ install_promtool() {
 
 for_tests=no
 for_benches=no
+for_check=no
 case $* in
     '') ;;
     test) for_tests=yes ;;
     bench) for_benches=yes ;;
+    check) for_check=yes ;;
     *)
-        say "usage: scripts/deps.sh [test | bench]"
+        say "usage: scripts/deps.sh [test | check | bench]"
         exit 64
         ;;
 esac
@@ -374,6 +388,10 @@ if [ "$for_tests" = yes ]; then
     has_kazoo || install_environment "$kazoo_venv" "$kazoo_requirements"
     has_schemathesis || install_environment "$schemathesis_venv" "$schemathesis_requirements"
     has_k6_types || install_k6_types
+fi
+
+if [ "$for_check" = yes ]; then
+    has_workflow_check || install_environment "$workflow_venv" "$workflow_requirements"
 fi
 
 if [ "$for_tests" = yes ] && ! has_promtool; then

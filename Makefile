@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,18 @@ bench-chart: ## copy the chart and the tables of the last make bench-peers to do
 	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \
 		{ echo 'bench-chart: target/bench-peers.svg and .md not found; run make bench-peers without --out first' >&2; exit 3; }
 	cp target/bench-peers.svg target/bench-peers.md docs/
+
+SAMPLE := unguarded,zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge
+
+# The sandbox of Chromium does not run as root.
+sample-report: deps-test ## measure docs/sample-report.html, and take its picture docs/report.png
+	cargo build --release --locked
+	./target/release/loadgen compare --strategies $(SAMPLE) --seed 1 --report target/sample-report
+	cp target/sample-report/report.html docs/sample-report.html
+	"$$(command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		echo '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome')" \
+		--headless=new $$([ "$$(id -u)" -ne 0 ] || echo --no-sandbox) --disable-gpu --hide-scrollbars --log-level=3 \
+		--window-size=1280,760 --screenshot=docs/report.png "file://$(CURDIR)/docs/sample-report.html"
 
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \

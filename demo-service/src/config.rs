@@ -1,5 +1,7 @@
 //! The command line, and the configuration made from it.
 
+mod values;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -7,31 +9,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
-use axum::http::uri::Authority;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
+use self::values::{
+    default_instance, instance_name, key_lifetime, peers_address, positive_duration, rate, session_timeout,
+    strategy_parser,
+};
 use crate::sale::{BusinessTime, LockOrder};
 use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
 use crate::setup_error::SetupError;
 use crate::strategy::entry::Entry;
-use crate::strategy::registry::{self, STRATEGIES};
+use crate::strategy::registry::STRATEGIES;
 use crate::telemetry::LogFormat;
-
-/// The bounds of every time option without bounds of its own. Deadlines are computed from these times and must not
-/// overflow.
-const DURATION_MIN: Duration = Duration::from_millis(1);
-const DURATION_MAX: Duration = Duration::from_hours(24);
-
-/// The bounds of the session timeout.
-const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
-const SESSION_TIMEOUT_MAX: Duration = Duration::from_mins(10);
-
-/// The bounds of the lifetime of a key.
-const KEY_LIFETIME_MIN: Duration = Duration::from_secs(1);
-const KEY_LIFETIME_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// The stock service of a flash sale: one deduction, guarded in as many ways as there are strategies.
 #[derive(Clone, Parser)]
@@ -281,62 +272,10 @@ fn read(setting: &'static str, path: &Path) -> Result<String, SetupError> {
     fs::read_to_string(path).map_err(|source| SetupError::ZooKeeperFile { setting, path: path.to_owned(), source })
 }
 
-fn strategy_parser() -> impl TypedValueParser<Value = &'static Entry> {
-    PossibleValuesParser::new(registry::names()).map(|name| registry::find(&name).expect("BUG: clap let it through"))
-}
-
-fn positive_duration(text: &str) -> Result<Duration, &'static str> {
-    match humantime::parse_duration(text) {
-        Ok(duration) if (DURATION_MIN..=DURATION_MAX).contains(&duration) => Ok(duration),
-        _ => Err("give a duration from 1ms to 1day with its unit, for instance 500ms, 10s or 1m"),
-    }
-}
-
-fn session_timeout(text: &str) -> Result<Duration, &'static str> {
-    match positive_duration(text) {
-        Ok(timeout) if (SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) => Ok(timeout),
-        _ => Err(
-            "give a duration from 1s to 10m with its unit: a shorter session ends in every pause, and a longer one keeps \
-                  the locks of an instance that has died",
-        ),
-    }
-}
-
-fn rate(text: &str) -> Result<NonZeroU32, &'static str> {
-    text.parse().map_err(|_| "give a number of purchases a second, from 1 to 4294967295")
-}
-
-fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
-    match humantime::parse_duration(text) {
-        Ok(lifetime) if (KEY_LIFETIME_MIN..=KEY_LIFETIME_MAX).contains(&lifetime) => Ok(lifetime),
-        _ => Err("give a duration from 1s to 365days with its unit, for instance 24h"),
-    }
-}
-
-fn peers_address(text: &str) -> Result<String, &'static str> {
-    match text.parse::<Authority>() {
-        Ok(authority) if authority.port().is_some() && !text.contains('@') => Ok(text.to_owned()),
-        _ => Err("give a host and a port, for instance demo-1:7070"),
-    }
-}
-
-fn instance_name(text: &str) -> Result<String, &'static str> {
-    let printable = text.chars().all(|character| !character.is_control());
-    if printable && (1..=100).contains(&text.len()) {
-        Ok(text.to_owned())
-    } else {
-        Err("give a name of 1 to 100 bytes without control characters")
-    }
-}
-
-fn default_instance() -> String {
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    format!("{}-{}", host.as_deref().unwrap_or("localhost"), std::process::id())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::registry;
 
     fn parse(arguments: &[&str]) -> Result<Config, clap::Error> {
         let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];

@@ -1,5 +1,6 @@
 //! HTTP: listeners, limits, routes, problem documents and the OpenAPI document.
 
+mod limits;
 mod open_files;
 pub mod openapi;
 mod peers;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONNECTION, HOST};
 use axum::http::{HeaderValue, Version};
@@ -12,8 +11,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use futures_util::FutureExt;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -21,6 +18,7 @@ use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetReques
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
+use super::limits::{Arrived, Desk, Slots, overloaded, take_place, take_slot};
 use super::openapi;
 use super::places::Place;
 use super::problem;
@@ -31,18 +29,6 @@ use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategi
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::sale::IdempotencyKey;
-
-/// The largest body that is read. A full cart takes about a KiB.
-const BODY_BYTES_MAX: usize = 4 * 1024;
-
-/// The time limit for receiving a body, counted from the arrival of the request. If `--http-timeout` is shorter, it
-/// is the limit. The body is received before the request takes a slot, so a slow client takes no slot from a buyer.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
-
-/// Upper bound of the administrative requests that are worked on at once. They take no slots, so that a sale can be
-/// restarted while buyers have all of them. The bound is low: there are few administrators, and each of their
-/// requests takes a database connection or a page of a few MiB.
-const ADMINISTRATION_MAX: usize = 16;
 
 /// The clients that a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +47,9 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     // answered.
     let slots = |rates| from_fn_with_state(Slots { app: Arc::clone(&app), rates }, take_slot);
     let (buying, looking) = (slots(Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new)), slots(None));
-    let desk = Desk { app: Arc::clone(&app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) };
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
-        .layer(from_fn_with_state(desk, take_place));
+        .layer(from_fn_with_state(Desk::new(&app), take_place));
     let enclosed = |group: Group, handlers: Handlers| match group {
         Group::Buying => handlers.route_layer(buying.clone()),
         Group::Looking => handlers.route_layer(looking.clone()),
@@ -147,99 +132,6 @@ fn operations(
     operations
 }
 
-/// When a request arrived. The deadlines of the request count from then.
-#[derive(Debug, Clone, Copy)]
-struct Arrived(Instant);
-
-impl Arrived {
-    fn of(request: &Request) -> Instant {
-        let arrived = request.extensions().get::<Self>();
-        arrived.expect("BUG: the time of every arrival is noted").0
-    }
-}
-
-/// The state that the requests of buyers share.
-#[derive(Clone)]
-struct Slots {
-    app: Arc<App>,
-    rates: Option<Arc<Rates>>,
-}
-
-/// Checks the rates, receives the whole body, then takes a slot.
-async fn take_slot(
-    State(Slots { app, rates }): State<Slots>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Failure> {
-    if let Some(rates) = rates {
-        rates.check(&request)?;
-    }
-    let arrived = Arrived::of(&request);
-    let mut request = receive(request, app.config.http_timeout).await?;
-    let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
-    // A purchase keeps a clone of the slot, because it may outlive its request. A look keeps the slot until the
-    // answer.
-    request.extensions_mut().insert(slot.clone());
-    let response = next.run(request).await;
-    drop(slot);
-    Ok(response)
-}
-
-/// The state that the requests of administrators share.
-#[derive(Clone)]
-struct Desk {
-    app: Arc<App>,
-    places: Arc<Semaphore>,
-}
-
-/// Takes one of the places for administrators, then receives the whole body.
-async fn take_place(
-    State(Desk { app, places }): State<Desk>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Failure> {
-    let Ok(_place) = places.try_acquire() else { return Err(shed(&app)) };
-    let request = receive(request, app.config.http_timeout).await?;
-    Ok(next.run(request).await)
-}
-
-/// Receives the whole body of a request, within the limits of its size and time.
-async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Failure> {
-    if request.body().is_end_stream() {
-        return Ok(request);
-    }
-    let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
-    let (head, body) = request.into_parts();
-    let oversized = || Failure::of(&failure::OVERSIZED_BODY);
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(oversized());
-    }
-    // The deadline of the answer may be the same instant. The inner timer is polled first, so the failure is
-    // `BODY_TIMEOUT`.
-    let received = timeout_at(arrived + within, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    let received = received.map_err(|_| {
-        let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
-        Failure::new(&failure::BODY_TIMEOUT, detail)
-    })?;
-    let bytes = received.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            oversized()
-        } else {
-            Failure::new(&failure::MALFORMED_BODY, "the body could not be read to its end; nothing was written")
-        }
-    })?;
-    Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
-}
-
-fn overloaded() -> Failure {
-    Failure::of(&failure::OVERLOADED)
-}
-
-fn shed(app: &App) -> Failure {
-    app.metrics.count_shed();
-    overloaded()
-}
-
 /// Refuses a request with several `Host` headers, or of HTTP/1.1 without one (RFC 9112, section 3.2).
 async fn check_host(request: Request, next: Next) -> Result<Response, Failure> {
     let hosts = request.headers().get_all(HOST).iter().count();
@@ -298,7 +190,7 @@ mod tests {
     use std::ffi::OsString;
     use std::future::pending;
 
-    use axum::body::{Bytes, to_bytes};
+    use axum::body::{Body, Bytes, to_bytes};
     use axum::http::StatusCode;
     use axum::http::header::CONTENT_TYPE;
     use axum::routing::get;

@@ -12,7 +12,7 @@ use demo_service::strategy::registry;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use sqlx::migrate::Migrator;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig, Proxy, TestChroot, TestDatabase};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -382,4 +382,11 @@ impl Answer {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
     }
+}
+
+/// A transaction of the test's own that locks the row of every SKU until it is rolled back.
+pub(crate) async fn lock_rows(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
+    let mut transaction = connection.begin().await.unwrap();
+    transaction.execute("select from goods for update").await.unwrap();
+    transaction
 }

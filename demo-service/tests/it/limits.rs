@@ -1,35 +1,24 @@
-//! Concurrency, connections, time: what is refused, and what goes on.
+//! Limits of requests, connections and bodies: what is refused, and what goes on.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, Shop, TOKEN, lock_path, wait_until};
+use crate::lab::{Lab, Shop, TOKEN, lock_rows, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Short enough to wait for something that must not happen.
-const MOMENT: Duration = Duration::from_millis(300);
-
 /// A purchase without the body that it announces.
 const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\n\
                               content-type: application/json\r\ncontent-length: 14\r\n\r\n";
-
-/// A transaction of the test's own that locks the row of every SKU until it is rolled back.
-async fn lock_rows(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
-    let mut transaction = connection.begin().await.unwrap();
-    transaction.execute("select from goods for update").await.unwrap();
-    transaction
-}
 
 #[tokio::test]
 async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
@@ -174,106 +163,6 @@ async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     held.release().await.unwrap();
     instance.buy(1, "zk-mutex").await.assert_ok();
     assert_eq!(lab.units_ordered(1, 1).await, 1, "nothing was bought for those who had gone");
-}
-
-#[tokio::test]
-async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
-    instance.put_on_sale(1, 5, "pg-row-lock").await.assert_ok();
-    instance.put_on_sale(2, 5, "pg-advisory").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let rows = lock_rows(&mut connection).await;
-    instance.buy(1, "pg-row-lock").await.assert_problem(503, "lock-timeout");
-    instance.buy(1, "pg-conditional").await.assert_problem(503, "lock-timeout");
-    rows.rollback().await.unwrap();
-    let mut other = connection.begin().await.unwrap();
-    other.execute("select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(2))").await.unwrap();
-    instance.buy(2, "pg-advisory").await.assert_problem(503, "lock-timeout");
-    other.rollback().await.unwrap();
-    for (goods_no, strategy) in [(1, "pg-row-lock"), (2, "pg-advisory")] {
-        instance.buy(goods_no, strategy).await.assert_ok();
-        let waits = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
-        assert_eq!(instance.metric(&waits).await, Some(2.0));
-    }
-}
-
-/// Goal: attempts are bounded. Method: a rule of the database lets no write change a row. A write whose row was changed since
-/// it was read sees the same.
-#[tokio::test]
-async fn a_purchase_that_is_always_overtaken_is_given_up_after_the_last_attempt() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--attempts-max", "3"]).await;
-    instance.put_on_sale(1, 5, "pg-optimistic").await.assert_ok();
-    lab.connect().await.execute("create rule overtaken as on update to goods do instead nothing").await.unwrap();
-    instance.buy(1, "pg-optimistic").await.assert_problem(503, "overtaken");
-    assert_eq!(instance.metric(r#"seckill_retries_total{strategy="pg-optimistic"}"#).await, Some(2.0));
-    assert_eq!(lab.units_ordered(1, 1).await, 0);
-}
-
-/// Goal: a purchase never goes on after its buyer was told something else. Method: it waits for a lock that the test
-/// holds and then for a row, each less than its own limit, and both together longer than the limit of the answer.
-#[tokio::test]
-async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
-    let lab = Lab::new().await;
-    let times = ["--lock-wait", "2900ms", "--db-timeout", "3s", "--http-timeout", "3500ms"];
-    let instance = lab.start(&times).await;
-    instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let row = lock_rows(&mut connection).await;
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let held = Mutex::new(&session, &lock_path("zk-mutex", 1)).unwrap().acquire().await.unwrap();
-
-    let mut buyer = instance.spawn_buy(1, "zk-mutex");
-    assert!(timeout(3 * MOMENT, &mut buyer).await.is_err(), "it waits for the lock");
-    held.release().await.unwrap();
-    buyer.await.unwrap().assert_problem(503, "database-unavailable");
-    row.rollback().await.unwrap();
-    // The next update of the row comes after the one that was given up, which must not have been committed.
-    instance.buy(1, "zk-mutex").await.assert_ok();
-    assert_eq!(lab.units_ordered(1, 1).await, 1, "only the second purchase was made");
-    assert_eq!(instance.get("/goods/1").await.body["on_hand"], 4);
-}
-
-#[tokio::test]
-async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "1500ms", "--db-timeout", "30s", "--http-timeout", "40s"]).await;
-    let strategies = ["local-mutex", "zk-naive", "zk-mutex"];
-    for (goods_no, strategy) in (1..).zip(strategies) {
-        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
-    }
-    let mut connection = lab.connect().await;
-    let rows = lock_rows(&mut connection).await;
-    for (goods_no, strategy) in (1..).zip(strategies) {
-        let holder = instance.spawn_buy(goods_no, strategy);
-        let entered = format!(r#"seckill_lock_wait_seconds_count{{strategy="{strategy}"}}"#);
-        wait_until(async || instance.metric(&entered).await == Some(1.0)).await;
-        instance.buy(goods_no, strategy).await.assert_problem(503, "lock-timeout");
-        let series = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="lock_timeout"}}"#);
-        assert_eq!(instance.metric(&series).await, Some(1.0));
-        holder.abort();
-    }
-    rows.rollback().await.unwrap();
-    for goods_no in 1..=3 {
-        wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
-    }
-}
-
-#[tokio::test]
-async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "1s", "--db-timeout", "2s"]).await;
-    instance.put_on_sale(1, 5, "unguarded").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let row = lock_rows(&mut connection).await;
-    instance.buy(1, "unguarded").await.assert_problem(503, "database-unavailable");
-    instance.put_on_sale(1, 9, "unguarded").await.assert_problem(503, "database-unavailable");
-    row.rollback().await.unwrap();
-    // What was given up must not have been done.
-    instance.buy(1, "unguarded").await.assert_ok();
-    assert_eq!(lab.units_ordered(1, 1).await, 1);
-    assert_eq!(instance.get("/goods/1").await.body["stock_initial"], 5);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod buying;
 mod command;
 mod conformance;
 mod contract;
+mod deadlines;
 mod encryption;
 mod fencing;
 mod guards;

@@ -1,0 +1,127 @@
+//! The limits of a request before its handler: its rate, its slot or place, and the size and time of its body.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::rates::Rates;
+use crate::app::App;
+use crate::failure::{self, Failure};
+
+/// The largest body that is read. A full cart takes about a KiB.
+const BODY_BYTES_MAX: usize = 4 * 1024;
+
+/// The time limit for receiving a body, counted from the arrival of the request. If `--http-timeout` is shorter, it
+/// is the limit. The body is received before the request takes a slot, so a slow client takes no slot from a buyer.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Upper bound of the administrative requests that are worked on at once. They take no slots, so that a sale can be
+/// restarted while buyers have all of them. The bound is low: there are few administrators, and each of their
+/// requests takes a database connection or a page of a few MiB.
+const ADMINISTRATION_MAX: usize = 16;
+
+/// When a request arrived. The deadlines of the request count from then.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived(pub(super) Instant);
+
+impl Arrived {
+    fn of(request: &Request) -> Instant {
+        let arrived = request.extensions().get::<Self>();
+        arrived.expect("BUG: the time of every arrival is noted").0
+    }
+}
+
+/// The state that the requests of buyers share.
+#[derive(Clone)]
+pub(super) struct Slots {
+    pub(super) app: Arc<App>,
+    pub(super) rates: Option<Arc<Rates>>,
+}
+
+/// Checks the rates, receives the whole body, then takes a slot.
+pub(super) async fn take_slot(
+    State(Slots { app, rates }): State<Slots>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    if let Some(rates) = rates {
+        rates.check(&request)?;
+    }
+    let arrived = Arrived::of(&request);
+    let mut request = receive(request, app.config.http_timeout).await?;
+    let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
+    // A purchase keeps a clone of the slot, because it may outlive its request. A look keeps the slot until the
+    // answer.
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    drop(slot);
+    Ok(response)
+}
+
+/// The state that the requests of administrators share.
+#[derive(Clone)]
+pub(super) struct Desk {
+    app: Arc<App>,
+    places: Arc<Semaphore>,
+}
+
+impl Desk {
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) }
+    }
+}
+
+/// Takes one of the places for administrators, then receives the whole body.
+pub(super) async fn take_place(
+    State(Desk { app, places }): State<Desk>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let Ok(_place) = places.try_acquire() else { return Err(shed(&app)) };
+    let request = receive(request, app.config.http_timeout).await?;
+    Ok(next.run(request).await)
+}
+
+/// Receives the whole body of a request, within the limits of its size and time.
+async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Failure> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
+    let (head, body) = request.into_parts();
+    let oversized = || Failure::of(&failure::OVERSIZED_BODY);
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(oversized());
+    }
+    // The deadline of the answer may be the same instant. The inner timer is polled first, so the failure is
+    // `BODY_TIMEOUT`.
+    let received = timeout_at(arrived + within, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let received = received.map_err(|_| {
+        let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
+        Failure::new(&failure::BODY_TIMEOUT, detail)
+    })?;
+    let bytes = received.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            oversized()
+        } else {
+            Failure::new(&failure::MALFORMED_BODY, "the body could not be read to its end; nothing was written")
+        }
+    })?;
+    Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
+}
+
+pub(super) fn overloaded() -> Failure {
+    Failure::of(&failure::OVERLOADED)
+}
+
+fn shed(app: &App) -> Failure {
+    app.metrics.count_shed();
+    overloaded()
+}

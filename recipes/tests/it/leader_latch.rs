@@ -8,7 +8,7 @@ use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Error, HoldState, LeaderLatch, LockGuard, LostReason, Session, SessionConfig, revoke};
 use zookeeper_client::Client;
 
-use crate::relay::{FIRST, LATER, until_it_follows};
+use crate::handover::{FIRST, LATER, until_it_follows};
 use crate::support::{Lab, soon, until};
 
 const PATH: &str = "/leaders/a";

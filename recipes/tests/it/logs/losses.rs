@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use zk_recipes::{CohortMutex, Error, LockGuard, LostReason, MultiLock, Mutex, Owner, RwLock, Semaphore};
 
 use super::Log;
-use crate::relay::{FIRST, delete_all, until_it_follows};
+use crate::handover::faults::delete_all;
+use crate::handover::{FIRST, until_it_follows};
 use crate::support::{Lab, RECIPES, until};
 
 /// The fields of the warning that a hold is lost.
@@ -139,7 +140,7 @@ async fn a_hold_that_was_handed_over_is_lost_under_the_token_of_its_last_holder(
 
 #[tokio::test]
 async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_warned_of_once_as_is_the_one_before() {
-    const PATH: &str = "/logs/relay";
+    const PATH: &str = "/logs/handover";
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;

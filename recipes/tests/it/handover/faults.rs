@@ -1,68 +1,15 @@
-//! The hand-over to the one directly behind of the same session, which does not wait for the server.
+//! Hand-overs within a session while replies are lost, nodes are deleted by hand, deletions are refused or the session ends.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use testbed::Proxy;
-use zk_recipes::{
-    AnyLock, Error, FencingToken, HandoffMutex, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig,
-};
+use zk_recipes::{Error, HandoffMutex, HoldState, LostReason, Session, SessionConfig};
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-use crate::support::{Lab, SOON, soon, until};
-
-const PATH: &str = "/locks/relay";
-
-/// The requests until the first waiter of a session watches: the creation with a look, and the watch.
-pub(crate) const FIRST: u64 = 3;
-/// Those until another one does: the creation, and the watch.
-pub(crate) const LATER: u64 = 2;
-
-/// Makes a lock that is handed over within a session.
-type Kind = fn(&Session) -> AnyLock;
-
-const KINDS: [Kind; 2] =
-    [|session| Mutex::new(session, PATH).unwrap().into(), |session| HandoffMutex::new(session, PATH).unwrap().into()];
-
-fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// Lets a contender wait until it follows the one ahead: until the last of its `requests` has been answered.
-pub(crate) async fn until_it_follows<T>(
-    session: &Session,
-    requests: u64,
-    mut waiting: Pin<&mut impl Future<Output = T>>,
-) {
-    let before = session.traffic();
-    let mut received = None;
-    until("it follows", async || {
-        assert!(poll_once(waiting.as_mut()).is_pending(), "nobody has released");
-        let now = session.traffic();
-        if now.requests - before.requests == requests {
-            return now.bytes_received > *received.get_or_insert(now.bytes_received);
-        }
-        false
-    })
-    .await;
-}
-
-/// Releases, and sees who has the lock before the release is confirmed.
-async fn pass(held: LockGuard, waiting: Pin<&mut impl Future<Output = Result<LockGuard, Error>>>) -> LockGuard {
-    let token = held.token();
-    let mut releasing = pin!(held.release());
-    assert!(poll_once(releasing.as_mut()).is_pending());
-    let Poll::Ready(next) = poll_once(waiting) else { panic!("nothing was passed on") };
-    releasing.await.unwrap();
-    let next = next.unwrap();
-    assert!(next.token() > token);
-    assert_eq!(next.state(), HoldState::Held);
-    next
-}
+use super::{FIRST, KINDS, PATH, pass, poll_once, until_it_follows};
+use crate::support::{Lab, SOON, soon};
 
 /// Lets nobody delete contenders' nodes any more.
 async fn refuse_deletions(lab: &Lab) {
@@ -78,45 +25,6 @@ pub(crate) async fn delete_all(lab: &Lab, path: &str) {
         delete.add_delete(&format!("{path}/{name}"), None).unwrap();
     }
     delete.commit().await.unwrap();
-}
-
-#[tokio::test]
-async fn whoever_is_directly_behind_holds_before_the_server_has_answered_the_release() {
-    for kind in KINDS {
-        let lab = Lab::open().await;
-        let session = lab.session().await;
-        let (first, second, third) = (kind(&session), kind(&session), kind(&session));
-        let held = first.acquire().await.unwrap();
-        let (mut second, mut third) = (pin!(second.acquire()), pin!(third.acquire()));
-        until_it_follows(&session, FIRST, second.as_mut()).await;
-        until_it_follows(&session, LATER, third.as_mut()).await;
-        let before = session.traffic().requests;
-        let held = pass(held, second).await;
-        let held = pass(held, third).await;
-        held.release().await.unwrap();
-        assert_eq!(session.traffic().requests - before, 3, "a release each, and nothing else");
-        assert_eq!(lab.children(PATH).await, Vec::<String>::new());
-    }
-}
-
-#[tokio::test]
-async fn the_last_one_to_whom_the_lock_is_passed_on_leaves_the_note() {
-    let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let lock = HandoffMutex::new(&session, PATH).unwrap();
-    let held = lock.acquire().await.unwrap();
-    let mut next = pin!(lock.acquire());
-    until_it_follows(&session, FIRST, next.as_mut()).await;
-    let lock = HandoffMutex::new(&other, PATH).unwrap();
-    let last = tokio::spawn(async move { lock.acquire().await });
-    lab.until_children(PATH, 3).await;
-    let held = pass(held, next).await;
-    assert_eq!(lab.released(PATH).await, None);
-    held.release().await.unwrap();
-    assert_eq!(lab.released(PATH).await, Some(1));
-    let last = soon("the one of the other session", last).await.unwrap().unwrap();
-    last.release().await.unwrap();
-    assert_eq!(lab.released(PATH).await, Some(2));
 }
 
 #[tokio::test]
@@ -234,30 +142,6 @@ async fn while_one_holds_whose_own_node_somebody_has_deleted_that_of_the_one_bef
 }
 
 #[tokio::test]
-async fn who_gives_up_at_the_moment_of_the_grant_lets_the_next_in() {
-    for kind in KINDS {
-        let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (first, second, third) = (kind(&session), kind(&session), kind(&other));
-        let held = first.acquire().await.unwrap();
-        let mut behind = {
-            let mut next = Box::pin(second.acquire());
-            until_it_follows(&session, FIRST, next.as_mut()).await;
-            let behind = tokio::spawn(async move { third.acquire().await });
-            lab.until_children(PATH, 3).await;
-            let mut releasing = pin!(held.release());
-            assert!(poll_once(releasing.as_mut()).is_pending());
-            drop(next);
-            releasing.await.unwrap();
-            behind
-        };
-        let last = soon("the one of the other session", &mut behind).await.unwrap().unwrap();
-        lab.until_children(PATH, 1).await;
-        last.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn what_was_passed_on_is_lost_with_the_session() {
     for kind in KINDS {
         let lab = Lab::open().await;
@@ -270,46 +154,6 @@ async fn what_was_passed_on_is_lost_with_the_session() {
         session.close().await.unwrap();
         assert!(matches!(next.state(), HoldState::Lost(_)), "{:?}", next.state());
         assert_eq!(lab.children(PATH).await, Vec::<String>::new());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_contenders_of_few_sessions_exclude_each_other_in_the_order_of_their_tokens_while_others_give_up() {
-    const CONTENDERS: u64 = 50;
-    const HOLDS: u64 = 1_500;
-    for kind in KINDS {
-        let lab = Lab::open().await;
-        let sessions = [lab.patient_session().await, lab.patient_session().await, lab.patient_session().await];
-        let (is_held, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let tokens = Arc::new(std::sync::Mutex::new(Vec::<FencingToken>::new()));
-        let mut contenders = tokio::task::JoinSet::new();
-        for (i, session) in (0..3 * CONTENDERS).zip(sessions.iter().cycle()) {
-            let (lock, is_held, count, tokens) = (kind(session), is_held.clone(), count.clone(), tokens.clone());
-            contenders.spawn(async move {
-                while count.load(Ordering::Relaxed) < HOLDS {
-                    let held = if i % 5 == 0 {
-                        lock.acquire_within(Duration::from_millis(i)).await.unwrap()
-                    } else {
-                        Some(lock.acquire().await.unwrap())
-                    };
-                    let Some(held) = held else { continue };
-                    assert!(!is_held.swap(true, Ordering::SeqCst), "two hold");
-                    tokens.lock().unwrap().push(held.token());
-                    tokio::task::yield_now().await;
-                    assert!(is_held.swap(false, Ordering::SeqCst), "two hold");
-                    count.fetch_add(1, Ordering::Relaxed);
-                    match i % 7 {
-                        0 => drop(held),
-                        _ => held.release().await.unwrap(),
-                    }
-                }
-            });
-        }
-        while let Some(contender) = contenders.join_next().await {
-            contender.unwrap();
-        }
-        assert!(tokens.lock().unwrap().is_sorted_by(|a, b| a < b));
-        lab.until_children(PATH, 0).await;
     }
 }
 
@@ -386,32 +230,5 @@ async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_wer
         assert_eq!(soon("the loss", passed.lost()).await, LostReason::NodeDeleted);
         assert_eq!(theirs.state(), HoldState::Held);
         theirs.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_release_that_is_interrupted_takes_nothing_from_those_to_whom_the_hold_was_passed_on() {
-    for kind in KINDS {
-        let lab = Lab::open().await;
-        let session = lab.session().await;
-        let (first, second, third) = (kind(&session), kind(&session), kind(&session));
-        let held = first.acquire().await.unwrap();
-        let (mut second, mut third) = (pin!(second.acquire()), pin!(third.acquire()));
-        until_it_follows(&session, FIRST, second.as_mut()).await;
-        until_it_follows(&session, LATER, third.as_mut()).await;
-        let mut releasing = Box::pin(held.release());
-        assert!(poll_once(releasing.as_mut()).is_pending());
-        drop(releasing);
-        let Poll::Ready(Ok(held)) = poll_once(second.as_mut()) else { panic!("nothing was passed on") };
-        let mut releasing = pin!(held.release());
-        assert!(poll_once(releasing.as_mut()).is_pending());
-        let Poll::Ready(Ok(held)) = poll_once(third.as_mut()) else { panic!("nothing was passed on") };
-        releasing.await.unwrap();
-        lab.until_children(PATH, 1).await;
-        for _ in 0..20 {
-            session.ping(SOON).await.unwrap();
-        }
-        assert_eq!(held.state(), HoldState::Held);
-        held.release().await.unwrap();
     }
 }

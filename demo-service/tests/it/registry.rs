@@ -1,4 +1,6 @@
-//! The table of strategies.
+//! The table of strategies, and the documents that repeat it.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use demo_service::strategy::entry::{Mechanism, Promise, Sections, Wakes};
 use demo_service::strategy::registry::{STRATEGIES, find};
@@ -49,4 +51,56 @@ fn summaries_are_one_line_of_text() {
     for entry in STRATEGIES {
         assert!(!entry.summary.contains(['\n', '\r']) && !entry.summary.contains("  "), "{}", entry.name);
     }
+}
+
+/// The cells of the rows of a table under a heading.
+fn table<'a>(document: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let (_, section) = document.split_once(heading).unwrap();
+    let lines = section.lines().skip_while(|line| !line.starts_with("| ")).take_while(|line| line.starts_with('|'));
+    lines.skip(2).map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+/// The names in backticks.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+fn words(promise: Promise) -> &'static str {
+    match promise {
+        Promise::Oversells => "oversells",
+        Promise::OversellsOnManyInstances => "oversells on more than one instance",
+        Promise::SafeWhileSessionLives => "safe while the session lives",
+        Promise::NeverOversells => "never oversell",
+    }
+}
+
+#[test]
+fn the_document_of_the_service_lists_every_strategy_in_its_order_with_its_promise() {
+    let rows = table(include_str!("../../../docs/service.md"), "## Strategies\n");
+    let listed: Vec<_> = rows.iter().flat_map(|row| names(row[0]).map(|name| (name, row[1]))).collect();
+    let listed_names: Vec<_> = listed.iter().map(|(name, _)| *name).collect();
+    assert_eq!(listed_names, STRATEGIES.iter().map(|entry| entry.name).collect::<Vec<_>>(), "docs/service.md");
+    for (name, promise) in listed {
+        let expected = words(find(name).unwrap().promise);
+        assert!(promise.starts_with(expected), "docs/service.md: {name} is said to be {promise}, and is {expected}");
+    }
+}
+
+#[test]
+fn the_guarantees_list_every_family_with_its_strategies() {
+    let rows = table(include_str!("../../../docs/GUARANTEES.md"), "### Families\n");
+    let listed = rows.iter().flat_map(|row| {
+        let of_one = |name| (name, vec![name]);
+        let families: Vec<_> = match row[1] {
+            "one each" => names(row[0]).map(of_one).collect(),
+            strategies => vec![(names(row[0]).next().unwrap(), names(strategies).collect())],
+        };
+        families
+    });
+    let listed: BTreeMap<_, BTreeSet<_>> = listed.map(|(family, own)| (family, own.into_iter().collect())).collect();
+    let mut expected = BTreeMap::<_, BTreeSet<_>>::new();
+    for entry in STRATEGIES {
+        expected.entry(entry.family).or_default().insert(entry.name);
+    }
+    assert_eq!(listed, expected, "docs/GUARANTEES.md");
 }

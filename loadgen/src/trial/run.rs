@@ -112,16 +112,10 @@ pub(crate) async fn trial(
     };
     let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
     cpu.extend(after.cpu.since(&before.cpu));
-    let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(Counts {
-        sales,
-        audit,
-        traffic: |answers: &ByOutcome<u64>| {
-            Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, answers))
-        },
-        postgres,
-        cpu,
-        settled,
-    });
+    let answers = ByOutcome::count(&load.samples);
+    let traffic = Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, &answers));
+    let counts = Counts { sales, answers, audit, traffic, postgres, cpu, settled };
+    let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(counts);
     Ok(Ran { trial, samples: load.samples, released_at: load.released_at })
 }
 
@@ -136,20 +130,20 @@ struct Measured<'a> {
 }
 
 /// What was counted and audited.
-struct Counts<F> {
+struct Counts {
     sales: Vec<i64>,
+    answers: ByOutcome<u64>,
     audit: Audit,
-    traffic: F,
+    traffic: Traffic,
     postgres: PostgresLoad,
     cpu: Vec<ProcessCpu>,
     settled: bool,
 }
 
 impl Measured<'_> {
-    fn into_trial(self, counts: Counts<impl Fn(&ByOutcome<u64>) -> Traffic>) -> Trial {
+    fn into_trial(self, counts: Counts) -> Trial {
         let Measured { conditions, strategy, planned, load, length, history } = self;
         let samples = &load.samples;
-        let answers = ByOutcome::count(samples);
         let sold_at = sold_at(samples);
         let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
         let HistorySince { mut sections, missing, one_clock } = history;
@@ -169,7 +163,7 @@ impl Measured<'_> {
             strategy: strategy.name.clone(),
             users: planned.subject.users,
             sales: counts.sales,
-            answers,
+            answers: counts.answers,
             audit: counts.audit,
             ledger_balanced: counts.audit.ledger_balanced(),
             history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
@@ -178,7 +172,7 @@ impl Measured<'_> {
             sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
             duration_ms: as_ms(length),
             latency: Latency::of(samples),
-            zookeeper: (counts.traffic)(&answers),
+            zookeeper: counts.traffic,
             postgres: counts.postgres,
             cpu: counts.cpu,
             settled: counts.settled,

@@ -107,22 +107,22 @@ impl LockQueue {
 
     /// Queues up and waits for the grant. `None` if the deadline came first. The node is gone then.
     pub(crate) async fn acquire(&self, mode: Mode, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        self.acquire_span(mode).run(async { Ok(self.queue(mode, deadline).await?.map(LockGuard::new)) }).await
+        self.acquire_span(mode).run(async { Ok(self.acquire_hold(mode, deadline).await?.map(LockGuard::new)) }).await
     }
 
     /// Takes the lock if no contender is ahead. Reads first: if one is ahead, this costs one read and no write.
     pub(crate) async fn try_acquire(&self, mode: Mode) -> Result<Option<LockGuard>, Error> {
-        self.acquire_span(mode).run(async { Ok(self.try_queue(mode).await?.map(LockGuard::new)) }).await
+        self.acquire_span(mode).run(async { Ok(self.try_acquire_hold(mode).await?.map(LockGuard::new)) }).await
     }
 
     /// As [`acquire`](Self::acquire), within the span of the caller.
-    pub(crate) async fn queue(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
+    pub(crate) async fn acquire_hold(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let granted = self.contend(mode, deadline).await?;
         Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
-    pub(crate) async fn try_queue(&self, mode: Mode) -> Result<Option<Hold>, Error> {
+    pub(crate) async fn try_acquire_hold(&self, mode: Mode) -> Result<Option<Hold>, Error> {
         let granted = self.try_contend(mode).await?;
         Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
     }

@@ -1,4 +1,7 @@
 //! Owners: tokens for holders that take a lock more than once.
+//!
+//! An owner keeps weak references to its holds, so the library has no table of locks that somebody must clean. Each lock of an
+//! owner has a turn: a task of the owner takes it to queue, downgrade or release.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -154,8 +157,8 @@ impl Owner {
             let hold = match (entry_to(&slot, queue, mode)?, form) {
                 (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
                 (Entry::Suspect, _) => continue,
-                (Entry::Queue, Form::TryAcquire) => queue.try_queue(mode).await?,
-                (Entry::Queue, Form::Acquire) => queue.queue(mode, deadline).await?,
+                (Entry::Queue, Form::TryAcquire) => queue.try_acquire_hold(mode).await?,
+                (Entry::Queue, Form::Acquire) => queue.acquire_hold(mode, deadline).await?,
                 (Entry::Downgrade, _) => {
                     let Some(writer) = slot.writer() else { continue };
                     match queue.share_with(&writer, mode, deadline).await? {

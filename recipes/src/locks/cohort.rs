@@ -257,7 +257,7 @@ impl CohortMutex {
                 Deadline::after(within).bound(turn.take()).await.ok_or(Error::NoAnswer { within })?;
             }
             if turn.state().await == State::Begins {
-                let Some(hold) = self.queue.try_queue(Mode::Exclusive).await? else { return Ok(None) };
+                let Some(hold) = self.queue.try_acquire_hold(Mode::Exclusive).await? else { return Ok(None) };
                 turn.hold_by(hold);
             }
             Ok(Some(LockGuard::in_turn(turn)))

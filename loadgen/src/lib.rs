@@ -13,7 +13,7 @@
 //! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files |
 //! | `export` | the same load for JMeter and k6 |
 //!
-//! `judge` and the load models are pure: they know no clock, no task and no socket. `REPORT.md` says how to read the
+//! `judge` and the load models are pure: they know no clock, no task and no socket. `docs/reports.md` says how to read the
 //! report. The library exists for the program and for the benches, which read reports by [`report::json::read`].
 
 mod commands;

@@ -1,5 +1,5 @@
 //! The report: what was compared, under which conditions, and what came out. The types are the format: the JSON schema of
-//! `report.json` is made of them, and whatever else is written is made of what is in them. `REPORT.md` says how to read it.
+//! `report.json` is made of them, and whatever else is written is made of what is in them. `docs/reports.md` says how to read it.
 
 pub(crate) mod audit;
 pub(crate) mod caveats;

@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn the_guide_to_the_report_has_every_figure() {
-        let guide = include_str!("../../REPORT.md");
+        let guide = include_str!("../../../docs/reports.md");
         let figures = figures(METRICS);
-        assert!(guide.contains(&figures), "put this into loadgen/REPORT.md: loadgen report --figures\n{figures}");
+        assert!(guide.contains(&figures), "put this into docs/reports.md: loadgen report --figures\n{figures}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Metric {
     pub(crate) unit: &'static str,
     pub(crate) kind: Kind,
     pub(crate) better: Better,
-    /// What the figure means. It is text of the page, of the schema and of `REPORT.md`.
+    /// What the figure means. It is text of the page, of the schema and of `docs/reports.md`.
     pub(crate) definition: &'static str,
     pub(crate) source: Source,
     /// Words that belong to the value, such as an upper bound or what is expected.

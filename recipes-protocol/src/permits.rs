@@ -2,7 +2,8 @@
 //!
 //! Attempts queue for a *turn*, in a queue of their own. The attempt that has the turn creates its leases, one for each permit, and
 //! waits until all of them hold. Then it gives the turn back, and the next attempt gets it. So two attempts for several permits
-//! never wait for each other, and one release wakes one attempt.
+//! never wait for each other, and one release wakes one attempt. Curator takes a turn per permit, so its clients can each hold some
+//! permits and wait for the rest.
 //!
 //! [`Permits`] is told what happens ([`Event`]) and says what to do next ([`Permits::ask`]). It never waits and does no I/O. One
 //! ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Permits::leave`] may

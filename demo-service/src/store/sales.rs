@@ -1,4 +1,8 @@
 //! The statements that start a sale, end the previous sale, and give a sale its guard.
+//!
+//! A reset deletes nothing. The ledger (the table `sales`) keeps what each sale began with, and what was left when the next one
+//! started. Both are written under the lock of the SKU's row, which every deduction has from its write to its commit. So by
+//! then all orders of the sale that ends exist.
 
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, timeout, timeout_at};

@@ -1,4 +1,7 @@
 //! The database role of the service. It may do what the service's statements need and no more.
+//!
+//! The rights are no migration: roles belong to the whole server and outlive its databases, and the owner of a database may not
+//! be allowed to make roles.
 
 use std::time::Duration;
 

@@ -3,6 +3,9 @@
 //!
 //! Each batch is written under the token of the owner's term. A later owner raises the fence before it reads the stock. After
 //! that, the row refuses the batches of the earlier owner.
+//!
+//! An owner sells its batches one after the other. The update of the next batch would wait for the row until the commit of the
+//! last one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Reads the counters of Postgres.
+//!
+//! Transactions are counted by their numbers: each one that writes or locks a row takes the next number. The statistics of
+//! Postgres reach other connections up to ten seconds late, so the cost of one trial would be counted in the next.
 
 use crate::error::Error;
 use crate::lab::postgres::Database;

@@ -1,4 +1,9 @@
 //! A member of a cohort, from its arrival to the end of its turn.
+//!
+//! A turn is a state of the machine, not a task. What comes with the turn, a place in the queue or a hold, is with the member
+//! that has it, or between two members. A member that is dropped tells the machine, and the next member gets both. A member that
+//! gives up leaves its place to the next one. Otherwise members with short deadlines would each queue anew, and their process
+//! might never be granted the lock.
 
 use std::future::poll_fn;
 use std::sync::Arc;

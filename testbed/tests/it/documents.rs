@@ -1,4 +1,4 @@
-//! The documents: each link leads to a file, and to a heading of it.
+//! The documents: each link leads to a file and to a heading of it, and `ARCHITECTURE.md` names what exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,4 +77,33 @@ fn an_anchor_is_made_of_the_letters_of_a_heading() {
 #[test]
 fn links_in_blocks_of_code_are_none() {
     assert_eq!(targets("[a](b.md) ```[c](d.md)``` ![e](f.png#g)"), ["b.md", "f.png#g"]);
+}
+
+/// The paths that a document names in backticks, each with the functions that it names behind a colon.
+fn named_paths(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains([' ', '{']));
+    named
+        .map(|name| match name.split_once(".rs:") {
+            Some((_, functions)) => (name.split(':').next().unwrap(), functions.split(',').collect()),
+            None => (name, Vec::new()),
+        })
+        .collect()
+}
+
+#[test]
+fn the_architecture_names_folders_files_and_functions_that_exist() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(architecture.lines().count() <= 150, "ARCHITECTURE.md has at most 150 lines");
+    let (mut paths, mut functions) = (0, 0);
+    for (path, named) in named_paths(&prose(&architecture)) {
+        let found = root().join(path);
+        assert!(found.exists(), "ARCHITECTURE.md: there is no {path}");
+        for function in &named {
+            let text = fs::read_to_string(&found).unwrap();
+            let is_defined = ["(", "<"].iter().any(|next| text.contains(&format!("fn {function}{next}")));
+            assert!(is_defined, "ARCHITECTURE.md: there is no function {function} in {path}");
+        }
+        (paths, functions) = (paths + 1, functions + named.len());
+    }
+    assert!(paths > 60 && functions > 80, "ARCHITECTURE.md names {paths} paths and {functions} functions");
 }

@@ -1,4 +1,5 @@
-//! The load as a JMeter test plan. JMeter 2.13 and 5.6 read the same plan: 5.6 converts the older format of 2.13.
+//! The load as a JMeter test plan, in the format of JMeter 2.13, with which the tests run it. JMeter 5.6 converts this older format,
+//! according to its source.
 //!
 //! `jmeter/plan.jmx` is the template of the plan. The comment of the plan, which JMeter shows, explains how to run it
 //! and how it differs from `loadgen`.

@@ -2,8 +2,6 @@
 //! [`super::routes`] has the documentation of its own operation. The router and the document are made from these
 //! handlers.
 
-pub mod answers;
-
 use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
@@ -14,8 +12,10 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{Components, ComponentsBuilder, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
-use utoipa::openapi::{OpenApi, OpenApiBuilder, Ref, RefOr};
+use utoipa::openapi::{OpenApi, OpenApiBuilder, RefOr};
 
+use super::problem::PROBLEM_SCHEMA;
+use super::routes::answers::header;
 use super::routes::goods::GoodsView;
 use super::routes::goods_stock::Bought;
 use super::routes::orders::{OrderLineView, OrderView};
@@ -23,9 +23,6 @@ use crate::config::Config;
 
 /// The name of the security scheme of administrators.
 pub const ADMIN_SCHEME: &str = "admin_token";
-
-/// The schema of a problem.
-const PROBLEM: &str = "Problem";
 
 const DESCRIPTION: &str = "\
 The stock of a flash sale. A sale has one guard, a family of strategies that exclude each other; a purchase is decided by the \
@@ -112,10 +109,6 @@ fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut path.get, &mut path.put, &mut path.post].into_iter().flatten()
 }
 
-fn header(name: &str) -> RefOr<Header> {
-    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
-}
-
 fn components() -> Components {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let problem = ObjectBuilder::new()
@@ -158,7 +151,7 @@ fn components() -> Components {
         ("WwwAuthenticate", "The scheme.", text().enum_values(Some(["Bearer"]))),
     ];
     let components = ComponentsBuilder::new()
-        .schema(PROBLEM, problem)
+        .schema(PROBLEM_SCHEMA, problem)
         .schema_from::<Bought>()
         .schema_from::<GoodsView>()
         .schema_from::<OrderView>()

@@ -17,6 +17,9 @@ use crate::sale::{InvalidCart, InvalidGoodsNo, InvalidKey};
 /// The media type of a problem.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
+/// The name of its schema in the OpenAPI document.
+pub const PROBLEM_SCHEMA: &str = "Problem";
+
 /// The response header of an answer that was given before or follows from an earlier request.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 

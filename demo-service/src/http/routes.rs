@@ -1,6 +1,7 @@
 //! The handlers. Each extracts the input, calls the application, and sets the status. One file per resource.
 
 pub mod admin;
+pub mod answers;
 pub mod contract;
 pub mod goods;
 pub mod goods_stock;

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::openapi::answers::{Reset, Restarting, Reviewing};
 use super::GoodsNoInPath;
+use super::answers::{Reset, Restarting, Reviewing};
 use super::goods::GoodsView;
 use super::object::Object;
 use super::whole::Whole;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::super::openapi::answers::Unstored;
+use super::answers::Unstored;
 
 /// What the page may load: its own files, and nothing from anywhere else. Its script sets styles on elements.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \

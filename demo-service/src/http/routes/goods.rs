@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::{Looking, Stock};
+use super::answers::{Looking, Stock};
 use super::{ChosenStrategy, GoodsNoInPath};
 use crate::app::App;
 use crate::failure::Failure;

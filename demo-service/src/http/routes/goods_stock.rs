@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::{BoughtOne, Buying};
+use super::answers::{BoughtOne, Buying};
 use super::{ChosenStrategy, GoodsNoInPath};
 use crate::app::{App, Slot};
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::{Alive, Ready};
+use super::answers::{Alive, Ready};
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::store::Health;

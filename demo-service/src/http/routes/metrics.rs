@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-use super::super::openapi::answers::Alive;
+use super::answers::Alive;
 use crate::app::App;
 
 /// The text format that Prometheus has read since 2014.

@@ -16,8 +16,8 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::openapi::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
 use super::super::problem::IDEMPOTENT_REPLAYED;
+use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
 use super::object::Object;
 use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{Answer, App, Slot};

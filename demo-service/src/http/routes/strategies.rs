@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::openapi::answers::Unstored;
+use super::answers::Unstored;
 use crate::app::App;
 use crate::config::Config;
 use crate::strategy::entry::Entry;

@@ -1,27 +1,32 @@
 //! The answers that several operations share, most of them refusals. An answer may have links to operations that a
-//! listener does not have, and a status that it never sends. [`super::complete`] removes them from the document of
-//! that listener.
+//! listener does not have, and a status that it never sends. [`complete`](super::super::openapi::complete) removes them
+//! from the document of that listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::StatusCode;
 use serde_json::json;
 use utoipa::openapi::content::{Content, ContentBuilder};
+use utoipa::openapi::header::Header;
 use utoipa::openapi::link::{Link, LinkBuilder};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 
-use super::super::problem::PROBLEM_JSON;
-use super::super::routes::goods::GoodsView;
-use super::super::routes::goods_stock::Bought;
-use super::super::routes::orders::OrderView;
-use super::{PROBLEM, header};
+use super::super::problem::{PROBLEM_JSON, PROBLEM_SCHEMA};
+use super::goods::GoodsView;
+use super::goods_stock::Bought;
+use super::orders::OrderView;
 use crate::failure::{self, Kind};
 
 /// Where an answer about a SKU has the number of the SKU.
 const GOODS_NO: &str = "$response.body#/goods_no";
+
+/// Returns a reference to a header that the document describes once.
+pub fn header(name: &str) -> RefOr<Header> {
+    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
+}
 
 type Answers = BTreeMap<String, RefOr<Response>>;
 
@@ -143,7 +148,7 @@ fn refusal(status: StatusCode, kinds: &[&Kind]) -> Response {
     let particular = ObjectBuilder::new()
         .property("type", ObjectBuilder::new().schema_type(Type::String).enum_values(Some(urns)))
         .property("status", ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([status.as_u16()])));
-    let schema = AllOfBuilder::new().item(Ref::from_schema_name(PROBLEM)).item(particular);
+    let schema = AllOfBuilder::new().item(Ref::from_schema_name(PROBLEM_SCHEMA)).item(particular);
     let example = json!({
         "type": kinds[0].urn,
         "title": kinds[0].title,

@@ -174,6 +174,23 @@ fn every_statement_of_the_service_s_domain_is_in_the_store() {
 }
 
 #[test]
+fn every_recipe_is_under_the_suites_and_has_a_name_in_zk_lock() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let any_lock = read("recipes/src/locks/any_lock.rs");
+    let (_, variants) = any_lock.split_once("pub enum AnyLock {").unwrap();
+    let variants = variants.split("\n}").next().unwrap().lines().filter(|line| !line.trim().starts_with("//"));
+    let recipes: Vec<&str> = variants.filter_map(|line| Some(line.trim().split_once('(')?.0)).collect();
+    assert!(recipes.len() > 8, "{recipes:?}");
+    for file in ["recipes/tests/it/support.rs", "recipes/tests/stress/places.rs", "zk-lock/src/recipe.rs"] {
+        let text = read(file);
+        let names: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
+        for recipe in &recipes {
+            assert!(names.contains(recipe), "{file} lacks the recipe {recipe}");
+        }
+    }
+}
+
+#[test]
 fn every_test_that_the_guarantees_name_exists() {
     let guarantees = fs::read_to_string(root().join("docs/GUARANTEES.md")).unwrap();
     let named: Vec<&str> =

@@ -79,6 +79,9 @@ fn the_document_of_the_service_lists_every_strategy_in_its_order_with_its_promis
     let rows = table(include_str!("../../../docs/service.md"), "## Strategies\n");
     let listed: Vec<_> = rows.iter().flat_map(|row| names(row[0]).map(|name| (name, row[1]))).collect();
     let listed_names: Vec<_> = listed.iter().map(|(name, _)| *name).collect();
+    for entry in STRATEGIES {
+        assert!(listed_names.contains(&entry.name), "docs/service.md lacks {}", entry.name);
+    }
     assert_eq!(listed_names, STRATEGIES.iter().map(|entry| entry.name).collect::<Vec<_>>(), "docs/service.md");
     for (name, promise) in listed {
         let expected = words(find(name).unwrap().promise);
@@ -101,6 +104,8 @@ fn the_guarantees_list_every_family_with_its_strategies() {
     let mut expected = BTreeMap::<_, BTreeSet<_>>::new();
     for entry in STRATEGIES {
         expected.entry(entry.family).or_default().insert(entry.name);
+        let is_listed = listed.get(entry.family).is_some_and(|own| own.contains(entry.name));
+        assert!(is_listed, "docs/GUARANTEES.md lacks {} in the family {}", entry.name, entry.family);
     }
     assert_eq!(listed, expected, "docs/GUARANTEES.md");
 }

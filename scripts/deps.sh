@@ -5,7 +5,7 @@
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
-#                           and look at the page of a report in Chromium
+#                           look at the page of a report in Chromium, and follow the tutorial with curl
 #   scripts/deps.sh check   for make check too, which checks the workflows and these scripts by jactionlint and shellcheck
 #                           (Python packages with the binaries in them)
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
@@ -203,6 +203,7 @@ missing() {
         has_curator || echo curator
         has_jmeter || echo jmeter
         has_chromium || echo chromium
+        has curl || echo curl
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
@@ -224,7 +225,7 @@ apt_package() {
         jmeter) echo jmeter jmeter-http ;;
         node) echo nodejs npm ;;
         chromium) echo chromium chromium-driver ;;
-        valgrind | wrk) echo "$1" ;;
+        curl | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -235,7 +236,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
-        jmeter | node | valgrind | wrk) echo "$1" ;;
+        curl | jmeter | node | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -295,7 +296,7 @@ install_packages() {
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
-             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, valgrind = valgrind," \
+             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, valgrind = valgrind," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi

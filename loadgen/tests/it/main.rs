@@ -14,4 +14,5 @@ mod simulate;
 mod stop;
 mod support;
 mod target;
+mod tutorial;
 mod usage;

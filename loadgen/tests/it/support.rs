@@ -130,8 +130,12 @@ impl Running {
         until(&self.stdout, beginning)
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
 
     /// How it ended, and the rest of its standard output.
@@ -194,35 +198,43 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// The program of the service. Cargo builds it for the tests of its own crate; tests of this crate alone build it here,
-/// unless it is there and no older than what it is made of.
+/// The program of the service.
 pub(crate) fn demo_service() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
-        let program = loadgen.with_file_name("demo-service");
-        if is_stale(&program) {
-            let (folder, target) = (loadgen.parent().unwrap(), loadgen.ancestors().nth(2).unwrap());
-            let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
-                "debug" => "dev",
-                profile => profile,
-            };
-            let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-                .args(["build", "--quiet", "--package", "demo-service", "--profile", profile, "--target-dir"])
-                .arg(target)
-                .status()
-                .unwrap();
-            assert!(status.success(), "demo-service does not build");
-        }
-        program
-    })
+    PROGRAM.get_or_init(|| built("demo-service", &["demo-service/src", "recipes/src", "migrations"]))
+}
+
+/// The command that holds a lock while another command runs.
+pub(crate) fn zk_lock() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| built("zk-lock", &["zk-lock/src", "recipes/src"]))
+}
+
+/// The program of another crate. Cargo builds it for the tests of its own crate. Tests of this crate alone build it here,
+/// unless it is there and no older than `sources`.
+fn built(package: &str, sources: &[&str]) -> PathBuf {
+    let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
+    let program = loadgen.with_file_name(package);
+    if is_stale(&program, &[&["Cargo.lock", &format!("{package}/Cargo.toml")], sources].concat()) {
+        let (folder, target) = (loadgen.parent().unwrap(), loadgen.ancestors().nth(2).unwrap());
+        let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
+            "debug" => "dev",
+            profile => profile,
+        };
+        let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--package", package, "--profile", profile, "--target-dir"])
+            .arg(target)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{package} does not build");
+    }
+    program
 }
 
 /// Whether the program has to be built: it is missing, or a test that cargo runs finds a newer source of it.
-fn is_stale(program: &Path) -> bool {
+fn is_stale(program: &Path, sources: &[&str]) -> bool {
     let Ok(built) = program.metadata().and_then(|metadata| metadata.modified()) else { return true };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let sources = ["Cargo.lock", "demo-service/Cargo.toml", "demo-service/src", "recipes/src", "migrations"];
     env::var_os("CARGO").is_some() && sources.iter().any(|source| changed(&workspace.join(source)) > built)
 }
 

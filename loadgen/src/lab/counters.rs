@@ -49,6 +49,7 @@ pub(crate) mod tests {
             ("zookeeper_notifications_total", notifications),
             ("zookeeper_bytes_sent_total", 10 * notifications),
             ("zookeeper_bytes_received_total", 20 * notifications),
+            ("seckill_requests_in_flight", changed("seckill_requests_in_flight").unwrap_or(0)),
         ]);
         Snapshot { servers: Some(vec![("zk-1:2181".to_owned(), server)]), instances: vec![instance] }
     }

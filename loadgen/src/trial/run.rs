@@ -90,7 +90,7 @@ pub(crate) async fn trial(
     let purchase = purchase(stack, conditions, strategy, planned)?;
     let load = load::run(&purchase).instrument(debug_span!("load"));
     let (load, lock_waits) = with_lock_waits(stack, load).await?;
-    let settle = settle(stack, &conditions.goods_nos, &opened, &before.snapshot);
+    let settle = settle(stack, &conditions.goods_nos, &opened);
     let settled = settle.instrument(debug_span!("settle")).await?;
     let after = count(stack).instrument(debug_span!("count after")).await?;
     let history = stack.service.history_since(&mark).instrument(debug_span!("read the history")).await?;

@@ -23,26 +23,24 @@ struct Activity {
 }
 
 impl Activity {
-    /// Whether the trial has settled: since `previous` no order, no notification and no watch event came, and the watches are
-    /// as many as then; no request is outstanding; and no more ephemeral nodes are there than were before the trial. Watches
-    /// may be more than before: a lock that an instance keeps for its next use has one.
-    fn has_settled(&self, previous: &Activity, baseline: &Snapshot) -> bool {
-        let notifications = |activity: &Activity| -> Vec<Option<u64>> {
-            let instances = activity.snapshot.instances.iter();
-            instances.map(|counters| counters.get("zookeeper_notifications_total")).collect()
+    /// Whether the trial has settled: no purchase is in progress at any instance, and no request at any server. Since `previous`
+    /// no order, no notification and no watch event came, and the watches and ephemeral nodes are as many as then. There may be
+    /// more of both than before the trial: an instance may keep a lock for its next use, or lead an election.
+    fn has_settled(&self, previous: &Activity) -> bool {
+        let of_instances = |activity: &Activity, name: &str| -> Vec<Option<u64>> {
+            activity.snapshot.instances.iter().map(|counters| counters.get(name)).collect()
         };
-        let quiet = self.orders == previous.orders && notifications(self) == notifications(previous);
-        let (Some(now), Some(was), Some(base)) =
-            (self.snapshot.servers_total(), previous.snapshot.servers_total(), baseline.servers_total())
-        else {
+        let notifications = |activity| of_instances(activity, "zookeeper_notifications_total");
+        let quiet = self.orders == previous.orders
+            && notifications(self) == notifications(previous)
+            && of_instances(self, "seckill_requests_in_flight").into_iter().flatten().sum::<u64>() == 0;
+        let (Some(now), Some(was)) = (self.snapshot.servers_total(), previous.snapshot.servers_total()) else {
             return quiet;
         };
-        let back_to_baseline = |name: &str| now.get(name).unwrap_or(0) <= base.get(name).unwrap_or(0);
         quiet
             && now.watches_fired_total() == was.watches_fired_total()
             && now.get("zk_outstanding_requests").unwrap_or(0) == 0
-            && now.get("zk_watch_count") == was.get("zk_watch_count")
-            && back_to_baseline("zk_ephemerals_count")
+            && ["zk_watch_count", "zk_ephemerals_count"].iter().all(|name| now.get(name) == was.get(name))
     }
 }
 
@@ -62,12 +60,7 @@ pub(super) async fn snapshot_of(stack: &Stack) -> Result<(Snapshot, Vec<ProcessC
 }
 
 /// Waits until the trial has come to rest, and says whether it did in time.
-pub(super) async fn settle(
-    stack: &Stack,
-    goods_nos: &[i64],
-    opened: &[Goods],
-    baseline: &Snapshot,
-) -> Result<bool, Error> {
+pub(super) async fn settle(stack: &Stack, goods_nos: &[i64], opened: &[Goods]) -> Result<bool, Error> {
     let look = async || {
         let mut orders = 0;
         for (goods_no, goods) in goods_nos.iter().zip(opened) {
@@ -75,21 +68,18 @@ pub(super) async fn settle(
         }
         Ok::<_, Error>(Activity { orders, snapshot: snapshot_of(stack).await?.0 })
     };
-    until_alike(look, baseline).await
+    until_alike(look).await
 }
 
 /// Looks again and again until two looks in a row are alike, and says whether they were in time.
-async fn until_alike(
-    mut look: impl AsyncFnMut() -> Result<Activity, Error>,
-    baseline: &Snapshot,
-) -> Result<bool, Error> {
+async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>) -> Result<bool, Error> {
     let until_settled = async {
         let mut previous = look().await?;
         loop {
             // However long a look takes: two of nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
-            if activity.has_settled(&previous, baseline) {
+            if activity.has_settled(&previous) {
                 return Ok(());
             }
             previous = activity;
@@ -116,7 +106,7 @@ mod tests {
             // The last order comes in between the first look and the second one.
             Ok(Activity { orders: u64::from(looks.len() > 1), snapshot: Snapshot::default() })
         };
-        assert!(until_alike(look, &Snapshot::default()).await.unwrap());
+        assert!(until_alike(look).await.unwrap());
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
     }
 
@@ -127,26 +117,24 @@ mod tests {
             orders += 1;
             Ok(Activity { orders, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look, &Snapshot::default()).await.unwrap());
+        assert!(!until_alike(look).await.unwrap());
     }
 
     #[test]
-    fn a_trial_settles_when_it_is_quiet_and_back_at_its_baseline() {
-        let baseline = snapshot(&[], 0);
+    fn a_trial_settles_when_it_is_quiet_and_no_purchase_is_in_progress() {
         let activity = |changes: &[(&str, u64)], orders| Activity { orders, snapshot: snapshot(changes, 5) };
         let still = activity(&[], 9);
-        assert!(still.has_settled(&still, &baseline));
-        assert!(!still.has_settled(&activity(&[], 8), &baseline), "an order came");
-        assert!(
-            !still.has_settled(&activity(&[("zk_sum_node_deleted_watch_count", 9)], 9), &baseline),
-            "a watch fired"
-        );
-        let watched = activity(&[("zk_watch_count", 5)], 9);
-        assert!(!watched.has_settled(&still, &baseline), "a watch was set");
-        assert!(watched.has_settled(&watched, &baseline), "a lock may be kept");
-        for (name, value) in [("zk_ephemerals_count", 3), ("zk_outstanding_requests", 1)] {
-            let busy = activity(&[(name, value)], 9);
-            assert!(!busy.has_settled(&busy, &baseline), "{name}");
+        assert!(still.has_settled(&still));
+        assert!(!still.has_settled(&activity(&[], 8)), "an order came");
+        assert!(!still.has_settled(&activity(&[("zk_sum_node_deleted_watch_count", 9)], 9)), "a watch fired");
+        for name in ["zk_watch_count", "zk_ephemerals_count"] {
+            let kept = activity(&[(name, 5)], 9);
+            assert!(!kept.has_settled(&still), "{name} has changed");
+            assert!(kept.has_settled(&kept), "a lock may be kept");
+        }
+        for name in ["seckill_requests_in_flight", "zk_outstanding_requests"] {
+            let busy = activity(&[(name, 1)], 9);
+            assert!(!busy.has_settled(&busy), "{name}");
         }
     }
 }

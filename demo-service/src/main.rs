@@ -1,5 +1,7 @@
 //! `demo-service`: command line, logs, signals, exit status.
 
+use std::future::pending;
+use std::io;
 use std::process::ExitCode;
 
 use demo_service::config::Config;
@@ -28,12 +30,11 @@ async fn main() -> ExitCode {
 
 async fn run(config: Config) -> Result<(), SetupError> {
     start_logging(config.log_format)?;
-    let mut stops = Stops {
-        interrupt: signal(SignalKind::interrupt()).map_err(SetupError::Signals)?,
-        terminate: signal(SignalKind::terminate()).map_err(SetupError::Signals)?,
-    };
+    let mut stops = Stops::listen().map_err(SetupError::Signals)?;
     let shutdown = async move {
         stops.next().await;
+        // A shell and the kernel each send `SIGHUP` when a terminal closes: that is one request to stop.
+        stops.hangup = None;
         // A second signal ends the process without waiting.
         tokio::spawn(async move {
             let status = stops.next().await;
@@ -50,14 +51,29 @@ async fn run(config: Config) -> Result<(), SetupError> {
 struct Stops {
     interrupt: Signal,
     terminate: Signal,
+    /// `None` if `SIGHUP` does not stop the service.
+    hangup: Option<Signal>,
 }
 
 impl Stops {
+    /// Listens for the signals. A `SIGHUP` that is ignored, as under `nohup`, stays ignored.
+    fn listen() -> io::Result<Self> {
+        let hangup = (!program::is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hangup })
+    }
+
     /// Waits for the next signal. Returns the exit status of a process that this signal ends.
     async fn next(&mut self) -> i32 {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = hangup => SignalKind::hangup(),
         };
         128 + kind.as_raw_value()
     }

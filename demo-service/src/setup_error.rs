@@ -165,7 +165,7 @@ pub enum SetupError {
     #[error("cannot write to standard output: {0}; leave it open or redirect it")]
     Stdout(#[source] std::io::Error),
     /// The signal handlers could not be installed.
-    #[error("cannot listen for signals: {0}; run on a system that has SIGINT and SIGTERM")]
+    #[error("cannot listen for signals: {0}; run on a system that has SIGINT, SIGTERM and SIGHUP")]
     Signals(#[source] std::io::Error),
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 use crate::Exit;
+use crate::hangup::{ignore_hangup, is_hangup_ignored};
 
 /// Tells every part of a program that it was asked to stop.
 #[derive(Clone, Debug)]
@@ -26,7 +27,8 @@ pub enum Again {
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Handles `SIGINT`, `SIGTERM` and `SIGHUP` from here on: none of them ends the process by itself any more.
+    /// Handles `SIGINT`, `SIGTERM` and `SIGHUP` from here on: none of them ends the process by itself any more. A `SIGHUP`
+    /// that was ignored before, as under `nohup`, stays ignored.
     ///
     /// # Errors
     ///
@@ -45,13 +47,19 @@ impl Interrupt {
         let is_stopping = AtomicBool::new(false);
         let handler = move || {
             if !is_stopping.swap(true, Ordering::SeqCst) {
+                // A shell and the kernel each send `SIGHUP` when a terminal closes: that is one request.
+                ignore_hangup();
                 on_first();
                 sender.send_replace(true);
             } else if again == Again::Exits {
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             }
         };
+        let was_ignored = is_hangup_ignored();
         ctrlc::set_handler(handler).map_err(io::Error::other)?;
+        if was_ignored {
+            ignore_hangup();
+        }
         Ok(Self(receiver))
     }
 

@@ -3,6 +3,7 @@
 
 mod chain;
 mod exit;
+mod hangup;
 #[cfg(feature = "interrupt")]
 mod interrupt;
 #[cfg(feature = "progress")]
@@ -11,6 +12,7 @@ mod run;
 
 pub use chain::chain;
 pub use exit::Exit;
+pub use hangup::is_hangup_ignored;
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Again, Interrupt, Interrupted};
 #[cfg(feature = "progress")]

@@ -4,8 +4,10 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sqlx::Executor;
-use testbed::{Process, ProcessConfig, Stdout, StopSignal};
+use testbed::{Process, ProcessConfig, Stdout};
 
 use crate::lab::Lab;
 use crate::program::PROGRAM;
@@ -103,26 +105,45 @@ async fn a_database_of_a_later_version_is_refused() {
     assert!(complaint.contains("migration 1 ") && complaint.contains("other contents"), "{complaint}");
 }
 
+/// The service in a process of its own, once it says where it listens, and that line.
+async fn serving(lab: &Lab, program: &str, arguments: &[&str]) -> (Process, String) {
+    let mut service = Process::spawn(ProcessConfig {
+        stdout: Stdout::Lines,
+        ..ProcessConfig::new(program)
+            .args(arguments.iter().copied().chain(["--listen", "127.0.0.1:0"]))
+            .env("DATABASE_URL", &lab.database_url)
+            .env("ZOOKEEPER_CONNECT", &lab.zookeeper)
+            .env("LOG_FORMAT", "json")
+    })
+    .unwrap();
+    let line = service.line(Duration::from_secs(30)).await.unwrap().unwrap();
+    (service, line)
+}
+
+async fn is_ready(line: &str) -> bool {
+    let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}"));
+    reqwest::get(format!("{url}/readyz")).await.unwrap().status().is_success()
+}
+
 #[tokio::test]
 async fn the_service_says_where_it_listens_and_stops_at_a_signal() {
     let lab = Lab::new().await;
-    for stop_signal in [StopSignal::Interrupt, StopSignal::Terminate] {
-        let mut service = Process::spawn(ProcessConfig {
-            stdout: Stdout::Lines,
-            stop_signal,
-            ..ProcessConfig::new(PROGRAM)
-                .args(["--listen", "127.0.0.1:0"])
-                .env("DATABASE_URL", &lab.database_url)
-                .env("ZOOKEEPER_CONNECT", &lab.zookeeper)
-                .env("LOG_FORMAT", "json")
-        })
-        .unwrap();
-        let line = service.line(Duration::from_secs(30)).await.unwrap().unwrap();
-        let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}"));
-        assert!(reqwest::get(format!("{url}/readyz")).await.unwrap().status().is_success());
-        service.request_stop();
-        assert_eq!(service.wait().await.unwrap().code(), Some(0), "{}", service.log_tail());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let (mut service, line) = serving(&lab, PROGRAM, &[]).await;
+        assert!(is_ready(&line).await);
+        kill(Pid::from_raw(service.pid()), signal).unwrap();
+        assert_eq!(service.wait().await.unwrap().code(), Some(0), "{signal}: {}", service.log_tail());
         assert_eq!(service.line(Duration::from_secs(30)).await.unwrap(), None, "one line only");
         assert!(service.log_tail().lines().all(|line| line.starts_with('{')), "{}", service.log_tail());
     }
+}
+
+#[tokio::test]
+async fn the_service_under_nohup_outlives_its_terminal() {
+    let lab = Lab::new().await;
+    let (mut service, line) = serving(&lab, "nohup", &[PROGRAM]).await;
+    kill(Pid::from_raw(service.pid()), Signal::SIGHUP).unwrap();
+    assert!(is_ready(&line).await);
+    service.request_stop();
+    assert_eq!(service.wait().await.unwrap().code(), Some(0), "{}", service.log_tail());
 }

@@ -153,6 +153,27 @@ async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     assert_eq!(lab.units_ordered(1, 1).await, 0);
 }
 
+#[tokio::test]
+async fn a_terminal_that_closes_is_one_request_to_stop_though_it_is_told_twice() {
+    let lab = Lab::new().await;
+    let mut program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
+    program.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
+    let mut connection = lab.connect().await;
+    let mut row = connection.begin().await.unwrap();
+    row.execute("select from goods for update").await.unwrap();
+    let buyer = tokio::spawn(program.request(Method::GET, "/goods-stock/1").send());
+    lab.wait_for_lock().await;
+
+    let hang_up = || kill(Pid::from_raw(program.process.pid()), Signal::SIGHUP).unwrap();
+    hang_up();
+    wait_until(async || TcpStream::connect(program.address).await.is_err()).await;
+    hang_up();
+    row.rollback().await.unwrap();
+    assert!(buyer.await.unwrap().unwrap().status().is_success(), "the purchase in progress is completed");
+    assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
+    assert_eq!(lab.units_ordered(1, 1).await, 1);
+}
+
 /// Goal: a batch that has begun is finished with its lock, and a turn that is waited for is not. Method: one SKU has its
 /// batch written, and the lock of the other one is held elsewhere for longer than the test lasts.
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, is_alive};
+use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, is_alive, under_nohup};
 
 /// What a killed `loadgen` leaves has to be gone by then.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ fn nothing_outlives_a_killed_comparison() {
 
 #[test]
 fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let lab = Lab::new();
         let (running, processes) = in_mid_run(&lab);
         running.signal(signal);
@@ -59,6 +59,18 @@ fn a_second_interrupt_ends_the_program_at_once_and_the_rest_soon_after() {
     assert_eq!(status.code(), Some(130));
     eventually("every process is gone", GONE_WITHIN, || !processes.iter().any(|pid| is_alive(*pid)));
     eventually("every folder is gone", GONE_WITHIN, || lab.is_clean());
+}
+
+#[test]
+fn a_comparison_under_nohup_outlives_its_terminal() {
+    let lab = Lab::new();
+    let args = "compare --users 10 --stock 5 --trials 3 --instances 1 --strategies pg-conditional".split(' ');
+    let mut command = lab.loadgen_throwaway(args);
+    let running = Running::start(&mut under_nohup(command.arg("--demo-service").arg(demo_service())));
+    running.until_stderr("trial 1/4");
+    running.signal(Signal::SIGHUP);
+    let (status, stdout) = running.wait();
+    assert_eq!(status.code(), Some(0), "{stdout}");
 }
 
 #[test]

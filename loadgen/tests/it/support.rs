@@ -74,6 +74,20 @@ impl Lab {
     }
 }
 
+/// The same command with `SIGHUP` ignored from its start.
+pub(crate) fn under_nohup(command: &Command) -> Command {
+    let mut nohup = Command::new("nohup");
+    nohup.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    nohup.current_dir(command.get_current_dir().unwrap());
+    nohup
+}
+
 /// Whether a process is there, be it as a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     kill(pid, None) != Err(Errno::ESRCH)

@@ -171,7 +171,7 @@ fn write(
 fn draw_title(area: &Area<'_>) -> Drawn {
     write(area, "Hand-overs of one lock per second", (LEFT, 20), (22, INK), (HPos::Left, VPos::Top))?;
     let subtitle =
-        "everybody acquires and releases without a pause; solid: this library; raw excludes nobody: the limit";
+        "everybody acquires and releases without a pause; solid: this library; raw: two requests, no exclusion";
     write(area, subtitle, (LEFT, 50), (14, PALE_INK), (HPos::Left, VPos::Top))
 }
 

@@ -43,7 +43,7 @@ pub fn base() -> OpenApi {
         ("operation", "Probes, metrics, this document."),
     ];
     let info = InfoBuilder::new()
-        .title("seckill-lab demo-service")
+        .title("seckill lab: demo-service")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(DESCRIPTION));
     OpenApiBuilder::new()

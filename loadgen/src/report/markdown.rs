@@ -10,7 +10,7 @@ use crate::report::{Report, glossary};
 
 /// The whole file.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
-    let mut text = format!("# Flash-sale comparison\n\n{}\n\n", report.verdict.sentence);
+    let mut text = format!("# seckill lab: comparison\n\n{}\n\n", report.verdict.sentence);
     for detail in &report.verdict.details {
         let _ = writeln!(text, "- {detail}");
     }
@@ -98,7 +98,7 @@ pub(crate) fn diff(diff: &Diff) -> String {
             format!("{} broke, {worse} figures worse, {better} better", count_of(broken as u64, "promise"))
         }
     };
-    let mut text = format!("### Flash-sale comparison: {title}\n\n");
+    let mut text = format!("### seckill lab: {title}\n\n");
     for broken in &diff.broken {
         let _ = writeln!(text, "- **{broken}**");
     }

@@ -72,7 +72,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     assert!(!finished.stdout.contains("launched"), "goose printed into the table: {}", finished.stdout);
     assert_eq!(finished.stderr.lines().filter(|line| line.starts_with("trial ")).count(), 7, "{}", finished.stderr);
     let written = |name: &str| fs::read_to_string(lab.path("report").join(name)).unwrap();
-    assert!(written("report.md").starts_with("# Flash-sale comparison"));
+    assert!(written("report.md").starts_with("# seckill lab: comparison"));
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.starts_with("With 60 users, 5 strategies sold exactly the 30 units"), "{sentence}");
     assert_eq!(written("results.jtl").lines().count(), 1 + 7 * 60, "a header, and a line a request");

@@ -3,39 +3,51 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
+use program::{Epilogue, Exit};
 
-const HELP: &str = "\
-The table, on standard output:
-    base, head   the time of one round, as the geometric mean of both halves, or instructions
-    head ÷ base  the ratio
-    interval     where the ratio lies if the 95 % intervals of all four times hold
-    ... noise    by how much a revision differed from itself, half from half
-    verdict      faster, slower, ~ (no significant difference), or regressed
+fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("compares the work tree with the branch main", "bench-compare --base main"),
+            ("compares the handover benches only, by wall clock", "bench-compare --base main --only wall-clock handover"),
+            ("prints the table once more", "bench-compare --recorded target/bench-compare/results"),
+        ])
+        .note(TABLE)
+        .note(
+            "Times are taken in the order base, head, head, base. A time is regressed if head is slower in both halves, the \
+             intervals do not meet, and the ratio is above 1.3 and above 1 + 3 times the noise of base. Instructions are \
+             regressed above +5 %.",
+        )
+        .note(
+            "The same toolchain builds both revisions. Base is checked out and built below target/bench-compare, where the \
+             results and logs stay.",
+        )
+        .exit_status(&[
+            (Exit::Passed, ": no bench is regressed"),
+            (Exit::Failed, ": a bench is regressed"),
+            (Exit::Setup, ", so there is no comparison"),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
+}
 
-Times are taken in the order base, head, head, base. They are regressed if head is slower in both halves, the intervals
-do not meet, and the ratio is above 1.3 and above 1 + 3 times the noise of base. Instructions are regressed above +5 %.
-Both revisions are built by the same toolchain. Base is checked out and built below target/bench-compare, where the
-results and logs stay.
-
-Exit codes:
-    0  no bench is regressed
-    1  a bench is regressed
-    3  the comparison could not be made
-   64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM)";
+const TABLE: &str = "The table has the columns base and head (the time of one round as the geometric mean of both halves, or \
+    instructions), head ÷ base, interval (of the ratio, if the 95 % intervals of all four times hold), base noise and head \
+    noise (the difference between the halves of a revision), and verdict: faster, slower, ~ (no significant difference) or \
+    regressed.";
 
 /// Compares the benches of two revisions on this machine: base is checked out, head is the work tree as it is on disk.
 #[derive(Debug, Parser)]
-#[command(name = "bench-compare", version, after_help = HELP)]
+#[command(name = "bench-compare", version, max_term_width = 100, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(flatten)]
     source: Source,
-    /// Only benches that have this in their names
+    /// Text that the names of the benches contain [default: all benches]
     filter: Option<String>,
-    /// Compare only one kind: wall clock takes some twenty minutes, instructions one, beside the building
-    #[arg(long, value_enum, conflicts_with = "recorded")]
+    /// Kind of benches to compare [default: both, in about twenty minutes and one minute after the build]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "recorded")]
     only: Option<Kind>,
-    /// Take fewer and shorter samples: a third of the time, and wider intervals
+    /// Takes fewer and shorter samples: a third of the time, and wider intervals
     #[arg(long, conflicts_with = "recorded")]
     short: bool,
 }
@@ -43,20 +55,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Source {
-    /// The revision to compare with: a commit, a branch or a tag
+    /// Revision to compare with: a commit, a branch or a tag
     #[arg(long, value_name = "REVISION")]
     base: Option<String>,
-    /// Judge again what an earlier comparison has left in a folder (target/bench-compare/results), and measure nothing
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder with the results of an earlier comparison, which are judged again without measuring
+    #[arg(long, value_name = "DIR")]
     recorded: Option<PathBuf>,
 }
 
 /// The kinds of benches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Counted by callgrind, the same whatever else the machine does
+    /// Instructions, counted by callgrind: the same whatever else the machine does
     Instructions,
-    /// Timed by criterion
+    /// Times, measured by criterion
     WallClock,
 }
 

@@ -6,24 +6,38 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
+use program::{Epilogue, Exit};
 
 use crate::implementation::Implementation;
 use crate::plan::Load;
 
-const AFTER_HELP: &str = "\
-Writes bench-peers.md, bench-peers.json and bench-peers.svg, the chart, into the folder of --out.
-bench/peers/README.md says how it is measured.
-
-Exit codes:
-    0  everything was measured, or could not be within its bounds, which the report says
-    1  an implementation failed, or a waiter was not served exactly once, which the report says
-    3  the server, a peer or the machine did not do its part
-   64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM)";
+fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("measures everything, in almost half an hour", "bench-peers"),
+            (
+                "shows in four minutes that all of it works",
+                "bench-peers --reps 1 --window 500ms --contenders 1,30,300 --waiters 0",
+            ),
+        ])
+        .environment(&[("CURATOR_CLASSPATH", "jars of Apache Curator [default: those of Debian's packages]")])
+        .note(
+            "Writes bench-peers.md, bench-peers.json and bench-peers.svg, the chart, into the folder of --out. \
+             bench/peers/README.md describes the method.",
+        )
+        .note("TIME is a number with its unit: 500ms or 2s.")
+        .exit_status(&[
+            (Exit::Passed, "; the report names what exceeded its bounds"),
+            (Exit::Failed, ": an implementation failed, or a waiter was not served exactly once"),
+            (Exit::Setup, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
+}
 
 /// Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 #[derive(Debug, Parser)]
-#[command(name = "bench-peers", version, after_help = AFTER_HELP)]
+#[command(name = "bench-peers", version, max_term_width = 100, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -33,7 +47,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Contend for locks as the lines of standard input say
+    /// Contends for locks as the lines of standard input say
     #[command(hide = true)]
     Worker,
 }
@@ -41,10 +55,10 @@ pub(crate) enum Command {
 /// What is measured, and how.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    /// Timed repetitions, beside one that warms up and one that counts bytes
+    /// Number of timed repetitions, beside one that warms up and one that counts bytes
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     reps: u16,
-    /// How long the hand-overs of each measurement are counted
+    /// Time for which the hand-overs of each measurement are counted
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_window)]
     pub(crate) window: Duration,
     /// Numbers of contenders
@@ -57,7 +71,7 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     contenders: Vec<u32>,
-    /// Acquires per second in an open load, which shows what newcomers wait; 0 leaves that out
+    /// Rates of an open load, in acquires per second, which show the waits of newcomers; 0 leaves it out
     #[arg(
         long,
         value_name = "N,…",
@@ -73,10 +87,10 @@ pub(crate) struct Settings {
     /// Seed of the order of the measurements
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Waiters that queue for one lock at once and are served in one go; 0 leaves that out
+    /// Number of waiters that queue for one lock at once and are then served in one go; 0 leaves that out
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=100_000), allow_negative_numbers = true)]
     pub(crate) waiters: u32,
-    /// Folder of the report
+    /// Folder to write the report into
     #[arg(long, value_name = "DIR", default_value = "target")]
     pub(crate) out: PathBuf,
 }

@@ -3,21 +3,32 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use program::{Epilogue, Exit};
 
-const AFTER_HELP: &str = "\
-Needs wrk, and pgbench beside the Postgres server or in PATH. The report goes to standard output; bench/README.md says how it is measured.
-
-Exit codes:
-    0  everything was measured
-    1  what wrk or pgbench counted is not what was ordered, which the report says
-    3  a server, a program or the machine did not do its part
-   64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM)";
+fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("measures everything, in fourteen minutes", "bench-service"),
+            ("takes one short repetition of few sizes", "bench-service --reps 1 --window 1s --buyers 1,8 --crowds 300"),
+        ])
+        .note(
+            "Needs wrk, and pgbench beside the Postgres server or in PATH. The report goes to standard output. bench/README.md \
+             describes the method.",
+        )
+        .note("TIME is a number with its unit, in whole seconds: 3s or 1m.")
+        .exit_status(&[
+            (Exit::Passed, ""),
+            (Exit::Failed, ": wrk or pgbench counted other sales than there are orders"),
+            (Exit::Setup, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
+}
 
 /// Measures the service over HTTP beside pgbench and beside a bare handler of axum, a hot stock beside its two floors, and the
 /// load generator beside wrk, on throwaway servers.
 #[derive(Debug, Parser)]
-#[command(name = "bench-service", version, after_help = AFTER_HELP)]
+#[command(name = "bench-service", version, max_term_width = 100, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -27,7 +38,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the handler that looks at nothing
+    /// Serves the handler that looks at nothing
     #[command(hide = true)]
     Bare,
 }
@@ -35,13 +46,13 @@ pub(crate) enum Command {
 /// What is measured, and how.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    /// Repetitions that count, beside one that warms up
+    /// Number of timed repetitions, beside one that warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub(crate) reps: u16,
-    /// Seconds of each measurement
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=3600), allow_negative_numbers = true)]
+    /// Time of each measurement
+    #[arg(long = "window", value_name = "TIME", default_value = "3s", value_parser = parse_seconds)]
     pub(crate) seconds: u16,
-    /// Numbers of buyers, who have a connection each to the service, and that as many to Postgres
+    /// Numbers of buyers. Each has a connection to the service, which has as many connections to Postgres
     #[arg(
         long,
         value_name = "N,…",
@@ -51,7 +62,7 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) buyers: Vec<u16>,
-    /// Numbers of connections that buy a hot stock, which is sold by pg-merge and by what stands beside it
+    /// Numbers of connections that buy a hot stock from pg-merge and from the strategies beside it
     #[arg(
         long,
         value_name = "N,…",
@@ -61,7 +72,7 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) crowds: Vec<u16>,
-    /// Numbers of those who look at the stock
+    /// Numbers of connections that look at the stock
     #[arg(
         long,
         value_name = "N,…",
@@ -71,7 +82,7 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) lookers: Vec<u16>,
-    /// Numbers of users of our load generator, and of connections of wrk beside it
+    /// Numbers of users of loadgen, and of connections of wrk beside it
     #[arg(
         long,
         value_name = "N,…",
@@ -81,9 +92,16 @@ pub(crate) struct Settings {
         allow_negative_numbers = true
     )]
     pub(crate) users: Vec<u16>,
-    /// The program of the service, with loadgen beside it [default: demo-service beside this program]
-    #[arg(long, value_name = "PATH")]
+    /// Program of the service, with loadgen beside it [default: demo-service beside this program]
+    #[arg(long, value_name = "FILE")]
     pub(crate) demo_service: Option<PathBuf>,
+}
+
+/// Parses the time of a measurement: wrk and pgbench take whole seconds.
+fn parse_seconds(text: &str) -> Result<u16, String> {
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 3s"))?;
+    let seconds = u16::try_from(time.as_secs()).ok().filter(|seconds| (1..=3600).contains(seconds));
+    seconds.filter(|_| time.subsec_nanos() == 0).ok_or_else(|| "write whole seconds, from 1s to 1h".to_owned())
 }
 
 #[cfg(test)]
@@ -100,7 +118,7 @@ mod tests {
     #[test]
     fn impossible_values_are_refused() {
         for args in
-            [["--reps", "0"], ["--seconds", "-1"], ["--buyers", "101"], ["--crowds", "2001"], ["--lookers", "16,x"]]
+            [["--reps", "0"], ["--window", "500ms"], ["--buyers", "101"], ["--crowds", "2001"], ["--lookers", "16,x"]]
         {
             let error = Cli::try_parse_from(["bench-service"].iter().chain(&args)).unwrap_err().to_string();
             assert!(error.contains("invalid value"), "{args:?}: {error}");

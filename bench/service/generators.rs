@@ -125,7 +125,7 @@ pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report,
     let goods_no = target.goods_no.to_string();
     let fixed = ["run", "pg-conditional", "--trials", "1", "--no-warm-up", "--quiet", "--target", &target.url];
     let mut command = Command::new(&target.loadgen);
-    command.args(fixed).args(["--goods-no", &goods_no]).args(flags).arg("--report").arg(folder.path());
+    command.args(fixed).args(["--goods-no", &goods_no]).args(flags).arg("--out").arg(folder.path());
     command.env("DATABASE_URL", &target.database_url).env("ZOOKEEPER_CONNECT", &target.zookeeper);
     command.env("ADMIN_TOKEN", target.admin_token);
     // That it was the bottleneck is for the figures to tell.

@@ -1,5 +1,6 @@
 //! The command line, and the configuration made from it.
 
+mod help;
 mod values;
 
 use std::ffi::OsString;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use program::in_our_words;
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use self::values::{
@@ -24,124 +26,144 @@ use crate::strategy::entry::Entry;
 use crate::strategy::registry::STRATEGIES;
 use crate::telemetry::LogFormat;
 
-/// The stock service of a flash sale: one deduction, guarded in as many ways as there are strategies.
+/// Sells the stock of a flash sale over HTTP, guarded by a strategy of your choice.
 #[derive(Clone, Parser)]
-#[command(name = "demo-service", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "demo-service", version, max_term_width = 100, after_help = help::epilogue().to_string())]
+#[command(mut_args(help::grouped()))]
 pub struct Config {
-    /// Address to serve on; port 0 takes any free port
+    /// Address for buyers; port 0 takes any free port
     #[arg(long, env, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
-    /// Second address, for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin
+    /// Address for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin [default: none]
     #[arg(long, env, value_name = "ADDRESS:PORT")]
     pub operators_listen: Option<SocketAddr>,
-    /// Address for the other instances. One instance owns a SKU of zk-owner, and the others hand their buyers over to it. The
-    /// connections are not encrypted. The default serves instances on one host
+    /// Address for the other instances, which hand the buyers of zk-owner over to the owner of a SKU. The connections are not
+    /// encrypted. The default serves instances on one host
     #[arg(long, env, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub peers_listen: SocketAddr,
-    /// How the other instances reach --peers-listen [default: the address that is listened on]
+    /// Address by which the other instances reach --peers-listen [default: that of --peers-listen]
     #[arg(long, env, value_name = "HOST:PORT", value_parser = peers_address)]
     pub peers_address: Option<String>,
-    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. If the user may create tables, the service migrates the
-    /// database at start; otherwise it only checks the tables. ?sslmode=verify-full&sslrootcert=PATH encrypts the
-    /// connection and checks the certificate of the server. If the URL has no password, the service uses PGPASSWORD, or
-    /// else the password file of Postgres (PGPASSFILE or ~/.pgpass), which only its owner may read
-    #[arg(long, env, hide_env_values = true, value_name = "URL")]
+    /// Name that this instance writes into its orders [default: the host name and the process id]
+    #[arg(
+        long,
+        env,
+        default_value_t = default_instance(),
+        hide_default_value = true,
+        value_name = "NAME",
+        value_parser = instance_name
+    )]
+    pub instance: String,
+    /// Postgres server, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. If the user may create tables, the service migrates the
+    /// database at its start. Otherwise it only checks the tables. ?sslmode=verify-full&sslrootcert=FILE encrypts the connection
+    /// and checks the server's certificate. A password that the URL lacks comes from PGPASSWORD, or else from the file in
+    /// PGPASSFILE or ~/.pgpass. Only its owner may read that file
+    #[arg(long, env, value_name = "URL")]
     pub database_url: String,
-    /// Migrate the database as its owner, make the role seckill_service with only the rights that the service needs, and
-    /// exit
+    /// Migrates the database as its owner, makes the role seckill_service with only the rights that the service needs, and ends
     #[arg(long, env)]
     pub migrate_only: bool,
-    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT; required without --migrate-only
-    #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "CONNECT")]
+    /// File with the password of the role seckill_service, instead of SERVICE_PASSWORD
+    #[arg(long, env, value_name = "FILE")]
+    pub service_password_file: Option<PathBuf>,
+    /// Upper bound of the database connections for requests. A purchase that waits for a lock of Postgres occupies one. Two
+    /// more connections serve the probes and ask whether a commit is over
+    #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub db_connections: u32,
+    /// ZooKeeper servers, with the chroot at the end if there is one. Required without --migrate-only
+    #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOST:PORT,…")]
     pub zookeeper: Option<String>,
-    /// PEM file of the authority that issued the certificates of the ZooKeeper servers; turns TLS on for all of them
-    #[arg(long, env, value_name = "PATH")]
+    /// File with USER:PASSWORD for ZooKeeper, instead of ZOOKEEPER_AUTH
+    #[arg(long, env, value_name = "FILE")]
+    pub zookeeper_auth_file: Option<PathBuf>,
+    /// PEM file of the authority that issued the certificates of the ZooKeeper servers. It turns TLS on for all of them
+    #[arg(long, env, value_name = "FILE")]
     pub zookeeper_ca: Option<PathBuf>,
     /// PEM file with the certificate that the service shows to ZooKeeper
-    #[arg(long, env, value_name = "PATH", requires_all = ["zookeeper_ca", "zookeeper_key"])]
+    #[arg(long, env, value_name = "FILE", requires_all = ["zookeeper_ca", "zookeeper_key"])]
     pub zookeeper_cert: Option<PathBuf>,
     /// PEM file with the private key of --zookeeper-cert
-    #[arg(long, env, value_name = "PATH", requires = "zookeeper_cert")]
+    #[arg(long, env, value_name = "FILE", requires = "zookeeper_cert")]
     pub zookeeper_key: Option<PathBuf>,
-    /// ZooKeeper sessions of the instance; purchases use them in turn
+    /// ZooKeeper sessions of the instance, which purchases use in turns
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
-    /// Silence after which ZooKeeper ends a session and frees its locks; also the longest time to open a session
+    /// Silence after which ZooKeeper ends a session and frees its locks. Also the longest time to open a session
     #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = session_timeout)]
     pub zk_session_timeout: Duration,
-    /// Default strategy: guards every sale for which neither the administrator nor the first purchase names another
-    #[arg(long, env, default_value = "zk-mutex", value_name = "NAME", value_parser = strategy_parser())]
+    /// Strategy of every sale for which neither the administrator nor the first purchase names another
+    #[arg(long, env, default_value = "zk-mutex", value_name = "STRATEGY", value_parser = strategy_parser())]
     pub strategy: &'static Entry,
-    /// Strategies that a sale or a request may name; --strategy is always one of them [default: all]
-    #[arg(long, env, value_delimiter = ',', value_name = "NAME,…", value_parser = strategy_parser())]
+    /// Strategies that a sale or a request may name. --strategy is always one of them [default: all]
+    #[arg(
+        long,
+        env,
+        value_delimiter = ',',
+        value_name = "STRATEGY,…",
+        value_parser = strategy_parser(),
+        hide_possible_values = true
+    )]
     pub offer: Vec<&'static Entry>,
-    /// Simulated business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
+    /// Business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: BusinessTime,
-    /// Deadline for the lock of a deduction, counted from the arrival of the request
-    #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
-    pub lock_wait: Duration,
-    /// Deadline for a whole deduction, counted from the arrival of the request; also the upper bound of each wait for a
-    /// database connection, a statement or a row lock
-    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
-    pub db_timeout: Duration,
-    /// Deadline for the answer, counted from the arrival of the request
-    #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
-    pub http_timeout: Duration,
     /// Order in which a purchase takes the locks of its cart
     #[arg(long, env, default_value = "canonical", value_name = "ORDER")]
     pub lock_order: LockOrder,
     /// Permits of zk-semaphore: buyers of one SKU that may be in the database at once
     #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub permits: u32,
-    /// Most attempts of one deduction after conflicts with others (pg-optimistic, pg-serializable)
+    /// Upper bound of the attempts of one deduction after conflicts (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
-    /// Most database connections for requests. A purchase that waits for a lock of Postgres occupies one. Two more
-    /// connections serve the probes and ask whether a commit is over
-    #[arg(long, env, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub db_connections: u32,
-    /// Most requests of buyers in progress; the service refuses further ones. Keep it below --connections-max: clients
-    /// above that limit wait without an answer
+    /// Remembers in memory which SKUs are sold out, and refuses their buyers after one shared read, without a lock
+    #[arg(long, env)]
+    pub remember_sold_out: bool,
+    /// Deadline for the lock of a deduction, counted from the arrival of the request
+    #[arg(long, env, default_value = "5s", value_name = "TIME", value_parser = positive_duration)]
+    pub lock_wait: Duration,
+    /// Deadline for a whole deduction, counted from the arrival of the request. Also the upper bound of each wait for a database
+    /// connection, a statement or a row lock
+    #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = positive_duration)]
+    pub db_timeout: Duration,
+    /// Deadline for the answer, counted from the arrival of the request
+    #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
+    pub http_timeout: Duration,
+    /// Time for which the service remembers an idempotency key after its order
+    #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
+    pub key_lifetime: Duration,
+    /// Upper bound of the buyers' requests in progress; the service refuses further ones. Keep it below --connections-max:
+    /// clients above that limit wait without an answer
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Most open client connections of each listener; fewer if the limit of open files is low. 32 more serve probes only;
-    /// further ones wait
+    /// Upper bound of the client connections of each listener, lower if the limit of open files is low. 32 more serve probes
+    /// only, and further ones wait
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
-    /// Most purchases per second of one client, and its largest burst; the service answers 429 to more. A client is an
-    /// IPv4 address or a /64 network of IPv6. Behind a proxy all buyers have the proxy's address: omit this option and let
-    /// the proxy limit them [default: unlimited]
+    /// Purchases per second of one client, and its largest burst; the service answers 429 to more. A client is an IPv4 address
+    /// or a /64 network of IPv6. Behind a proxy all buyers have the proxy's address: let the proxy limit them there
+    /// [default: unlimited]
     #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_client: Option<NonZeroU32>,
-    /// Most purchases per second under one Idempotency-Key, and the largest burst; the service answers 429 to more
+    /// Purchases per second under one Idempotency-Key, and the largest burst; the service answers 429 to more
     /// [default: unlimited]
     #[arg(long, env, value_name = "N", value_parser = rate)]
     pub rate_per_key: Option<NonZeroU32>,
-    /// How long the service remembers an idempotency key after its order
-    #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
-    pub key_lifetime: Duration,
-    /// Remember in memory which SKUs are sold out, and refuse their buyers after one shared read, without a lock
-    #[arg(long, env)]
-    pub remember_sold_out: bool,
-    /// Records of critical sections kept for GET /admin/history; new records replace the oldest
-    #[arg(long, env, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    /// File with the token of the administrator, instead of ADMIN_TOKEN
+    #[arg(long, env, value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+    /// Records of critical sections that are kept for GET /admin/history; new records replace the oldest
+    #[arg(
+        long,
+        env,
+        default_value_t = 65_536,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
+    )]
     pub history: u32,
-    /// Name that this instance writes into its orders
-    #[arg(long, env, default_value_t = default_instance(), value_name = "NAME", value_parser = instance_name)]
-    pub instance: String,
     /// Format of the log, which goes to standard error
     #[arg(long, env, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// File with the token of the administrator, instead of ADMIN_TOKEN
-    #[arg(long, env, value_name = "PATH")]
-    pub admin_token_file: Option<PathBuf>,
-    /// File with the password of the role seckill_service, instead of SERVICE_PASSWORD
-    #[arg(long, env, value_name = "PATH")]
-    pub service_password_file: Option<PathBuf>,
-    /// File with user:password for ZooKeeper, instead of ZOOKEEPER_AUTH
-    #[arg(long, env, value_name = "PATH")]
-    pub zookeeper_auth_file: Option<PathBuf>,
     /// Token of the administrator. Without a token there is no administration.
     #[arg(skip)]
     pub admin_token: Option<Secret>,
@@ -153,21 +175,6 @@ pub struct Config {
     pub zookeeper_user: Option<ZooKeeperUser>,
 }
 
-const AFTER_HELP: &str = "\
-Environment:
-  ADMIN_TOKEN       bearer token that /admin asks for; unset or empty, there is no administration
-  SERVICE_PASSWORD  password that --migrate-only lets the role seckill_service log in with; unset or empty, the role is
-                    left as it is, and a new one may not log in
-  ZOOKEEPER_AUTH    user:password that the service proves itself with to ZooKeeper, where nobody else may then use its
-                    locks; unset or empty, they are open to anyone. Sent as it is: encrypt the connection
-  RUST_LOG          what is logged, for instance info,demo_service=debug
-
-A file can hold the secret instead of ADMIN_TOKEN, SERVICE_PASSWORD or ZOOKEEPER_AUTH: see --admin-token-file,
---service-password-file and --zookeeper-auth-file. A newline at the end of the file is not a part of the secret.
-
-Exit status: 0 after SIGINT or SIGTERM and after --migrate-only, 3 when the service cannot start, 64 for a wrong
-command line; 130 or 143 when it was told to stop a second time, and did so at once.";
-
 impl Config {
     /// Parses a command line, whose first word is the program. Takes the secrets from the environment or from their
     /// files.
@@ -175,7 +182,9 @@ impl Config {
     /// # Errors
     /// A wrong command line, or a request for help or for the version. In both cases, [`clap::Error::print`] it.
     pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let config = Self::try_parse_from(words)?.with_secrets();
+        let mut command = in_our_words(Self::command());
+        let matches = command.try_get_matches_from_mut(words)?;
+        let config = Self::from_arg_matches(&matches).map_err(|wrong| wrong.format(&mut command))?.with_secrets();
         let config = config.and_then(|config| config.check().map(|()| config));
         config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
     }

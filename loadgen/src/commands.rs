@@ -14,39 +14,16 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use program::{Again, Interrupt};
+use program::{Again, Epilogue, Exit, Interrupt};
 
 use crate::error::Error;
 use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
 use crate::telemetry;
 
-// The lines fit a terminal of 80 columns: clap breaks longer ones without their indentation.
-const EXIT_CODES: &str = "\
-Exit codes:
-    0  every strategy kept its promise, and every threshold held
-    1  a threshold was crossed, diff found a regression, or a control did not
-       oversell: the load was too weak to prove anything
-    2  a strategy broke its promise
-    3  the set-up or a server failed, or a strategy is undecided: too many
-       buyers were refused or failed
-    4  the load generator was the bottleneck
-   64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM)
-
-With every exit code, the trials that were run are reported.";
-
-const AUDIT_EXIT_CODES: &str = "\
-Exit codes:
-    0  the orders of every sale agree with its stock, and every lock excluded
-    2  the orders of a sale disagree, or a lock did not exclude; controls count
-    3  the database or an instance does not answer
-   64  wrong usage
-  130  interrupted (Ctrl-C, SIGTERM)";
-
 /// Compares ways of guarding the stock of a flash sale, on real servers.
 #[derive(Debug, Parser)]
-#[command(name = "loadgen", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "loadgen", version, max_term_width = 100, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -54,32 +31,64 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run every strategy under the same load, audit what was sold, and write a report
-    #[command(after_help = EXIT_CODES)]
+    /// Runs every strategy under the same load, audits what was sold, and writes a report
+    #[command(after_help = compare::epilogue().to_string())]
     Compare(compare::CompareArgs),
-    /// Run one strategy, audit what it sold, and write a report
-    #[command(after_help = EXIT_CODES)]
+    /// Runs one strategy, audits what it sold, and writes a report
+    #[command(after_help = run::epilogue().to_string())]
     Run(run::RunArgs),
-    /// Write the pages of a report again, from its report.json
+    /// Writes the pages of a report again, from its report.json
+    #[command(after_help = report::epilogue().to_string())]
     Report(report::ReportArgs),
-    /// Compare two reports; the exit code is 1 if the second is worse
+    /// Compares two reports, and fails if the second one is worse
+    #[command(after_help = diff::epilogue().to_string())]
     Diff(diff::DiffArgs),
-    /// Audit every sale in a database, by its ledger and its orders
-    #[command(after_help = AUDIT_EXIT_CODES)]
+    /// Audits every sale in a database, by its ledger and its orders
+    #[command(after_help = audit::epilogue().to_string())]
     Audit(audit::AuditArgs),
-    /// Predict the notifications, the traffic and the time of many waiters
+    /// Predicts the notifications, the traffic and the time of many waiters
+    #[command(after_help = simulate::epilogue().to_string())]
     Simulate(simulate::SimulateArgs),
-    /// Write the load of a comparison for JMeter or k6
+    /// Writes the load of a comparison for JMeter or k6
     ///
-    /// Starts nothing and connects to nothing. A run of the exported file is one trial. The flags of `compare` about trials,
-    /// servers and reports are therefore no flags of `export`. A plan may set them: one plan serves both commands.
+    /// Starts nothing and connects to nothing. A run of the exported file is one trial. So `export` refuses the flags of `compare`
+    /// about trials, servers and reports. A plan may set them: one plan serves both commands.
+    #[command(after_help = export::epilogue().to_string())]
     Export(export::ExportArgs),
-    /// Start the servers and the service, and stop them at Ctrl-C
+    /// Starts the servers and the service, and stops them at Ctrl-C
+    #[command(after_help = up::epilogue().to_string())]
     Up(up::UpArgs),
-    /// Print the strategies that the service knows
+    /// Prints the strategies that the service knows
+    #[command(after_help = strategies::epilogue().to_string())]
     Strategies(strategies::StrategiesArgs),
-    /// Print the script that completes `loadgen` commands in a shell
+    /// Prints the script that completes the commands in a shell
+    #[command(after_help = completions::epilogue().to_string())]
     Completions(completions::CompletionsArgs),
+}
+
+/// What the values of several flags have in common.
+const TIME: &str = "TIME is a number with its unit: 500ms, 10s or 1m30s.";
+/// Which variable a command reads that has no flag.
+const ADMIN_TOKEN: (&str, &str) = ("ADMIN_TOKEN", "bearer token of the administrator, for --target");
+
+fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("compares seven strategies, and writes report/report.html", "loadgen compare"),
+            ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
+            ("tells whether a second run is worse", "loadgen diff old/report.json new/report.json"),
+        ])
+        .environment(&[("RUST_LOG", "what is logged, for example loadgen=debug [default: nothing]")])
+        .note("`loadgen COMMAND --help` lists the flags of a command.")
+        .exit_status(&[
+            (Exit::Passed, ""),
+            (Exit::Failed, ": a threshold, a control that must oversell, or `diff`"),
+            (Exit::PromiseBroken, ""),
+            (Exit::Setup, ", or buyers got no decision"),
+            (Exit::ClientLimited, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
 }
 
 /// Runs the command that the command line names.
@@ -111,11 +120,35 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use program::in_our_words;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        in_our_words(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_and_its_exit_statuses() {
+        for command in [&Cli::command()].into_iter().chain(Cli::command().get_subcommands()) {
+            let end = command.get_after_help().unwrap().to_string();
+            for part in ["Examples:\n  # ", "loadgen ", "\nExit status:\n    0  "] {
+                assert!(end.contains(part), "{}: {part:?} in {end}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn no_sentence_of_a_help_text_is_long() {
+        for command in Cli::command().get_subcommands() {
+            for arg in command.get_arguments().filter(|arg| arg.get_id() != "thresholds") {
+                let help = arg.get_help().unwrap_or_default().to_string();
+                for sentence in help.split(". ") {
+                    assert!(sentence.split_whitespace().count() <= 30, "{sentence}");
+                    assert!(sentence.starts_with(char::is_uppercase), "{sentence}");
+                }
+            }
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// How a program ends. The numbers are part of the interface of every program; its help lists those that it uses.
+/// How a program ends. Numbers and meanings are part of the interface of every program. Its help lists those that it uses,
+/// and `docs/using.md` lists all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// What was asked for was done, and everything that was checked holds.
@@ -22,10 +23,35 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every exit.
+    pub const ALL: [Self; 7] = [
+        Self::Passed,
+        Self::Failed,
+        Self::PromiseBroken,
+        Self::Setup,
+        Self::ClientLimited,
+        Self::Usage,
+        Self::Interrupted,
+    ];
+
     /// Returns the number that the shell sees.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// Returns the meaning that the number has in every program.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Passed => "done, and every check passed",
+            Self::Failed => "a check failed",
+            Self::PromiseBroken => "a strategy broke its promise",
+            Self::Setup => "a server, another program, a file or the machine failed",
+            Self::ClientLimited => "the load generator was the bottleneck",
+            Self::Usage => "the command line, the environment or an input file is wrong",
+            Self::Interrupted => "interrupted by Ctrl-C, SIGTERM or SIGHUP",
+        }
     }
 }
 
@@ -41,8 +67,6 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_documented() {
-        let exits = [Exit::Passed, Exit::Failed, Exit::PromiseBroken, Exit::Setup, Exit::ClientLimited];
-        assert_eq!(exits.map(Exit::code), [0, 1, 2, 3, 4]);
-        assert_eq!([Exit::Usage, Exit::Interrupted].map(Exit::code), [64, 130]);
+        assert_eq!(Exit::ALL.map(Exit::code), [0, 1, 2, 3, 4, 64, 130]);
     }
 }

@@ -1,9 +1,11 @@
-//! What the command-line programs of the workspace do alike: they read a command line, tell errors and progress, exit with
-//! documented codes, and stop at a signal. The features leave out what a program does not need.
+//! What the command-line programs of the workspace do alike: they read a command line, describe it in one shape, tell
+//! errors and progress, exit with documented codes, and stop at a signal. The features leave out what a program does not
+//! need.
 
 mod chain;
 mod exit;
 mod hangup;
+mod help;
 #[cfg(feature = "interrupt")]
 mod interrupt;
 #[cfg(feature = "progress")]
@@ -13,6 +15,7 @@ mod run;
 pub use chain::chain;
 pub use exit::Exit;
 pub use hangup::is_hangup_ignored;
+pub use help::{Epilogue, in_our_words};
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Again, Interrupt, Interrupted};
 #[cfg(feature = "progress")]

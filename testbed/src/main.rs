@@ -1,6 +1,7 @@
 //! Runs a command with a throwaway Postgres and a throwaway ZooKeeper around it.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use clap::Parser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
-use program::Exit;
+use program::{Epilogue, Exit};
 use sqlx::{ConnectOptions, Connection};
 use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::process::{Child, Command};
@@ -20,32 +21,38 @@ use tokio::signal::unix::{self, SignalKind};
 /// The database that is made for the command.
 const DATABASE: &str = "seckill";
 
-/// Run a command with a throwaway Postgres and a throwaway ZooKeeper.
+/// Runs a command with a throwaway Postgres and a throwaway ZooKeeper.
 ///
-/// The command finds them in its environment: DATABASE_URL names an empty database called "seckill", ZOOKEEPER_CONNECT is
-/// host:port. Both servers and their data are gone afterwards, however this ends.
+/// The command finds them in its environment: DATABASE_URL names an empty database called "seckill", and ZOOKEEPER_CONNECT is
+/// HOST:PORT. Both servers and their data are gone afterwards, however this ends.
 #[derive(Debug, Parser)]
-#[command(
-    version,
-    after_help = "Exit status: the command's own (128 + n when signal n ended it), 3 when the servers or the \
-                                 command could not be started, 64 for a usage error."
-)]
+#[command(name = "testbed", version, max_term_width = 100, after_help = epilogue().to_string())]
 struct Args {
-    /// ZooKeeper's unit of time; sessions time out after two of them at the least
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+    /// Time unit of ZooKeeper; sessions time out after at least two of them
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     tick_time: Duration,
-    /// Connections that Postgres accepts
+    /// Number of connections that Postgres accepts
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
-    /// The command and its arguments
+    /// Command to run, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// The two signals that ask this process to end.
+fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[("opens a shell whose environment names both servers", "testbed -- sh")])
+        .note("SIGINT, SIGTERM and SIGHUP are passed on to the command.")
+        .exit_status(&[(Exit::Setup, ""), (Exit::Usage, "")])
+        .note("Any other status is the command's own, or 128 + N if signal N ended it.")
+}
+
+/// The signals that ask this process to end.
 struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
+    /// `None` if `SIGHUP` is ignored, as under `nohup`.
+    hangup: Option<unix::Signal>,
 }
 
 fn main() -> ExitCode {
@@ -150,14 +157,22 @@ impl Signals {
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
             terminate: unix::signal(SignalKind::terminate())?,
+            hangup: (!program::is_hangup_ignored()).then(|| unix::signal(SignalKind::hangup())).transpose()?,
         })
     }
 
-    /// The next of the two. Cancelling loses none.
+    /// The next of them. Cancelling loses none.
     async fn next(&mut self) -> Signal {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.terminate.recv() => Signal::SIGTERM,
+            _ = hangup => Signal::SIGHUP,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Parser, ValueEnum};
+use clap::{Arg, ArgAction, Parser, ValueEnum};
 use zk_recipes::{Acl, Auth, Permissions, SessionConfig, Tls, validate_path};
 
 use crate::error::Error;
@@ -15,135 +15,187 @@ use crate::recipe::Recipe;
 /// The environment variable with the credentials.
 pub(crate) const AUTH_VARIABLE: &str = "ZK_LOCK_AUTH";
 
-const USAGE: &str = "zk-lock [OPTIONS] --zookeeper <CONNECT> --path <PATH> [--] <COMMAND> [ARG]...
-       zk-lock [OPTIONS] --zookeeper <CONNECT> --list <PATH> [--json]";
+const USAGE: &str = "zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --path <PATH> [--] <COMMAND> [ARG]...
+       zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --list <PATH> [--json]";
+
+// The lines of the following texts fit 80 columns: clap breaks longer ones without their indentation.
+
+const EXAMPLES: &str = "\
+Examples:
+  # one backup at a time, or none
+  zk-lock --path /locks/backup --timeout 0s -- ./backup.sh
+  # four imports at a time, each waiting up to a minute
+  zk-lock --path /locks/import --recipe semaphore=4 --timeout 1m -- ./import.sh
+  # one instance leads; the next one takes over when it ends or is cut off
+  zk-lock --path /leaders/billing --lead -- ./billing-service
+  # many read while nobody writes
+  zk-lock --path /locks/prices --recipe read -- ./report.sh
+  zk-lock --path /locks/prices --recipe write -- ./reprice.sh
+  # the database refuses a holder that was overtaken
+  zk-lock --path /locks/a -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
+  # who holds the lock, and who waits
+  zk-lock --list /locks/backup";
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  that of COMMAND, or 128 + N when signal N ended it; and
-   64  wrong command line or credentials
-   69  ZooKeeper did not answer or refused, or the session ended before the lock was had
+  that of COMMAND, or 128 + N if signal N ended COMMAND, or
+   64  the command line, the environment or an input file is wrong
+   69  ZooKeeper did not answer or refused, or the session ended before the
+       grant
    71  the operating system refused something
-   75  the lock was not had within --timeout
-   76  the hold was lost while COMMAND ran (with --on-lost warn: and COMMAND succeeded)
-  126  COMMAND could not be run
-  127  there is no such COMMAND
-  128 + N  signal N ended the waiting: 130 after Ctrl-C, 143 after SIGTERM";
+   75  the lock was not granted within --timeout
+   76  the hold was lost while COMMAND ran (with --on-lost warn: and COMMAND
+       succeeded)
+  126  COMMAND cannot be run
+  127  COMMAND does not exist
+  128 + N  signal N ended the waiting: 129 after SIGHUP, 130 after Ctrl-C, 143
+       after SIGTERM";
 
 const DETAILS: &str = "\
-A hold ends with COMMAND, whatever COMMAND has left in the background. It is lost earlier when the ZooKeeper servers
-commit nothing for this session for two thirds of the session timeout, as another may hold the lock soon after. COMMAND is
-then asked to stop (SIGTERM) and killed --kill-after later, by default in good time before another can hold: on Linux with
-all that it has started; elsewhere with its process group, at a terminal alone.
-
-With --lead, a hold is the term of a leader. It is also lost as soon as ZooKeeper tells that somebody deleted its node.
-
-Whoever was stopped cannot watch: while zk-lock itself is halted (Ctrl-Z, SIGSTOP, a suspended machine), a hold may be
-lost unnoticed. A storage that checks LOCK_TOKEN is safe even so. When zk-lock is killed by SIGKILL, Linux kills
-COMMAND, but not what COMMAND has started, nor a COMMAND with privileges of its own (sudo); elsewhere it runs on.
-
-Signals: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to COMMAND, which decides whether to end.
-So are SIGTSTP and SIGCONT: the lock is kept while COMMAND is halted. At a terminal (standard input, output or error)
-COMMAND shares the process group of zk-lock: it can read from there, has Ctrl-C, Ctrl-\\ and Ctrl-Z from the terminal
-itself, and of the above is passed SIGTERM, SIGUSR1 and SIGUSR2 only. A signal that was ignored when zk-lock started
-stays ignored.
-
-Environment of COMMAND, beside that of zk-lock:
-  LOCK_TOKEN  the fencing token, a number that grows with every hold of the lock
-  LOCK_PATH   the path of the ZooKeeper node that stands for the hold
-
 Environment:
-  ZOOKEEPER_CONNECT  see --zookeeper
-  ZK_LOCK_AUTH       credentials for ZooKeeper's digest scheme, USER:PASSWORD; COMMAND does not see them. The nodes of a
-                     session with credentials can be changed by the same user only, and read by anyone.
+  ZK_LOCK_AUTH  USER:PASSWORD for ZooKeeper's digest scheme, which COMMAND does
+                not see. Only that user can then change the nodes of the
+                session, and anyone can read them.
 
-Examples:
-  one backup at a time, or none:
-    zk-lock --zookeeper zk1:2181,zk2:2181/shop --path /locks/backup --timeout 0s -- ./backup.sh
-  wait up to a minute, four at a time:
-    zk-lock --path /locks/import --recipe semaphore=4 --timeout 1m -- ./import.sh orders.csv
-  one instance of many serves, and the next one takes over when it ends or is cut off:
-    zk-lock --lead --path /leaders/billing -- ./billing-service
-  many may read while nobody writes:
-    zk-lock --path /locks/prices --recipe read -- ./report.sh
-    zk-lock --path /locks/prices --recipe write -- ./reprice.sh
-  let the database refuse a holder that was overtaken:
-    zk-lock --path /locks/ledger -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
-  who holds it, and who waits?
-    zk-lock --list /locks/backup";
+Environment of COMMAND, in addition:
+  LOCK_TOKEN  fencing token: a number that grows with every hold of the lock
+  LOCK_PATH   path of the ZooKeeper node of the hold
 
-/// Run a command while holding a ZooKeeper lock, or show who holds one.
+TIME is a number with its unit: 500ms, 5s or 1m30s.
+
+A hold ends with COMMAND, even if COMMAND leaves processes in the background.
+
+A hold is lost if the ZooKeeper servers commit nothing for its session for two
+thirds of the session timeout. Another contender may get the lock soon after.
+So zk-lock asks COMMAND to stop (SIGTERM), and kills it --kill-after later. The
+default of --kill-after ends before another contender can hold the lock. On
+Linux, all processes that COMMAND started are stopped with it. On other systems
+its process group is stopped, and at a terminal COMMAND alone.
+
+With --lead, a hold is the term of a leader. It is also lost as soon as
+ZooKeeper reports that somebody deleted its node.
+
+A halted zk-lock (Ctrl-Z, SIGSTOP, a suspended machine) does not notice that
+its hold is lost. A storage that checks LOCK_TOKEN is safe even then. If
+SIGKILL ends zk-lock, Linux kills COMMAND. Processes that COMMAND started run
+on, and so does a COMMAND with privileges of its own (sudo). On other systems
+COMMAND runs on, too.
+
+Signals:
+  SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to
+  COMMAND, which decides whether to end. SIGTSTP and SIGCONT are passed on, too:
+  zk-lock keeps the lock while COMMAND is halted.
+  At a terminal (standard input, output or error), COMMAND is in the process
+  group of zk-lock. It can read from the terminal and gets its Ctrl-C, Ctrl-\\
+  and Ctrl-Z. So zk-lock passes on only SIGTERM, SIGUSR1 and SIGUSR2.
+  A signal that is ignored at the start, as SIGHUP under nohup, stays ignored.";
+
+/// Runs a command while it holds a ZooKeeper lock, or shows who holds one.
 #[derive(Debug, Parser)]
 #[command(
     name = "zk-lock",
     version,
-    max_term_width = 120,
+    max_term_width = 100,
     override_usage = USAGE,
-    after_help = EXIT_STATUS,
-    after_long_help = format!("{EXIT_STATUS}\n\n{DETAILS}")
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args([flag("help", 'h', ArgAction::Help, "Prints help; -h prints less"), flag("version", 'V', ArgAction::Version, "Prints the version")]),
+    after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS}"),
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}\n\n{EXIT_STATUS}")
 )]
 pub(crate) struct Cli {
-    /// ZooKeeper servers, as HOST:PORT,HOST:PORT/CHROOT
-    #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "CONNECT", value_parser = NonEmptyStringValueParser::new())]
-    zookeeper: String,
-    /// Path of the lock; missing parents are created
-    #[arg(long, required_unless_present = "list", conflicts_with = "list")]
+    /// Path of the lock in ZooKeeper; missing parents are created
+    #[arg(long, value_name = "PATH", required_unless_present = "list", conflicts_with = "list", help_heading = "Lock")]
     path: Option<String>,
-    /// mutex, handoff (as mutex, for long queues), cohort (as mutex, for a lock that other programs hand over among their
-    /// tasks), read, write, semaphore-mutex, semaphore=N (up to N hold at a time), naive (everyone watches one node) or leader (see --lead)
-    #[arg(long, value_name = "RECIPE", default_value_t = Recipe::Mutex, conflicts_with = "list")]
+    /// Recipe of the lock: mutex, handoff (a mutex for long queues), cohort (a mutex that other programs hand over among their
+    /// tasks), read, write, semaphore-mutex, semaphore=N (N holders at a time), naive (every waiter watches one node) or leader
+    /// (as --lead)
+    #[arg(
+        long,
+        value_name = "RECIPE",
+        default_value_t = Recipe::Mutex,
+        conflicts_with = "list",
+        help_heading = "Lock"
+    )]
     recipe: Recipe,
-    /// Lead the election at PATH while COMMAND runs, as with --recipe leader; takes turns with Curator's LeaderLatch
-    #[arg(long, conflicts_with_all = ["recipe", "list"])]
+    /// Leads the election at PATH while COMMAND runs, as --recipe leader does; takes turns with Curator's LeaderLatch
+    #[arg(long, conflicts_with_all = ["recipe", "list"], help_heading = "Lock")]
     lead: bool,
-    /// How long to wait for the lock, such as 5s or 1m30s; 0s takes it only when it is free [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list")]
+    /// Longest wait for the lock; 0s takes it only if it is free [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list", help_heading = "Lock")]
     timeout: Option<Duration>,
-    /// Silence after which ZooKeeper ends the session and frees the lock; the server has limits of its own
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_positive_time)]
-    session_timeout: Duration,
-    /// How long to try to reach a server
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_positive_time)]
-    connect_timeout: Duration,
-    /// What to do when the hold is lost while COMMAND runs
-    #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with = "list")]
+    /// Action when the hold is lost while COMMAND runs
+    #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with = "list", help_heading = "Lock")]
     on_lost: OnLost,
-    /// How long after the loss COMMAND is killed if it is still there [default: 1/24 of the session timeout;
-    /// with much more it may run beside the next holder]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list")]
+    /// Time from the loss to the kill of COMMAND. With much more than the default, COMMAND may run beside the next holder
+    /// [default: 1/24 of --session-timeout]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list", help_heading = "Lock")]
     kill_after: Option<Duration>,
-    /// File with USER:PASSWORD, instead of ZK_LOCK_AUTH in the environment
-    #[arg(long, value_name = "FILE")]
+    /// ZooKeeper servers, with the chroot at the end if there is one
+    #[arg(
+        long,
+        env = "ZOOKEEPER_CONNECT",
+        hide_env_values = true,
+        value_name = "HOST:PORT,…",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = "ZooKeeper"
+    )]
+    zookeeper: String,
+    /// Silence after which ZooKeeper ends the session and frees the lock; the servers have limits of their own
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = parse_positive_time,
+        help_heading = "ZooKeeper"
+    )]
+    session_timeout: Duration,
+    /// Longest time to reach a server
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "15s",
+        value_parser = parse_positive_time,
+        help_heading = "ZooKeeper"
+    )]
+    connect_timeout: Duration,
+    /// File with USER:PASSWORD for ZooKeeper, instead of ZK_LOCK_AUTH
+    #[arg(long, value_name = "FILE", help_heading = "ZooKeeper")]
     auth_file: Option<PathBuf>,
-    /// PEM file of the authority that issued the certificates of the servers; all of them are spoken to by TLS
-    #[arg(long, value_name = "FILE")]
+    /// PEM file of the authority that issued the certificates of the ZooKeeper servers. It turns TLS on for all of them
+    #[arg(long, value_name = "FILE", help_heading = "ZooKeeper")]
     ca: Option<PathBuf>,
-    /// PEM file with the certificate that proves to the servers who this is
-    #[arg(long, value_name = "FILE", requires_all = ["ca", "key"])]
+    /// PEM file with the certificate that zk-lock shows to ZooKeeper
+    #[arg(long, value_name = "FILE", requires_all = ["ca", "key"], help_heading = "ZooKeeper")]
     cert: Option<PathBuf>,
     /// PEM file with the private key of --cert
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "ZooKeeper")]
     key: Option<PathBuf>,
-    /// Tell on standard error how long was waited and held, and the fencing token
+    /// Prints the queue of the lock at PATH instead: position, holder or waiting, kind, session, token, node, data
+    #[arg(long, value_name = "PATH", conflicts_with = "command", help_heading = "List")]
+    list: Option<String>,
+    /// Prints the queue as JSON
+    #[arg(long, requires = "list", conflicts_with_all = ["path", "command"], help_heading = "List")]
+    json: bool,
+    /// Prints the times of the wait and of the hold, and the fencing token, on standard error
     #[arg(short, long, conflicts_with = "list")]
     verbose: bool,
-    /// Print the queue of the lock at PATH instead: position, holder or waiting, kind, session, token, node, data
-    #[arg(long, value_name = "PATH", conflicts_with = "command")]
-    list: Option<String>,
-    /// Print the queue as JSON
-    #[arg(long, requires = "list", conflicts_with_all = ["path", "command"])]
-    json: bool,
-    /// What to run, and its arguments
+    /// Command to run, and its arguments
     #[arg(value_name = "COMMAND", required_unless_present = "list", trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+/// A flag of every program, in the words of the other flags.
+fn flag(name: &'static str, short: char, action: ArgAction, help: &'static str) -> Arg {
+    Arg::new(name).short(short).long(name).action(action).help(help)
 }
 
 /// What becomes of COMMAND when its hold is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// Stop it: SIGTERM, then SIGKILL
+    /// Stops it: SIGTERM, then SIGKILL
     Kill,
-    /// Say so and let it go on
+    /// Prints a warning and lets it run on
     Warn,
 }
 
@@ -292,6 +344,13 @@ mod tests {
         match parse(words).resolve(|_| None).unwrap() {
             Task::Run(settings) => settings,
             Task::List(settings) => unreachable!("{settings:?} was not asked for"),
+        }
+    }
+
+    #[test]
+    fn the_texts_below_the_options_fit_a_terminal() {
+        for line in [EXAMPLES, EXIT_STATUS, DETAILS].into_iter().flat_map(str::lines) {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 

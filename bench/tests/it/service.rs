@@ -27,7 +27,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     // Like /tmp: the server under an account of its own makes and removes its folder in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    let mut command = bench_service(&["--reps", "1", "--seconds", "1", "--buyers", "2,1", "--crowds", "20"]);
+    let mut command = bench_service(&["--reps", "1", "--window", "1s", "--buyers", "2,1", "--crowds", "20"]);
     command.args(["--lookers", "4", "--users", "3"]);
     let output = command.arg("--demo-service").arg(demo_service()).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -4,7 +4,7 @@ use std::env;
 use std::process::ExitCode;
 
 use clap::Args;
-use program::Interrupt;
+use program::{Epilogue, Interrupt};
 
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
@@ -16,21 +16,40 @@ use crate::report::audit::{Findings, StrategyHistory, table};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// The database
+    /// Postgres server and database to audit
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: String,
-    /// Only the sales of this SKU
+    /// SKU to audit [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) goods_no: Option<i64>,
-    /// Only this sale of the SKU
+    /// Sale to audit, by its number among the sales of the SKU [default: all]
     #[arg(long, value_name = "N", requires = "goods_no")]
     pub(crate) sale: Option<i64>,
-    /// Base URLs of the instances, whose history of critical sections is checked too; needs ADMIN_TOKEN in the environment
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
+    /// Base URLs of instances whose history of critical sections is checked, too. Needs ADMIN_TOKEN in the environment
+    #[arg(long, value_name = "URL,…", value_delimiter = ',', value_parser = parse_url)]
     pub(crate) target: Vec<String>,
-    /// Print the findings as JSON
+    /// Prints the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("audits every sale", "loadgen audit --database-url postgres://localhost/seckill"),
+            (
+                "audits one SKU, and the locks of a running instance",
+                "loadgen audit --goods-no 5 --target http://a:8080",
+            ),
+        ])
+        .environment(&[super::ADMIN_TOKEN])
+        .exit_status(&[
+            (Exit::Passed, ": the orders of every sale agree with its stock, and every lock excluded"),
+            (Exit::PromiseBroken, ": orders disagree, or a lock did not exclude; controls count"),
+            (Exit::Setup, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
 }
 
 /// Audits, and returns the exit code that the findings give.

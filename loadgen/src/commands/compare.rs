@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use program::{Interrupt, ProgramError as _, Progress, chain};
+use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 use testbed::Counters;
 
 use crate::config::comparison::ComparisonArgs;
@@ -27,8 +27,8 @@ use crate::trial::run::{self, Conditions};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Strategies to compare, or all [default: those that the service calls its headline]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Strategies to compare, or `all` [default: the seven of the service's headline]
+    #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     #[command(flatten)]
     comparison: ComparisonArgs,
@@ -43,6 +43,43 @@ impl CompareArgs {
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
         self.comparison.resolve(self.strategies)
     }
+}
+
+/// What stands below the flags of a comparison.
+pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
+    Epilogue::default()
+        .examples(examples)
+        .environment(&[
+            super::ADMIN_TOKEN,
+            ("DATABASE_URL", "Postgres server to use [default: a throwaway one]"),
+            ("ZOOKEEPER_CONNECT", "ZooKeeper servers to use [default: a throwaway one]"),
+        ])
+        .note(super::TIME)
+        .exit_status(&[
+            (Exit::Passed, ": every promise was kept, and every threshold that was given"),
+            (Exit::Failed, ": a threshold was crossed, or a control did not oversell"),
+            (Exit::PromiseBroken, ""),
+            (Exit::Setup, ", or buyers got no decision"),
+            (Exit::ClientLimited, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
+        ])
+        .note("With every exit status, the trials that were run are reported.")
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    epilogue_of(&[
+        ("compares seven strategies, and writes report/report.html", "loadgen compare"),
+        ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
+        (
+            "sends 200 requests per second, and fails if a rule is broken",
+            "loadgen compare --rate 200 --users 500 --threshold 'zk-mutex p99<250ms'",
+        ),
+        (
+            "measures instances that run already",
+            "loadgen compare --target http://a:8080,http://b:8080 --strategies all",
+        ),
+    ])
 }
 
 /// Runs a comparison, and returns the exit code of its verdict.

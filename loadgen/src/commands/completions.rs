@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
+use program::Epilogue;
 
 use crate::commands::Cli;
 use crate::error::{Error, Exit};
@@ -11,9 +12,15 @@ use crate::output::Output;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to write for
     #[arg(value_name = "SHELL")]
     shell: Shell,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[("completes the commands in this shell", "source <(loadgen completions bash)")])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Usage, "")])
 }
 
 /// Prints the script that completes the command line in a shell.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use program::Epilogue;
 
 use crate::config::values::parse_report;
 use crate::error::{Error, Exit};
@@ -14,18 +15,31 @@ use crate::report::{json, markdown, terminal};
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The report.json of the first run
+    /// File report.json of the first run, or its folder
     #[arg(value_name = "OLD", value_parser = parse_report)]
     pub(crate) old: PathBuf,
-    /// The report.json of the second run
+    /// File report.json of the second run, or its folder
     #[arg(value_name = "NEW", value_parser = parse_report)]
     pub(crate) new: PathBuf,
-    /// Print a comment for a pull request, in Markdown
+    /// Prints a comment for a pull request, in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Compare runs that were asked for different things
+    /// Compares the runs even if their settings differ
     #[arg(long)]
     pub(crate) anyway: bool,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("tells whether the second run is worse", "loadgen diff old new"),
+            ("writes that as a comment for a pull request", "loadgen diff --markdown old new >comment.md"),
+        ])
+        .exit_status(&[
+            (Exit::Passed, ": the second run is not worse"),
+            (Exit::Failed, ": the second run is worse, or broke a promise"),
+            (Exit::Usage, ""),
+        ])
 }
 
 /// Compares two runs.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Args};
+use program::Epilogue;
 
 use crate::config::load::{LoadArgs, Resolved};
 use crate::config::service;
@@ -16,14 +17,13 @@ use crate::export::{Engine, render};
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 10] = [
+const OF_COMPARE: [(&str, ArgAction); 9] = [
     ("demo-service", ArgAction::Set),
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
     ("trials", ArgAction::Set),
     ("no-warm-up", ArgAction::SetTrue),
     ("seed", ArgAction::Set),
-    ("report", ArgAction::Set),
     ("wide", ArgAction::SetTrue),
     ("jmeter-summary", ArgAction::SetTrue),
     ("quiet", ArgAction::SetTrue),
@@ -39,19 +39,19 @@ fn refused((flag, action): (&'static str, ArgAction)) -> Arg {
 #[derive(Debug, Args)]
 #[command(args(OF_COMPARE.map(refused)))]
 pub(crate) struct ExportArgs {
-    /// The engine to write for
+    /// Load tool to write for
     #[arg(value_enum)]
     engine: Engine,
-    /// The file to write [default: standard output]
+    /// File to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Strategies; one run has one strategy, the first unless the engine is told another [default: the sale's own]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Strategies; a run has one of them, by default the first [default: the strategy of the sale]
+    #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Base URLs of the instances to load [default: http://127.0.0.1:8080]
     #[arg(
         long,
-        value_name = "URL",
+        value_name = "URL,…",
         value_delimiter = ',',
         value_parser = parse_url,
         conflicts_with_all = service::FLAGS,
@@ -73,6 +73,19 @@ impl ExportArgs {
         let source = self.target.map_or(Source::Start(service), Source::Target);
         Ok((self.engine, ExportSettings { source, load }))
     }
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("writes the JMeter plan of the preset jmeter", "loadgen export jmeter --preset jmeter --out sale.jmx"),
+            (
+                "writes 200 requests per second for k6, with a threshold",
+                "loadgen export k6 --rate 200 --threshold 'zk-* p99<250ms' --out sale.js",
+            ),
+        ])
+        .note(super::TIME)
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, "")])
 }
 
 /// Writes the load.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use program::Epilogue;
 
 use crate::commands::simulate;
 use crate::config::values::parse_report;
@@ -15,21 +16,30 @@ use crate::report::{files, json, markdown};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The report.json of an earlier comparison
+    /// File report.json of an earlier comparison, or its folder
     #[arg(value_name = "FILE", value_parser = parse_report, required_unless_present_any = ["schema", "figures"])]
     pub(crate) file: Option<PathBuf>,
-    /// Folder of the pages [default: that of the file]
+    /// Folder to write the pages into [default: the folder of FILE]
     #[arg(long, value_name = "DIR", requires = "file")]
     pub(crate) out: Option<PathBuf>,
-    /// Add what `loadgen simulate --json FILE` wrote, here and to the report.json
+    /// File that `loadgen simulate --out` wrote, to be added to the pages and to report.json
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) simulation: Option<PathBuf>,
-    /// Print the JSON Schema of report.json instead
+    /// Prints the JSON Schema of report.json instead
     #[arg(long, conflicts_with_all = ["file", "out"])]
     pub(crate) schema: bool,
-    /// Print what every figure means instead, as a Markdown table; thresholds use the keys
+    /// Prints a Markdown table of all figures instead: the key that a threshold uses, and the meaning
     #[arg(long, conflicts_with_all = ["file", "out", "schema"])]
     pub(crate) figures: bool,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("writes the pages of report/ again", "loadgen report report"),
+            ("adds a prediction to them", "loadgen report report --simulation simulation.json"),
+        ])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, "")])
 }
 
 /// Makes the pages of a report again, or prints the schema or the table of figures.

@@ -1,18 +1,30 @@
 //! The `run` command: a comparison of one strategy.
 
 use clap::Args;
+use program::Epilogue;
 
+use crate::commands::compare::epilogue_of;
 use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The strategy; `loadgen strategies` lists them
+    /// Strategy to run; `loadgen strategies` lists them
     #[arg(value_name = "STRATEGY")]
     strategy: String,
     #[command(flatten)]
     comparison: ComparisonArgs,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    epilogue_of(&[
+        ("runs one strategy under the load of the preset quick", "loadgen run zk-handoff"),
+        (
+            "sells for 10 s in a closed loop of 64 users",
+            "loadgen run pg-merge --users 64 --duration 10s --stock 1000000",
+        ),
+    ])
 }
 
 impl RunArgs {

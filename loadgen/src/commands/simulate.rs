@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use program::{Interrupt, Progress};
+use program::{Epilogue, Interrupt, Progress};
 use simulation::{LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
 use stats::as_ms;
 use stats::figures::ms;
@@ -28,44 +28,54 @@ const MEASURED_MAX: u32 = 5_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// Waiters to predict for, all at once, from the fewest to the most, in steps of 1, 2, 5, 10 and so on
+    /// Numbers of simultaneous waiters to predict for, from the fewest to the most, in steps of 1, 2, 5, 10 and so on
     #[arg(long, value_name = "N..N", default_value = "100..100000", value_parser = parse_range)]
     waiters: (u32, u32),
-    /// Recipes of the lock library
+    /// Recipes of the lock library to simulate [default: all]
     #[arg(
         long,
-        value_name = "NAME",
+        value_name = "RECIPE,…",
         value_delimiter = ',',
         default_values = Recipe::ALL.map(Recipe::name),
+        hide_default_value = true,
         value_parser = PossibleValuesParser::new(Recipe::ALL.map(value)).try_map(|name| recipe(&name))
     )]
     recipes: Vec<Recipe>,
-    /// ZooKeeper sessions that the waiters share, in turns [default: one a waiter; of a cohort 3]
+    /// ZooKeeper sessions that the waiters share in turns [default: one per waiter; 3 for a cohort]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WAITERS_MAX)))]
     sessions: Option<u32>,
-    /// Waiters to measure with, on a throwaway server: two numbers at least. The model is fitted to some, and tested at
-    /// the largest and every second one below it
+    /// Numbers of waiters to measure on a throwaway server, at least two. The model is tested at the largest number and at
+    /// every second one below it, and fitted to the others
     #[arg(
         long,
-        value_name = "N",
+        value_name = "N,…",
         value_delimiter = ',',
-        default_values_t = [10, 30, 100, 300, 1000],
+        default_value = "10,30,100,300,1000",
         conflicts_with = "from",
         value_parser = clap::value_parser!(u32).range(2..=i64::from(MEASURED_MAX))
     )]
     measure: Vec<u32>,
-    /// Use the measurements in a file that --json wrote, and measure nothing
+    /// File that --out wrote, whose measurements are used in place of new ones
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Seed of the order in which simultaneous waiters ask [default: a random one, which the table names]
+    /// Seed of the order in which simultaneous waiters ask [default: random; the table names it]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// Also write everything to this file, as JSON
+    /// File to write everything into, as JSON [default: none]
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// No progress on stderr
+    out: Option<PathBuf>,
+    /// Shows no progress on standard error
     #[arg(long)]
     quiet: bool,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("measures up to 1000 waiters, and predicts up to 100 000", "loadgen simulate --out simulation.json"),
+            ("predicts again without measuring", "loadgen simulate --from simulation.json --waiters 10..5000"),
+        ])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])
 }
 
 /// Measures, unless it was measured before, predicts, and prints both.
@@ -83,7 +93,7 @@ pub(crate) async fn simulate(
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> Result<ExitCode, Error> {
-    let SimulateArgs { waiters, recipes, sessions, measure, from, seed, json, quiet } = args;
+    let SimulateArgs { waiters, recipes, sessions, measure, from, seed, out, quiet } = args;
     let recipes = each_once(recipes);
     let seed = seed.unwrap_or_else(rand::random);
     let progress = Progress::new(quiet);
@@ -101,7 +111,7 @@ pub(crate) async fn simulate(
     let simulation = interrupt.or(predict(recipes, waiters, sessions, measured, seed, &progress)).await;
     progress.finish();
     let simulation = simulation?;
-    if let Some(file) = json {
+    if let Some(file) = out {
         write(&file, &simulation)?;
     }
     output.print(&table::render(&simulation));
@@ -145,7 +155,7 @@ async fn busy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
     ended.map_err(|error| Error::Generator(format!("the simulation ended early: {error}")))
 }
 
-const REMEDY: &str = "name a file that `loadgen simulate --json FILE` wrote";
+const REMEDY: &str = "name a file that `loadgen simulate --out FILE` wrote";
 
 /// What an earlier call has written.
 ///

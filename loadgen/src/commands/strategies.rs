@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use confique::Layer as _;
-use program::Interrupt;
+use program::{Epilogue, Interrupt};
 
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::ServiceSettings;
@@ -19,12 +19,21 @@ use crate::report::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct StrategiesArgs {
-    /// Base URL of a running instance, instead of starting one
+    /// Base URL of an instance that runs already [default: one is started]
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     pub(crate) target: Option<String>,
-    /// The program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "PATH", conflicts_with = "target")]
+    /// Program of the service [default: demo-service beside this program]
+    #[arg(long, value_name = "FILE", conflicts_with = "target")]
     pub(crate) demo_service: Option<PathBuf>,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("starts the service for the question", "loadgen strategies"),
+            ("asks a running instance", "loadgen strategies --target http://a:8080"),
+        ])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])
 }
 
 /// Prints the strategies of a running service, or of one started for the question.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use program::{Interrupt, Progress};
+use program::{Epilogue, Interrupt, Progress};
 
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::{ServiceSettings, Source, UpSettings};
@@ -19,26 +19,48 @@ use crate::progress::starting;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// The program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "PATH")]
+    /// Program of the service [default: demo-service beside this program]
+    #[arg(long, value_name = "FILE", help_heading = "Service")]
     demo_service: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Service")]
     service: ServiceFlags,
-    /// Buyers that an instance works on at once [default: 2048]
-    #[arg(long, value_name = "N")]
-    users: Option<Users>,
-    /// How long the service lets a buyer wait for the lock
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
-    lock_wait: Duration,
     /// Port of the first instance; the others take the next ones [default: any free ports]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "N", help_heading = "Service")]
     port: Option<Port>,
-    /// The first SKU on sale; each strategy gets one, in the order of `loadgen strategies`
-    #[arg(long, value_name = "N", default_value = "1")]
-    goods_no: GoodsNo,
+    /// Purchases that an instance works on at once [default: 2048]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    users: Option<Users>,
     /// Units on sale of each SKU
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "100", help_heading = "Load")]
     stock: Stock,
+    /// First SKU on sale; each strategy gets one, in the order of `loadgen strategies`
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
+    goods_no: GoodsNo,
+    /// Time that the service lets a user wait for the lock
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time, help_heading = "Load")]
+    lock_wait: Duration,
+}
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("starts three instances on any free ports", "loadgen up"),
+            (
+                "starts one instance for 1500 JMeter threads",
+                "loadgen up --instances 1 --port 8080 --lock-wait 60s --zk-sessions 1500",
+            ),
+        ])
+        .environment(&[
+            ("DATABASE_URL", "Postgres server to use [default: a throwaway one]"),
+            ("ZOOKEEPER_CONNECT", "ZooKeeper servers to use [default: a throwaway one]"),
+        ])
+        .note(super::TIME)
+        .exit_status(&[
+            (Exit::Passed, ""),
+            (Exit::Setup, ""),
+            (Exit::Usage, ""),
+            (Exit::Interrupted, " before everything ran"),
+        ])
 }
 
 /// ZooKeeper sessions of an instance, which are enough for a handful of waiters.

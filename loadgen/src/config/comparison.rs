@@ -28,24 +28,24 @@ pub(crate) struct ComparisonArgs {
 /// Which service is measured: one that is started, or one that runs already.
 #[derive(Debug, Clone, Default, Args)]
 struct TargetArgs {
-    /// The program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "PATH")]
+    /// Program of the service [default: demo-service beside this program]
+    #[arg(long, value_name = "FILE")]
     demo_service: Option<PathBuf>,
-    /// Base URLs of instances that run already, instead of starting some. Needs ADMIN_TOKEN in the environment
+    /// Base URLs of instances that run already [default: some are started]. Needs ADMIN_TOKEN in the environment
     #[arg(
         long,
-        value_name = "URL",
+        value_name = "URL,…",
         value_delimiter = ',',
         value_parser = parse_url,
         conflicts_with = "demo_service",
         conflicts_with_all = service::FLAGS
     )]
     target: Option<Vec<String>>,
-    /// The database of the target [default: DATABASE_URL]
+    /// Postgres server and database of the target [env: DATABASE_URL]
     #[arg(long, value_name = "URL", requires = "target")]
     database_url: Option<String>,
-    /// The ZooKeeper connect string of the target [default: ZOOKEEPER_CONNECT]
-    #[arg(long, value_name = "HOST:PORT", requires = "target")]
+    /// ZooKeeper servers of the target, with the chroot at the end if there is one [env: ZOOKEEPER_CONNECT]
+    #[arg(long, value_name = "HOST:PORT,…", requires = "target")]
     zookeeper: Option<String>,
 }
 
@@ -53,13 +53,13 @@ struct TargetArgs {
 #[derive(Debug, Args)]
 struct TrialArgs {
     /// Trials of each strategy, after one warm-up: 6 give an interval, 10 a ranking. A p99 needs 1000 sold units in all
-    /// [default: 10]
+    /// trials together [default: 10]
     #[arg(long, value_name = "N")]
     trials: Option<Trials>,
-    /// Leave out the warm-up
+    /// Leaves out the warm-up
     #[arg(long)]
     no_warm_up: bool,
-    /// Seed of the order of the trials and of the arrivals [default: a random one, which the report names]
+    /// Seed of the order of the trials and of the arrivals [default: random; the report names it]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
 }
@@ -67,16 +67,16 @@ struct TrialArgs {
 /// What is reported.
 #[derive(Debug, Args)]
 struct ReportArgs {
-    /// Folder of the report. The report of an earlier comparison is removed from it before the first trial
+    /// Folder to write the report into; an earlier report in it is removed before the first trial
     #[arg(long, value_name = "DIR", default_value = "report")]
-    report: PathBuf,
-    /// Print every column of the table, not only those that fit 100 characters
+    out: PathBuf,
+    /// Prints every column of the table, not only those that fit 100 characters
     #[arg(long)]
     wide: bool,
-    /// Print a line per strategy as JMeter's summariser does, for tools that read it
+    /// Prints a line per strategy as JMeter's summariser does, for tools that read it
     #[arg(long)]
     jmeter_summary: bool,
-    /// No progress on stderr
+    /// Shows no progress on standard error
     #[arg(long)]
     quiet: bool,
 }
@@ -98,7 +98,7 @@ impl ComparisonArgs {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportArgs { report, wide, jmeter_summary, quiet } = report;
+        let ReportArgs { out: report, wide, jmeter_summary, quiet } = report;
         let column = if wide { Column::Wide } else { Column::Narrow };
         Ok(CompareSettings { source, load, trials, warm_up, seed, report, column, jmeter_summary, quiet })
     }

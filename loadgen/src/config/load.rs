@@ -14,7 +14,7 @@ use crate::error::Error;
 /// A plan file, and the flags that override it.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// A plan: a TOML file of settings, which flags override. The README lists its keys; the presets are examples
+    /// Plan: a TOML file of settings, which flags override. The presets are examples, and docs/using.md lists the keys
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]

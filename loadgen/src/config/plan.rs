@@ -23,15 +23,15 @@ use crate::load::model::Arrivals;
 #[config(layer_attr(derive(Debug, Clone, Args)))]
 #[config(layer_attr(serde(deny_unknown_fields, rename_all = "kebab-case")))]
 pub(crate) struct PlanSettings {
-    /// A plan that the program brings along; your own plan and flags override it [default: quick]
+    /// Built-in plan; your own plan and flags override it [default: quick]
     #[config(layer_attr(arg(long, value_enum)))]
     #[expect(dead_code, reason = "a layer is asked for its preset, before the layers are merged")]
     preset: Option<Preset>,
     /// Each command has an argument of its own for them.
     #[config(layer_attr(arg(skip)))]
     pub(super) strategies: Option<Vec<String>>,
-    /// Users; several numbers show how the strategies scale [default: 300]
-    #[config(deserialize_with = one_or_many, layer_attr(arg(long, value_name = "N", value_delimiter = ',')))]
+    /// Numbers of users; several numbers show how the strategies scale [default: 300]
+    #[config(deserialize_with = one_or_many, layer_attr(arg(long, value_name = "N,…", value_delimiter = ',')))]
     pub(super) users: Vec<Users>,
     /// The largest number of users of a strategy, by a pattern of its name with `*` and `?`.
     #[config(layer_attr(arg(skip)))]
@@ -39,27 +39,27 @@ pub(crate) struct PlanSettings {
     /// Units on sale of each SKU [default: 100]
     #[config(layer_attr(arg(long, value_name = "N")))]
     pub(super) stock: Stock,
-    /// SKUs on sale; users take turns in them [default: 1]
+    /// Number of SKUs on sale, which users take in turns [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
     pub(super) goods: Goods,
-    /// The first SKU [default: 1]
+    /// First SKU on sale [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
     pub(super) goods_no: GoodsNo,
-    /// Users start one after another within this time, instead of all at once
+    /// Time within which users start one after another [default: all start at once]
     #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
     pub(super) ramp_up: Option<Duration>,
-    /// Users buy again and again for this time, instead of once
+    /// Time for which users buy again and again [default: each buys once]
     #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
     pub(super) duration: Option<Duration>,
     /// Requests per second, started on time even if earlier ones are unanswered (an open model). They last for --duration,
-    /// otherwise for 10s. At most --users are in flight
+    /// or else for 10s. At most --users of them are in flight [default: no rate]
     #[config(deserialize_with = rate, layer_attr(arg(long, value_name = "N", value_parser = parse_rate)))]
     pub(super) rate: Option<f64>,
-    /// How the requests of --rate are spaced [default: poisson]
+    /// Spacing of the requests of --rate [default: poisson]
     #[config(layer_attr(arg(long, value_enum)))]
     pub(super) arrivals: Option<Arrivals>,
-    /// How long the service lets a user wait for the lock. A target keeps its own limit; then this time bounds only how
-    /// long the client waits for an answer [default: 1m; presets jmeter and scale: 5m]
+    /// Time that the service lets a user wait for the lock. A target keeps its own limit, so this time then only bounds
+    /// the client's wait for an answer [default: 1m; presets jmeter and scale: 5m]
     #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
     pub(super) lock_wait: Duration,
     /// `compare` and `run` have flags for it, for `warm_up` and for `seed`.
@@ -90,8 +90,8 @@ pub(super) fn read(origin: &str, text: &str) -> Result<PlanLayer, Error> {
 
 fn threshold_help() -> String {
     format!(
-        "A rule that must hold, otherwise the exit code is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
-         'zk-naive@1500 goodput>=50'. Metrics: {}",
+        "Rule that must hold, or the exit status is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
+         'zk-naive@1500 goodput>=50'. May be given several times. Metrics: {}",
         metric_names(METRICS)
     )
 }

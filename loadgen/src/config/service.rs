@@ -21,13 +21,13 @@ pub(crate) const FLAGS: [&str; 3] = ["instances", "zk_sessions", "hold"];
 #[config(layer_attr(derive(Debug, Clone, Args)))]
 #[config(layer_attr(serde(deny_unknown_fields, rename_all = "kebab-case")))]
 pub(crate) struct ServicePlan {
-    /// Instances of the service [default: 3]
+    /// Number of instances of the service [default: 3]
     #[config(default = 3, layer_attr(arg(long, value_name = "N")))]
     pub(crate) instances: Instances,
     /// ZooKeeper sessions of each instance [default: one per user; up: 32]
     #[config(layer_attr(arg(long, value_name = "N")))]
     pub(crate) zk_sessions: Option<Sessions>,
-    /// Business time inside the critical section, fixed or uniform: 2ms, 1ms..5ms [default: 2ms]
+    /// Business time in the critical section: fixed (2ms) or uniform (1ms..5ms) [default: 2ms]
     #[config(default = "2ms", deserialize_with = hold)]
     #[config(layer_attr(arg(long, value_name = "TIME", value_parser = parse_hold)))]
     pub(crate) hold: String,

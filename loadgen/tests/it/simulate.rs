@@ -25,7 +25,7 @@ fn figures(points: &Value, figure: &str) -> Vec<(u64, u64)> {
 #[test]
 fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
     let lab = Lab::new();
-    let finished = simulate(&lab, "--waiters 8..40 --measure 8,20,40 --seed 1 --json simulation.json");
+    let finished = simulate(&lab, "--waiters 8..40 --measure 8,20,40 --seed 1 --out simulation.json");
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     assert!(lab.is_clean());
     let simulation = json(&lab.path("simulation.json"));
@@ -59,10 +59,9 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
 #[test]
 fn what_was_measured_before_predicts_the_same_without_a_server() {
     let lab = Lab::new();
-    let first = simulate(&lab, "--waiters 10..50 --measure 5,10 --recipes handoff,cohort --seed 7 --json first.json");
+    let first = simulate(&lab, "--waiters 10..50 --measure 5,10 --recipes handoff,cohort --seed 7 --out first.json");
     assert_eq!(first.code, Some(0), "{}", first.stderr);
-    let again =
-        simulate(&lab, "--waiters 10..50 --from first.json --recipes handoff,cohort --seed 7 --json again.json");
+    let again = simulate(&lab, "--waiters 10..50 --from first.json --recipes handoff,cohort --seed 7 --out again.json");
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(!again.stderr.contains("ZooKeeper"), "{}", again.stderr);
     assert_eq!(first.stdout, again.stdout);
@@ -84,8 +83,8 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
         ("--recipes mutex,fair", "[possible values: naive, mutex, handoff, cohort]"),
         ("--measure 100", "--measure needs two numbers of waiters at least"),
         ("--measure 10,20 --from text.json", "cannot be used with"),
-        ("--from text.json", "name a file that `loadgen simulate --json FILE` wrote"),
-        ("--from foreign.json", "name a file that `loadgen simulate --json FILE` wrote"),
+        ("--from text.json", "name a file that `loadgen simulate --out FILE` wrote"),
+        ("--from foreign.json", "name a file that `loadgen simulate --out FILE` wrote"),
     ] {
         let finished = simulate(&lab, args);
         assert_eq!((finished.code, finished.stdout.as_str()), (Some(64), ""), "{args}: {}", finished.stderr);

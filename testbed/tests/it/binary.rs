@@ -61,7 +61,9 @@ fn a_testbed_killed_while_its_servers_start_leaves_nothing_either() {
 
 #[test]
 fn signals_are_forwarded_to_the_command() {
-    for (signal, name, code) in [(Signal::SIGTERM, "TERM", 21), (Signal::SIGINT, "INT", 22)] {
+    for (signal, name, code) in
+        [(Signal::SIGTERM, "TERM", 21), (Signal::SIGINT, "INT", 22), (Signal::SIGHUP, "HUP", 23)]
+    {
         let script = format!("trap 'exit {code}' {name}; echo ready; while :; do sleep 0.01; done");
         let mut testbed = Outside::testbed(&["--", "sh", "-c", &script]);
         let mut ready = [0; 6];

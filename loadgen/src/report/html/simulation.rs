@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 
 const COMMAND: &str =
-    "loadgen simulate --json simulation.json && loadgen report report.json --simulation simulation.json";
+    "loadgen simulate --out simulation.json && loadgen report report.json --simulation simulation.json";
 
 /// A prediction that is off by more than this factor catches the eye.
 const OFF: f64 = 1.25;

@@ -231,7 +231,7 @@ fn a_number_of_users_without_a_trial_cannot_be_chosen() {
 fn a_simulation_is_shown_beside_its_measurements_and_without_one_the_page_says_how_to_get_one() {
     let without = page(&fixture::report());
     let sentence = texts(&without, "#simulation .absent").join(" ");
-    assert!(sentence.contains("loadgen simulate --json simulation.json"), "{sentence}");
+    assert!(sentence.contains("loadgen simulate --out simulation.json"), "{sentence}");
     let report = json::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/report.json"))).unwrap();
     let page = page(&report);
     for chart in ["simulated-time", "simulated-notifications", "simulated-bytes"] {

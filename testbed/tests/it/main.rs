@@ -9,6 +9,7 @@ mod circles;
 mod documents;
 mod ensembles;
 mod guard;
+mod interface;
 mod links;
 mod namespaces;
 mod proxies;

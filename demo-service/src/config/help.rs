@@ -48,7 +48,7 @@ pub(super) fn epilogue() -> Epilogue {
                 "USER:PASSWORD for ZooKeeper, where only that user may then use the locks. It is sent as it is: encrypt the \
                  connection [default: the locks are open to anyone]",
             ),
-            ("RUST_LOG", "what is logged, for example info,demo_service=debug [default: info]"),
+            ("RUST_LOG", "what is logged, for example info,demo_service=debug [default: info, and warnings of the libraries]"),
         ])
         .note("A file of a secret may end with a newline, which is no part of the secret.")
         .note("TIME is a number with its unit: 500ms, 10s or 1m30s.")

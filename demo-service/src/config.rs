@@ -51,7 +51,7 @@ pub struct Config {
         default_value_t = default_instance(),
         hide_default_value = true,
         value_name = "NAME",
-        value_parser = instance_name
+        value_parser = instance_name,
     )]
     pub instance: String,
     /// Postgres server, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. If the user may create tables, the service migrates the

@@ -72,6 +72,7 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
     (1..=u64::from(USERS)).map(of).collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "one value, written out")]
 fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
     let is_lock = strategy.starts_with("zk-");
     let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);

@@ -145,7 +145,7 @@ async fn tokens_grow_with_every_hand_over_and_from_one_process_to_the_next() {
             assert_eq!(held.token().handover(), handover);
             tokens.push(held.token());
             let next = arrived(lock);
-            // Who leaves without having held is not counted.
+            // A contender that leaves without a hold is not counted.
             let gone = arrived(lock);
             if handover % 2 == 0 {
                 drop(held);

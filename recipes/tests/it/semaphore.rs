@@ -240,7 +240,7 @@ async fn a_try_that_fails_has_written_nothing() {
     assert!(theirs.try_acquire().await.unwrap().is_none(), "none is there");
     assert_eq!((changes().await, other.traffic().requests), (before.0, before.1 + 1));
 
-    // Somebody who wants both waits for the second of them; the first is not to be had past him.
+    // A contender that wants both waits for the second. Nobody gets the first one past it.
     second.release().await.unwrap();
     let waiting = tokio::spawn({
         let ours = ours.clone();

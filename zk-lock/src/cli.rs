@@ -279,7 +279,7 @@ impl Cli {
 
 fn session_config(timeout: Duration, connect_within: Duration, auth: Option<Auth>) -> SessionConfig {
     let config = SessionConfig::default().with_timeout(timeout).with_connect_within(connect_within);
-    // Whoever has credentials wants nobody else to delete the nodes; that everyone sees the queue does no harm.
+    // With credentials, nobody else may delete the nodes. Everyone may see the queue: that does no harm.
     let readable = || Acl::creator().and("world", "anyone", Permissions::READ);
     auth.map_or(config.clone(), |auth| config.with_auth(auth).with_acl(readable()))
 }

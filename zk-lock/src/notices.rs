@@ -40,7 +40,7 @@ impl Notices {
         let _ = self.lines.send(format!("zk-lock: {text}\n"));
     }
 
-    /// Says something to those who asked for details.
+    /// Says something with `--verbose` only.
     pub(crate) fn detail(&self, text: impl Display) {
         if self.is_verbose {
             self.say(text);

@@ -212,8 +212,8 @@ impl Failure {
 
     /// Another instance was to decide the purchase, and its answer was not seen.
     pub fn outcome_unknown_elsewhere() -> Self {
-        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen: it may have \
-                      sold, and may sell yet; look before you send the request again; under an idempotency key, send the same \
+        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen. It may have \
+                      sold, and may sell yet. Look before you send the request again. Under an idempotency key, send the same \
                       request again with the same key";
         Self::new(&OUTCOME_UNKNOWN, detail)
     }

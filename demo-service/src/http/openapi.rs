@@ -32,7 +32,7 @@ Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457) whose `type` 
 or a 503 with `Retry-After`, promises that nothing was written, so the request may be sent again; after a 503 without, look \
 first. An unknown path is answered with 404, and a method that is not listed here with 405, both of the type `about:blank`.
 
-Every answer has an `x-request-id`: that of the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
+Every answer has an `x-request-id`: the value in the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
 
 /// A document without operations.
 pub fn base() -> OpenApi {

@@ -27,7 +27,7 @@ pub(super) trait Turn: Send + Sync + 'static {
     /// What the strategy works with.
     fn context(&self) -> &Context;
 
-    /// Waits for the turn of this instance, at most until `until`. `sale` is the sale of those who wait.
+    /// Waits for the turn of this instance, at most until `until`. `sale` is the sale of the waiting buyers.
     fn begin(
         &self,
         goods_no: GoodsNo,
@@ -154,7 +154,7 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
+    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Undecided buyers wait again.
     async fn hand_over(self: &Arc<Self>, goods_no: GoodsNo, owner: &Address, mut batch: Vec<Buyer>) {
         // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());

@@ -26,7 +26,7 @@ impl Output {
         Ok(Output(File::from(ours)))
     }
 
-    /// Prints a text. A reader that has gone, as `head` does, is no error.
+    /// Prints a text. A reader that closes the pipe, as `head` does, is no error.
     pub(crate) fn print(&mut self, text: &str) {
         let _ = self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush());
     }

@@ -51,7 +51,7 @@ fn of_trees(roots: &[(&'static str, i32)]) -> Vec<(String, BTreeMap<u32, f64>)> 
     }
     let Ok(mut system) = System::new() else { return Vec::new() };
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing().with_cpu());
-    // A thread is listed like a process, but its time is in that of its process already.
+    // A thread is listed like a process, but the time of its process contains its time already.
     let processes = system.processes().iter().filter(|(_, process)| process.thread_kind().is_none());
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     for (pid, process) in processes {

@@ -112,7 +112,7 @@ impl Stack {
     ///
     /// # Cancel safety
     ///
-    /// That of [`Stack::open`].
+    /// See [`Stack::open`].
     pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
         let program = service_program(settings)?;
         for number in 0..settings.instances {

@@ -72,7 +72,7 @@ pub(crate) async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>
     soon("a leader", elected).await
 }
 
-/// Waits until so many servers follow the leader.
+/// Waits until `followers` servers follow the leader.
 pub(crate) async fn until_followed(ensemble: &Ensemble, leader: usize, followers: u64) {
     let followed = async {
         while ensemble.metric(leader, "zk_synced_followers").await.unwrap() != followers {

@@ -158,8 +158,8 @@ async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Res
     Ok(Pair { service, floor })
 }
 
-/// Lets our load generator and wrk ask one after the other for what is sold out, which is where the service does least for
-/// an answer and the generator counts most.
+/// Lets our load generator and wrk ask one after the other for a SKU that is sold out. There an answer costs the service
+/// least, so the generator counts most.
 async fn rates_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
     let ours = async || loop_of_loadgen(&target(stage, url), users, seconds, 1).await;
     let path = format!("{url}/goods-stock/{SOLD_OUT_GOODS_NO}");

@@ -12,8 +12,8 @@ pub(crate) struct Output(File);
 impl Output {
     /// Takes standard output, so that nothing else that prints reaches it.
     ///
-    /// Goose prints a line for every attack whatever its settings, and logs there; both would spoil a table or a pipe,
-    /// and a pipe that is closed would make its `println!` panic. Descriptor 1 leads to `/dev/null` from here on.
+    /// Goose prints a line for every attack whatever its settings, and logs there. Both would spoil a table or a pipe, and
+    /// its `println!` would panic at a closed pipe. Descriptor 1 leads to `/dev/null` from here on.
     ///
     /// # Errors
     ///

@@ -91,7 +91,7 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
 }
 
 /// Goal: a shutdown begins nothing and drops nothing that has begun. Method: one buyer waits for a lock of ZooKeeper and
-/// one for a row, both for longer than the test lasts, and one has his lock and is about to write.
+/// one for a row, both for longer than the test lasts. A third one has the lock and is about to write.
 #[tokio::test]
 async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun() {
     let lab = Lab::new().await;

@@ -18,8 +18,8 @@ pub(crate) struct ProcessCpu {
     pub(crate) cpu_s: f64,
 }
 
-/// Processor time of the processes of this machine or of instances at one moment: for each by its name, the seconds of
-/// every process that belongs to it, by their numbers.
+/// Processor time of the programs of this machine or of the instances, at one moment. Each name has the seconds of its
+/// processes, by their numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CpuTimes(Vec<(String, BTreeMap<u32, f64>)>);
 

@@ -1,5 +1,5 @@
-//! Everything that the audit can find is found when it is there: a real service, with a ledger that is broken by triggers of
-//! its database, or with answers that are falsified on their way.
+//! The audit finds each kind of mistake: in a real service, triggers of the database break the ledger, or a proxy falsifies
+//! the answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

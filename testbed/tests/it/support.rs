@@ -119,8 +119,8 @@ pub(crate) struct Server {
     group: Pid,
 }
 
-/// A process outside of this one, the testbed binary or a second run of these tests, with a folder for its temporary files
-/// and an input that ends with this value.
+/// Another process: the testbed binary, or a second run of these tests. It has a folder for its temporary files, and an input
+/// that ends with this value.
 pub(crate) struct Outside {
     pub(crate) child: Child,
     tmp: TempDir,

@@ -291,8 +291,8 @@ fn traffic(sessions: &[Session]) -> Traffic {
     sessions.iter().map(Session::traffic).sum()
 }
 
-/// The median hand-over, and the time from the first release to the last confirmation of one, without that in which a
-/// holder waited for the server to say that all were back who were.
+/// The median hand-over, and the time from the first release to the last confirmed one. The time in which a holder waited
+/// until all woken waiters watched again is left out.
 fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     holds.sort_unstable_by_key(|hold| hold.granted);
     let handovers: Vec<f64> =

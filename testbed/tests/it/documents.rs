@@ -13,7 +13,8 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
             if path.is_dir() {
-                if !["target", ".git", "report", "node_modules"].contains(&name) {
+                let is_written = ["target", ".git", "node_modules"].contains(&name) || path == root().join("report");
+                if !is_written {
                     folders.push(path);
                 }
             } else if extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension)) {

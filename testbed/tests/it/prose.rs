@@ -145,7 +145,8 @@ fn defects(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn sentences_are_short_and_name_what_they_mean() {
     let mut found = BTreeSet::new();
-    for path in files(&["md", "rs", "html"]) {
+    // The sample report is made of the texts that are checked in the sources.
+    for path in files(&["md", "rs", "html"]).into_iter().filter(|path| !path.ends_with("docs/sample-report.html")) {
         let relative = path.strip_prefix(root()).unwrap().to_str().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         found.extend(defects(relative, &text));

@@ -99,7 +99,7 @@ fn charts(report: &Report) -> Vec<Chart> {
             Some(unmeasured())
         } else if !has_median {
             Some(Absent {
-                why: "A median needs twenty buyers who got a unit, and no strategy has so many.".to_owned(),
+                why: "A median needs at least twenty buyers who got a unit, and every strategy has fewer.".to_owned(),
                 command: "loadgen compare --trials 10 --stock 100",
             })
         } else {
@@ -119,7 +119,7 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
     let mut references: Vec<&String> = report.results.iter().filter_map(|result| result.reference.as_ref()).collect();
     references.dedup();
     let title = match references.as_slice() {
-        [reference] => format!("Median as a multiple of that of {reference}"),
+        [reference] => format!("Median as a multiple of the median of {reference}"),
         _ => "Median as a multiple of the reference's".to_owned(),
     };
     let has_others = report.results.iter().any(|result| {
@@ -190,8 +190,9 @@ fn correction(report: &Report) -> Option<Table> {
     let rows: Vec<Row> = report.results.iter().filter(differs).map(row).collect();
     (!rows.is_empty()).then(|| Table {
         id: "table-correction",
-        caption: "Where it matters from when a time is counted: the intended start of a request (response time, which \
-                  is what the buyer waited) or its actual start (service time, which forgets the wait for the generator)"
+        caption: "Strategies whose response times and service times differ. The response time counts from the intended start \
+                  of a request: the buyer waits from then on. The service time counts from its actual start, and forgets the \
+                  wait for the generator."
             .to_owned(),
         label: Some(model_label(report)),
         columns: vec![

@@ -1,6 +1,6 @@
 //! The buyers who wait for a batch, by SKU.
 //!
-//! One worker a SKU serves them. It takes all who wait at that moment, decides them together, answers each, and begins
+//! One worker per SKU serves them. It takes all waiting buyers, decides them together, answers each, and begins
 //! again. So a batch has the buyers that arrived during the last commit. The worker ends when nobody waits.
 
 mod handed;

@@ -1,4 +1,4 @@
-//! A shop that sells in batches. When it is this instance's turn, the shop sells to all who wait.
+//! A shop that sells in batches. When it is this instance's turn, the shop sells to all waiting buyers.
 //!
 //! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
 //! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
@@ -134,7 +134,7 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Waits for the turn of this instance, until the service shuts down: then all who wait are told to leave.
+    /// Waits for the turn of this instance, until the service shuts down: then all waiting buyers are refused.
     async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         tokio::select! {
             biased;

@@ -26,7 +26,7 @@ pub(super) struct PgMerge {
     shop: Arc<Shop<RowLock>>,
 }
 
-/// The turn of who has locked the row. The commit ends it.
+/// The turn of the transaction that has locked the row. The commit ends it.
 struct RowLock(Context);
 
 impl PgMerge {

@@ -19,7 +19,7 @@ pub(crate) struct PostgresCounters {
     pub(crate) wal_bytes: i64,
 }
 
-/// Samples of who waits for a lock.
+/// Samples of the connections that wait for a lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LockWaits {
     /// How often was looked.

@@ -10,7 +10,7 @@ use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
 
 use crate::support::{Lab, RECIPES, Recipe, soon, until};
 
-/// What somebody who holds alone adds to the count of those inside; one who shares adds 1.
+/// What an exclusive holder adds to the count of holders. A holder that shares adds 1.
 const ALONE: usize = 1000;
 
 #[tokio::test(flavor = "multi_thread")]

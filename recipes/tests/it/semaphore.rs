@@ -290,7 +290,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
     assert_eq!(seen.iter().map(|participant| &participant.data[..]).collect::<Vec<_>>(), [&[][..], &[1, 2, 3, 4], &[]]);
     assert_eq!(participants(&session, PATH).await.unwrap(), seen);
 
-    // A lowered count evicts nobody, and who waits does not hold.
+    // A lowered count evicts nobody, and waiters get no hold.
     count.set(1).await.unwrap();
     let holders = async || {
         let seen = ours.participants().await.unwrap();

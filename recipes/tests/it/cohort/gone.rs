@@ -138,7 +138,7 @@ async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
-/// Somebody deletes the lock with all who queue for it, and others come.
+/// Somebody deletes the lock with all nodes in its queue, and new contenders come.
 async fn replace_all(lab: &Lab) {
     let nodes: Vec<String> = lab.children(PATH).await.iter().map(|name| format!("{PATH}/{name}")).collect();
     let [persistent, ephemeral] =

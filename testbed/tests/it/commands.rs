@@ -5,21 +5,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::architecture::root;
 use crate::documents::files;
 
 const PROGRAMS: [&str; 3] = ["demo-service", "loadgen", "zk-lock"];
 
-/// The lines of code in a document, without their comments.
+/// The commands in a document, without their comments: the lines of its blocks for `sh`, and its code spans.
 fn lines(markdown: &str) -> Vec<String> {
     let (mut code, mut is_block) = (String::new(), false);
     for event in Parser::new(markdown) {
         match event {
             Event::Code(text) => code.push_str(&format!("{text}\n")),
             Event::Text(text) if is_block => code.push_str(&text),
-            Event::Start(Tag::CodeBlock(_)) => is_block = true,
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(kind))) => is_block = &*kind == "sh",
             Event::End(TagEnd::CodeBlock) => is_block = false,
             _ => {}
         }
@@ -90,7 +90,7 @@ fn every_target_of_make_in_the_documents_exists() {
 
 #[test]
 fn a_command_is_found_behind_its_environment_and_before_those_it_runs() {
-    let document = "Text ` loadgen x ` and\n\n```\nA=b ./target/release/zk-lock --path=/l \\\n  --lead -- ./job --now # --no\n```\n";
+    let document = "Text ` loadgen x ` and\n\n```text\nloadgen y\n```\n\n```sh\nA=b ./target/release/zk-lock --path=/l \\\n  --lead -- ./job --now # --no\n```\n";
     let lines = lines(document);
     let calls: Vec<_> = lines.iter().filter_map(|line| call(line)).collect();
     assert_eq!(calls, [("loadgen", vec!["x"], vec![]), ("zk-lock", vec![], vec!["--path", "--lead"])]);

@@ -54,7 +54,7 @@ endif
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-check: deps-check cargo-deny ## formatting, lints, documentation, licences and sources of dependencies, workflows, scripts
+check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts
 	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	cargo fmt --all --check
@@ -62,6 +62,7 @@ check: deps-check cargo-deny ## formatting, lints, documentation, licences and s
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
+	cargo test --locked -p testbed --test it -- documents prose tidy
 	cargo deny check bans licenses sources
 
 sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries

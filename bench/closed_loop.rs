@@ -1,4 +1,4 @@
-//! A closed loop: so many contenders, each of which begins its next round as soon as it has finished one.
+//! A closed loop: each of N contenders begins its next round as soon as it has finished one.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -98,14 +98,14 @@ where
 }
 
 impl Tally {
-    /// Tells whoever waits. Others may fail at the same time or because of it; the first one is the cause.
+    /// Wakes the waiting tasks. Others may fail at the same time or because of it; the first failure is the cause.
     fn fail(&self, failure: Failure) {
         self.failure.set(failure).ok();
         self.settled.close();
         self.finished.close();
     }
 
-    /// Waits for so many permits, and uses them up.
+    /// Waits for `count` permits, and uses them up.
     async fn wait_for(&self, permits: &Semaphore, count: usize) -> Result<(), Failure> {
         match permits.acquire_many(u32::try_from(count)?).await {
             Ok(acquired) => {

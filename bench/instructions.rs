@@ -22,8 +22,8 @@ use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::queue::{Contender, Predecessor, Queue};
 
-/// The numbers below `count`, each once, in an order that is none, and always the same: that of their hashes. A sort
-/// would notice runs.
+/// The numbers below `count`, each once, ordered by their hashes. So the order is always the same and has no runs, which a
+/// sort would notice.
 fn shuffled(count: usize) -> impl Iterator<Item = usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     numbers.sort_by_cached_key(|number| BuildHasherDefault::<DefaultHasher>::default().hash_one(number));
@@ -225,7 +225,7 @@ fn record_times(times: Vec<Duration>) -> (Option<f64>, Times, Vec<Duration>) {
     (recorded.quantile_ms(990), recorded, times)
 }
 
-/// A figure for each of so many blocks.
+/// A figure for each of `blocks` blocks.
 fn figures(blocks: usize) -> Vec<f64> {
     shuffled(blocks).filter_map(|i| u32::try_from(i).ok()).map(|i| f64::from(i) + 0.5).collect()
 }

@@ -140,7 +140,7 @@ impl Lock {
 pub struct Stage {
     /// Kept for as long as the sessions are used.
     pub server: ZooKeeper,
-    /// As many as were asked for.
+    /// The sessions that were asked for.
     pub sessions: Vec<Session>,
 }
 
@@ -159,7 +159,7 @@ impl Stage {
     }
 }
 
-/// Opens so many sessions on a server.
+/// Opens `count` sessions on a server.
 ///
 /// # Errors
 /// When one cannot be opened.

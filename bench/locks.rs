@@ -18,8 +18,8 @@ const SESSIONS: usize = 3;
 /// How many contend for a lock.
 const CONTENDERS: [usize; 4] = [2, 30, 300, 1500];
 
-/// The most that contend for the naive lock. Each of its releases wakes all others, who all ask again: one hand-over among
-/// 300 takes some 600 requests, and without an order it would take thousands of hand-overs until each has had its turn.
+/// The most contenders for the naive lock. Each of its releases wakes all others, and all of them ask again. One hand-over
+/// among 300 takes some 600 requests. As there is no order, thousands of hand-overs would pass until each has had its turn.
 const HERD_MAX: usize = 30;
 
 /// How many contend when the benches are only run once, as then the gathering of a crowd would be all that takes time.

@@ -1,8 +1,8 @@
 //! What counts as a regression. Pure.
 //!
-//! Times are gated with care, as the machine that takes them has moods: each revision is measured twice, in the order
-//! base, head, head, base, and head is regressed only if it is worse in both halves, by confidence intervals that do not
-//! meet, and by more than base differs from itself. Instruction counts have no moods, and a small limit.
+//! Times are gated with care, as the machine that takes them has moods. Each revision is measured twice, in the order base,
+//! head, head, base. Head is regressed only if it is worse in both halves, by confidence intervals that do not meet, and by
+//! more than base differs from itself. Instruction counts have no moods, and a small limit.
 
 use std::cmp::Ordering;
 
@@ -11,13 +11,13 @@ use stats::as_f64;
 /// Head may always be slower by this factor before its times count as a regression.
 const TIME_RATIO_MIN: f64 = 1.3;
 
-/// Head must be slower by so many times the difference between the two measurements of base.
+/// The slowdown that counts, as a multiple of the difference between the two measurements of base.
 const NOISE_FACTOR: f64 = 3.0;
 
-/// Head may take so many percent more instructions than base.
+/// By how many percent the instructions of head may exceed those of base.
 const INSTRUCTIONS_MORE_PERCENT_MAX: u128 = 5;
 
-/// Counts that differ by no more than one in so many are the same: the random seeds of hash tables have a say.
+/// Counts that differ by at most one part in this number are the same: the random seeds of hash tables have a say.
 const INSTRUCTIONS_SAME_WITHIN: u128 = 50;
 
 /// How head compares with base.
@@ -41,7 +41,7 @@ pub(crate) struct Time {
     pub(crate) upper_ns: f64,
 }
 
-/// The times of one bench: of each revision that of the first and that of the second half.
+/// The times of one bench: for each revision one from the first half and one from the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Times {
     pub(crate) base: [Time; 2],
@@ -76,7 +76,7 @@ impl Times {
         (1.0 + NOISE_FACTOR * self.base_noise()).max(TIME_RATIO_MIN)
     }
 
-    /// The verdict. A difference that is no greater than that of a revision from itself is none.
+    /// Returns the verdict. A difference counts only if it exceeds the difference between two measurements of one revision.
     pub(crate) fn verdict(&self) -> Verdict {
         let (ratio, noise) = (self.ratio(), self.base_noise().max(self.head_noise()));
         let worse = self.in_both_halves(|base, head| head.lower_ns > base.upper_ns);
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// A time whose interval reaches so many percent to both sides.
+    /// A time whose interval reaches `percent` percent to both sides.
     fn within(percent: f64, point_ns: f64) -> Time {
         let reach_ns = point_ns * percent / 100.0;
         Time { point_ns, lower_ns: point_ns - reach_ns, upper_ns: point_ns + reach_ns }

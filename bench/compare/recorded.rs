@@ -1,7 +1,7 @@
 //! What the benches have written: criterion's estimates, and gungraun's summaries.
 //!
-//! Criterion's files are private to it by its own account, which is why the version of it is pinned by `Cargo.lock` and
-//! what is read here is little: a name, a median and its interval.
+//! Criterion declares its files private. So `Cargo.lock` pins its version, and only a name, a median and its interval are
+//! read here.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -101,7 +101,7 @@ impl Fleet {
     ///
     /// # Cancel safety
     ///
-    /// The answer would be taken for that of the next request: the worker has to be replaced.
+    /// The worker has to be replaced. Otherwise the late answer would count as the answer to the next request.
     pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, String> {
         let worker = self.workers.get_mut(&host).expect("BUG: the worker of every implementation was started");
         match worker.ask(request, within).await? {

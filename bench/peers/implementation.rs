@@ -11,7 +11,7 @@ pub(crate) enum Implementation {
     Kazoo,
     /// `Client::lock` of the crate `zookeeper-client`, with Curator's names.
     ZookeeperClient,
-    /// Creating an ephemeral node of one's own and deleting it: the least that any lock must do, and no exclusion.
+    /// Creates an ephemeral node and deletes it: the least work of any lock, and no exclusion.
     Raw,
     /// Durable writes one at a time: a contender sends its write when the write of the one before was answered. A hand-over that
     /// waits for a durable write cannot be quicker.
@@ -92,7 +92,7 @@ impl Implementation {
     }
 }
 
-/// How many sessions so many contenders share.
+/// The number of sessions that `contenders` contenders share.
 pub(crate) fn sessions_of(contenders: u32) -> u32 {
     contenders.min(3)
 }

@@ -233,8 +233,8 @@ impl Lab {
         }
     }
 
-    /// Waits until so many cycles have finished, as the first round is not like those after it. False when that takes too
-    /// long.
+    /// Waits until `cycles` cycles have finished, because the first round is not like later ones. Returns false when that takes
+    /// too long.
     async fn until_steady(&mut self, host: Host, cycles: u64) -> Result<bool, Trouble> {
         let began = Instant::now();
         loop {

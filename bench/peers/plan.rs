@@ -1,7 +1,7 @@
 //! The order of the measurements.
 //!
-//! Within a repetition, for each load in turn, every implementation is measured once, in an order drawn from the seed: a slow
-//! moment of the machine then falls on all of them alike, and ratios can be taken within a repetition.
+//! Within a repetition, for each load in turn, every implementation is measured once, in an order drawn from the seed. So a
+//! slow moment of the machine falls on all of them alike, and ratios can be taken within a repetition.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(crate) enum Repetition {
 /// What an implementation is measured under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Load {
-    /// A closed loop of so many contenders.
+    /// A closed loop of this number of contenders.
     Contenders(u32),
     /// An open load: acquires that arrive at this rate per second.
     Rate(u32),

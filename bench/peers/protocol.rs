@@ -102,7 +102,7 @@ pub(crate) struct Progress {
 pub(crate) struct Measured {
     /// How long the window really was.
     pub(crate) elapsed_us: u64,
-    /// How many cycles took so many microseconds, from the call of acquire to the confirmed release.
+    /// The number of cycles by their time in microseconds, from the call of acquire to the confirmed release.
     pub(crate) times_us: BTreeMap<u64, u64>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Arrived {
     pub(crate) dropped: u64,
     /// How long they took, from the first timed arrival to the last.
     pub(crate) elapsed_us: u64,
-    /// How many acquires waited so many microseconds, from the intended arrival to the grant.
+    /// The number of acquires by their wait in microseconds, from the intended arrival to the grant.
     pub(crate) waits_us: BTreeMap<u64, u64>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Drained {
     pub(crate) served: u32,
     /// Different fencing tokens among their grants.
     pub(crate) tokens: u32,
-    /// From the release of the first holder to that of the last waiter.
+    /// From the release of the first holder to the release of the last waiter.
     pub(crate) elapsed_us: u64,
     /// What the sessions sent meanwhile.
     pub(crate) requests: u64,

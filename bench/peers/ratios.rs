@@ -55,10 +55,10 @@ pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio>
     ratios
 }
 
-/// The middle time of our quickest queue with nobody else there, by that of another implementation.
+/// The median time of our quickest queue without contention, divided by the median time of another implementation.
 ///
-/// The quickest is the one whose median over all repetitions is least, and stays the same in each of them: to choose anew
-/// in every repetition would be to choose the luckiest.
+/// The quickest queue has the least median over all repetitions, and is the same in each of them. A new choice in every
+/// repetition would choose the luckiest.
 fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
     let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
     let medians = ours.filter_map(|implementation| {

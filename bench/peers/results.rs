@@ -196,7 +196,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::protocol::Measured;
 
-    /// A window of one second with so many cycles of the same time.
+    /// A window of one second with `cycles` cycles of the same time.
     pub(crate) fn window(cycles: u64, time_us: u64, exchange: Exchange) -> Window {
         let measured = Measured { elapsed_us: 1_000_000, times_us: [(time_us, cycles)].into() };
         Window::new(&measured, true, exchange)

@@ -41,8 +41,8 @@ impl Waiters {
     }
 }
 
-/// Lets so many waiters queue behind a holder, who then releases. It comes last: should it be too much for the server,
-/// nothing else has to be measured on that.
+/// Lets `waiters` contenders queue behind a holder, which then releases. This comes last: if it is too much for the server,
+/// nothing else has to be measured on that server.
 ///
 /// # Cancel safety
 ///
@@ -59,8 +59,8 @@ async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(
     let contest = lab.contest(implementation, waiters, sessions, Way::Direct);
     let began = Instant::now();
     lab.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
-    // Who watches whoever is ahead has looked around, and waits for nothing else. A server that is too busy to say how many
-    // do so is not that far.
+    // A waiter that watches its predecessor has listed the queue, and waits for nothing else. A server that is too busy to
+    // count its watches does not have them all yet.
     while lab.progress(HOST).await?.begun < waiters || lab.watches().await.unwrap_or(0) < u64::from(waiters) {
         if began.elapsed() >= QUEUED_WITHIN {
             let within = humantime::format_duration(QUEUED_WITHIN);

@@ -44,7 +44,7 @@ pub(crate) enum Answers {
     Refusals,
 }
 
-/// Loads a URL over so many connections.
+/// Loads a URL over `connections` connections.
 ///
 /// # Errors
 ///
@@ -150,8 +150,8 @@ pub(crate) fn counted_by_loadgen(trial: &Trial, users: u16) -> Option<Counted> {
     })
 }
 
-/// The median and the 99th percentile of times, corrected as wrk corrects its own: it adds the requests that a user would
-/// have made during an answer of more than twice the mean, one in every mean
+/// The median and the 99th percentile of times, corrected as wrk corrects its own. For an answer that took more than twice
+/// the mean, wrk adds the requests that a user would have made meanwhile, one in every mean
 /// ([wrk, `stats_correct`](https://github.com/wg/wrk/blob/4.1.0/src/stats.c)).
 fn quantiles_as_of_wrk(times: &Times, requests: u64, duration: Duration, users: u16) -> [Option<f64>; 2] {
     let mean = duration.mul_f64(f64::from(users) / as_f64(requests.max(1)));

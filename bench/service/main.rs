@@ -1,6 +1,9 @@
-//! Measures the service beside what it is made of: its purchases beside the same statements sent by pgbench, its looks at the
-//! stock beside a handler of axum that looks at nothing, its batches of a hot stock beside pgbench and beside the HTTP path
-//! alone; and the load generator beside wrk. And counts whether what was measured was also ordered.
+//! Measures the service beside its parts, and checks that each measured sale is an order:
+//!
+//! * its purchases beside the same statements sent by pgbench,
+//! * its looks at the stock beside a handler of axum that looks at nothing,
+//! * its batches of a hot stock beside pgbench and beside the HTTP path alone,
+//! * the load generator beside wrk.
 //!
 //! [`run`] walks through the repetitions, [`stage`] has the servers and the processes, [`generators`] runs wrk and pgbench and
 //! reads what they say. [`bare`] is the handler. What the figures mean is decided without I/O, in [`results`].

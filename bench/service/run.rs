@@ -107,7 +107,7 @@ async fn in_turns(
     }
 }
 
-/// Lets so many buyers buy by way of the service, and as many clients of pgbench beside it, and counts what was ordered.
+/// Lets `buyers` buyers buy through the service beside the same number of clients of pgbench, and counts the orders.
 async fn purchases_at(
     stage: &mut Stage,
     buyers: u16,
@@ -142,8 +142,8 @@ fn target(stage: &Stage, url: &str) -> Target {
     }
 }
 
-/// Lets our load generator and wrk buy at the same time, so many users each, so that both meet the same service: with the
-/// same stalls of the disk, and the same crowd.
+/// Lets our load generator and wrk buy at the same time, with `users` users each. So both meet the same service, with the
+/// same stalls of the disk and the same crowd.
 async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Result<Pair, Error> {
     let target = target(stage, url);
     let ours = loop_of_loadgen(&target, users, seconds, LOADGEN_STOCK);
@@ -158,15 +158,15 @@ async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Res
     Ok(Pair { service, floor })
 }
 
-/// Lets our load generator and wrk ask one after the other for what is sold out, which is where the service does least for
-/// an answer and the generator counts most.
+/// Lets our load generator and wrk ask one after the other for a SKU that is sold out. There an answer costs the service
+/// least, so the generator counts most.
 async fn rates_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
     let ours = async || loop_of_loadgen(&target(stage, url), users, seconds, 1).await;
     let path = format!("{url}/goods-stock/{SOLD_OUT_GOODS_NO}");
     in_turns(is_ours_first, ours, async || wrk(&path, users, seconds, Answers::Refusals).await).await
 }
 
-/// Lets so many users of our load generator buy again and again.
+/// Lets `users` users of our load generator buy again and again.
 async fn loop_of_loadgen(target: &Target, users: u16, seconds: u16, stock: u32) -> Result<Counted, Error> {
     let flags = [format!("--users={users}"), format!("--duration={seconds}s"), format!("--stock={stock}")];
     let report = loadgen(target, &flags).await?;

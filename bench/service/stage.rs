@@ -108,7 +108,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// An instance of the service with so many connections to Postgres.
+    /// Starts an instance of the service with this number of connections to Postgres.
     ///
     /// # Errors
     ///

@@ -212,8 +212,8 @@ impl Failure {
 
     /// Another instance was to decide the purchase, and its answer was not seen.
     pub fn outcome_unknown_elsewhere() -> Self {
-        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen: it may have \
-                      sold, and may sell yet; look before you send the request again; under an idempotency key, send the same \
+        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen. It may have \
+                      sold, and may sell yet. Look before you send the request again. Under an idempotency key, send the same \
                       request again with the same key";
         Self::new(&OUTCOME_UNKNOWN, detail)
     }
@@ -319,8 +319,8 @@ fn refuses_commit(sqlstate: &str) -> bool {
     sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
 }
 
-/// Returns whether the reason of this SQLSTATE is temporary: connection lost (08), transaction timed out (25P03,
-/// 25P04) or rolled back (40), resources used up (53), statement cancelled or server shutting down (57). A refused
+/// Returns whether the reason of this SQLSTATE is temporary. Temporary are: connection lost (08), transaction timed out
+/// (25P03, 25P04) or rolled back (40), resources used up (53), statement cancelled or server shutting down (57). A refused
 /// login (28, 3D) counts as temporary, too: to a client of the service, the database is not available.
 fn passes(sqlstate: &str) -> bool {
     matches!(sqlstate, "25P03" | "25P04")

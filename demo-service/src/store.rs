@@ -163,7 +163,7 @@ impl Store {
     /// everything that was committed before the call.
     ///
     /// # Errors
-    /// As [`Failure::of_database`], for all who share the statement.
+    /// As [`Failure::of_database`], for every buyer that shares the statement.
     ///
     /// # Cancel safety
     /// Nothing is lost.

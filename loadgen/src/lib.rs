@@ -1,6 +1,6 @@
-//! Compares ways of guarding the stock of a flash sale: starts the lab, lets many buyers buy at the same instant, and
-//! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters
-//! how much traffic it made.
+//! Compares ways of guarding the stock of a flash sale. It starts the lab and lets many buyers buy at the same instant. It
+//! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters how
+//! much traffic it made.
 //!
 //! | folder | holds |
 //! |---|---|

@@ -12,8 +12,8 @@ pub(crate) struct Output(File);
 impl Output {
     /// Takes standard output, so that nothing else that prints reaches it.
     ///
-    /// Goose prints a line for every attack whatever its settings, and logs there; both would spoil a table or a pipe,
-    /// and a pipe that is closed would make its `println!` panic. Descriptor 1 leads to `/dev/null` from here on.
+    /// Goose prints a line for every attack whatever its settings, and logs there. Both would spoil a table or a pipe, and
+    /// its `println!` would panic at a closed pipe. Descriptor 1 leads to `/dev/null` from here on.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl Output {
         Ok(Output(File::from(ours)))
     }
 
-    /// Prints a text. A reader that has gone, as `head` does, is no error.
+    /// Prints a text. A reader that closes the pipe, as `head` does, is no error.
     pub(crate) fn print(&mut self, text: &str) {
         let _ = self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush());
     }

@@ -84,7 +84,7 @@ impl Interrupt {
     ///
     /// # Cancel safety
     ///
-    /// That of the future.
+    /// The future's own.
     pub async fn or<T, E: From<Interrupted>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         tokio::select! {
             biased;

@@ -116,7 +116,7 @@ impl Buyer {
     }
 
     async fn request(&mut self) -> Result<Vec<i64>, Box<dyn Error>> {
-        let line = self.requests.next_line().await?.ok_or("the buyer has gone")?;
+        let line = self.requests.next_line().await?.ok_or("the buyer has ended")?;
         Ok(line.split(' ').map(str::parse).collect::<Result<_, _>>()?)
     }
 
@@ -142,7 +142,7 @@ impl Buyer {
     }
 
     fn signal(&self, signal: Signal) -> Result<(), Box<dyn Error>> {
-        let pid = self.process.id().ok_or("the buyer has gone")?;
+        let pid = self.process.id().ok_or("the buyer has ended")?;
         Ok(kill(Pid::from_raw(i32::try_from(pid)?), signal)?)
     }
 
@@ -159,9 +159,9 @@ async fn buy(servers: &str) -> Result<(), Box<dyn Error>> {
     let session = Session::connect(servers, config).await?;
     let held = Mutex::new(&session, LOCK)?.acquire().await?;
     println!("{}", held.token());
-    let stock: i64 = answers.next_line().await?.ok_or("the storage has gone")?.parse()?;
+    let stock: i64 = answers.next_line().await?.ok_or("the storage has ended")?.parse()?;
     println!("{} {}", held.token(), stock - 1);
-    answers.next_line().await?.ok_or("the storage has gone")?;
+    answers.next_line().await?.ok_or("the storage has ended")?;
     if let Err(lost) = held.release().await {
         eprintln!("a buyer hears afterwards: {lost}");
     }

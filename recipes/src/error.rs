@@ -37,7 +37,7 @@ pub enum Error {
     },
 
     /// The data for a lock's nodes is `__REVOKE__`, which Curator's clients write to ask for a lock back.
-    #[error("the data of a lock's node cannot be __REVOKE__, by which a lock is asked for: give it other data")]
+    #[error("the data of a lock's node cannot be __REVOKE__, Curator's request for a lock: give it other data")]
     NodeDataReserved,
 
     /// No attempt to open a session succeeded in time.

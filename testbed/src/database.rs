@@ -19,9 +19,9 @@ static SHARED: OnceCell<Postgres> = OnceCell::const_new();
 
 /// An empty database of its own, named `seckill_test_` and a random number.
 ///
-/// It is made on the server of the environment variable `DATABASE_URL`, whose account must be allowed to create databases, or
-/// else on a throwaway server that all of this process shares. Dropping the value drops the database from a lasting server,
-/// with the connections to it, which blocks; a throwaway server goes as a whole.
+/// It is made on the server of the environment variable `DATABASE_URL`, whose account must be allowed to create databases.
+/// Without the variable, it is made on a throwaway server that the whole process shares. Dropping the value drops the database
+/// from a lasting server, with the connections to it, which blocks. A throwaway server is deleted as a whole.
 ///
 /// # Examples
 ///

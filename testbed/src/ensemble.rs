@@ -24,8 +24,8 @@ pub struct EnsembleConfig {
     /// How many servers there are, from one to nine; more than half of them must run for requests to be served.
     pub servers: usize,
     /// The servers' unit of time, in whole milliseconds, as in [`ZooKeeperConfig::tick_time`]. A leader and its followers that
-    /// hear nothing of each other part after five ticks, so that a short tick makes the loss of a frozen leader short; one that
-    /// was stopped is missed at once.
+    /// hear nothing of each other part after five ticks. So with a short tick, followers soon miss a frozen leader. They miss a
+    /// stopped one at once.
     pub tick_time: Duration,
     /// How often the leader looks for empty containers to delete, as in [`ZooKeeperConfig::container_check_interval`].
     pub container_check_interval: Duration,

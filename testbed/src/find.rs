@@ -49,8 +49,8 @@ pub fn postgres_bin() -> Result<PathBuf, Error> {
 
 /// The Java launcher.
 ///
-/// It is that of the environment variable `JAVA_HOME`, else Homebrew's, else the one in `PATH`, where macOS has a stub that
-/// only says how to get Java.
+/// The environment variable `JAVA_HOME` comes first, then Homebrew, then `PATH`, where macOS has a stub that only says how to
+/// get Java.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn java() -> Result<PathBuf, Error> {
 
 /// The folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
 ///
-/// It is that of the environment variable `JMETER_HOME`, else Debian's, else Homebrew's.
+/// The environment variable `JMETER_HOME` comes first, then Debian's folder, then Homebrew's.
 ///
 /// # Errors
 ///

@@ -14,8 +14,8 @@ const SCRIPT: &str = "exec sleep 2147483647";
 
 /// A folder for the data of a server that is stopped and started again.
 ///
-/// The folder of a guarded process goes with the process, a stopped server's too. This one is guarded in the same way and goes
-/// with its value, because the process in it only waits.
+/// The folder of a guarded process is deleted with the process, a stopped server's too. This one is guarded in the same way and
+/// deleted with its value, because the process in it only waits.
 #[derive(Debug)]
 pub(crate) struct KeptFolder {
     path: PathBuf,

@@ -11,9 +11,9 @@ const ATTEMPTS_MAX: u32 = 5;
 
 /// A port of 127.0.0.1 that the system gives to nobody else while this value lives.
 ///
-/// It is bound but not listened at, so that connections are refused while no server runs. Without that, the port of a stopped
-/// server could become another server's, or the near end of some client's connection, even one of a client that is just
-/// trying to reach the stopped server.
+/// It is bound but not listened at, so that connections are refused while no server runs. Otherwise the port of a stopped server
+/// could become another server's, or the near end of some client's connection. Even a client that tries to reach the stopped
+/// server could get it.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -33,8 +33,8 @@ impl Port {
 
     /// Lets a server listen here.
     ///
-    /// Linux lets sockets that ask for the reuse of their address share it while only one of them listens, so that the port
-    /// stays reserved; the servers here all ask for that. Elsewhere it is given up for as long as the server has it.
+    /// On Linux the port stays reserved: sockets that ask for the reuse of their address share it while only one of them
+    /// listens, and the servers here all ask for that. Elsewhere it is given up for as long as the server has it.
     pub(crate) fn lend(&mut self) {
         if !cfg!(target_os = "linux") {
             self.reservation = None;

@@ -194,7 +194,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] when the program has gone, and when its input does not come from here (see [`Stdout::Dialogue`]).
+    /// [`Error::System`] when the program has ended, and when its input does not come from here (see [`Stdout::Dialogue`]).
     pub fn say(&self, line: &str) -> Result<(), Error> {
         let written = match &self.input {
             Some(input) => (&*input).write_all(format!("{line}\n").as_bytes()),

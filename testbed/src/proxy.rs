@@ -13,7 +13,7 @@ use self::lane::{Command, Lane};
 use crate::Error;
 use crate::worker::Worker;
 
-/// What has gone through a [`Proxy`] since it was started, and what is open at the moment.
+/// What a [`Proxy`] has forwarded since it was started, and its open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProxyTraffic {
     /// Open connections of clients.

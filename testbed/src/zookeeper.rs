@@ -185,9 +185,10 @@ impl ZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] when the server has not been stopped; [`Error::Failed`] when there is no such node, when the number
-    /// is below that of the next child, and when Java is no JDK and cannot compile (`make deps-test` installs one);
-    /// [`Error::System`] when the operating system refuses a process or a folder.
+    /// * [`Error::Setting`] when the server has not been stopped.
+    /// * [`Error::Failed`] when there is no such node, when the number is below the next child's, and when Java is no JDK and
+    ///   cannot compile (`make deps-test` installs one).
+    /// * [`Error::System`] when the operating system refuses a process or a folder.
     ///
     /// # Cancel safety
     ///

@@ -243,8 +243,9 @@ impl Cli {
     /// Checks the path and reads the credentials and certificates; `variable` reads the environment.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the path can name no lock, that or [`Error::Credentials`] when the credentials are not there, or
-    /// not as they must be, and [`Error::Pem`] when a certificate or key is not there.
+    /// * [`Error::Usage`] when the path can name no lock.
+    /// * [`Error::Usage`] or [`Error::Credentials`] when the credentials are missing or malformed.
+    /// * [`Error::Pem`] when a certificate or key is missing.
     pub(crate) fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Task, Error> {
         for path in self.path.iter().chain(&self.list) {
             validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
@@ -279,7 +280,7 @@ impl Cli {
 
 fn session_config(timeout: Duration, connect_within: Duration, auth: Option<Auth>) -> SessionConfig {
     let config = SessionConfig::default().with_timeout(timeout).with_connect_within(connect_within);
-    // Whoever has credentials wants nobody else to delete the nodes; that everyone sees the queue does no harm.
+    // With credentials, nobody else may delete the nodes. Everyone may see the queue: that does no harm.
     let readable = || Acl::creator().and("world", "anyone", Permissions::READ);
     auth.map_or(config.clone(), |auth| config.with_auth(auth).with_acl(readable()))
 }

@@ -1,8 +1,7 @@
 //! COMMAND and all that it starts.
 //!
-//! Without a terminal, COMMAND leads a process group of its own. Then whoever signals this process reaches COMMAND
-//! exactly once, passed on from here, even when the signal was meant for our whole group; and a pipeline or a script
-//! can be stopped as a whole.
+//! Without a terminal, COMMAND leads a process group of its own. This process passes each signal on, so COMMAND gets it
+//! exactly once, also when it was sent to our whole group. A pipeline or a script can be stopped as a whole.
 //!
 //! With a terminal (standard input, output or error is one) it stays in ours, as with `flock`, `nice` or
 //! `timeout --foreground`. In a group of its own it would be in the terminal's background, and be halted as soon as it
@@ -37,7 +36,7 @@ const POLL: Duration = Duration::from_millis(5);
 enum Group {
     /// One that it leads.
     Own,
-    /// That of this process.
+    /// The group of this process.
     Ours,
 }
 

@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it.
+//! The list of a lock's holders and waiters.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -41,12 +41,12 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
     };
     let rows: Vec<Row> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
     let text = if settings.json { json(&rows) } else { table(path, &rows) };
-    // A reader that has gone, as `head` does, is no error.
+    // A reader that closes the pipe, as `head` does, is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(Finish::Status(0))
 }
 
-/// Whoever holds or queues at the path, by whatever recipe.
+/// The holders and waiters at the path, of any recipe.
 async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockError> {
     let found = participants(session, path).await?;
     if found.iter().any(|participant| participant.kind != ParticipantKind::Lease) {
@@ -59,8 +59,8 @@ async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockEr
     Ok(of_semaphore(turns, leases))
 }
 
-/// The holders of a semaphore's leases, and then those who queue for their turn to get some. Who has the turn creates
-/// leases before there is room for them; those tell more of it than the turn itself.
+/// The holders of a semaphore's leases, followed by the contenders that queue for their turn. The contender with the turn
+/// creates leases before there is room for them. If it has leases, they stand for it, because they show more than the turn.
 fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
     let (mut found, mut waiting): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| lease.is_holder);
     let has_leases = |turn: &Participant| {

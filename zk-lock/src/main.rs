@@ -1,7 +1,7 @@
 //! `zk-lock`: runs a command while it holds a ZooKeeper lock, or shows who holds one.
 //!
-//! [`cli`] and [`recipe`] read the command line, [`run`] waits for the lock and watches over the hold, [`job`] is the
-//! command with all that it starts, and [`list`] shows a queue.
+//! [`cli`] and [`recipe`] read the command line. [`run`] waits for the lock and watches over the hold. [`job`] is the command
+//! with all that it starts. [`list`] shows a queue.
 
 mod cli;
 mod error;

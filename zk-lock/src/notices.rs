@@ -9,8 +9,8 @@ use std::time::Duration;
 /// How long the end of the program may be delayed by a standard error that takes nothing.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The way to standard error. It writes on a thread of its own, because a terminal that was halted or a pipe that is
-/// full must not keep the program from noticing that a hold was lost.
+/// The way to standard error. It writes on a thread of its own. So a halted terminal or a full pipe does not keep the program
+/// from noticing that a hold was lost.
 #[derive(Debug)]
 pub(crate) struct Notices {
     lines: Sender<String>,
@@ -40,7 +40,7 @@ impl Notices {
         let _ = self.lines.send(format!("zk-lock: {text}\n"));
     }
 
-    /// Says something to those who asked for details.
+    /// Says something with `--verbose` only.
     pub(crate) fn detail(&self, text: impl Display) {
         if self.is_verbose {
             self.say(text);

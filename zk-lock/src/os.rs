@@ -7,7 +7,7 @@ use std::ptr;
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Whether whoever started this process had the signal ignored, as `nohup` does, and `&` in a script.
+/// Whether the parent had this process ignore the signal, as `nohup` does, and `&` in a script.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let mut current = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action the call only writes the present one to where it is told.

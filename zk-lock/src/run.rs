@@ -94,7 +94,7 @@ async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard,
         }
         Some(within) => match lock.acquire_within(within).await {
             Ok(Some(held)) => Ok(held),
-            // Its node goes with the session, which is closed in any case.
+            // Its node ends with the session, which is closed in any case.
             Ok(None) | Err(LockError::Unconfirmed { .. }) => Err(Error::NotHad { path: path.clone(), within }),
             Err(error) => Err(explain(error)),
         },

@@ -78,9 +78,9 @@ impl Signals {
     }
 }
 
-/// Ends the program as a shell reports a signal: with 128 and its number. But a script that is interrupted itself
-/// stops only when it sees that the program was ended by `SIGINT`, which it then reports with the same status; a
-/// program that merely exits is taken to have dealt with it.
+/// Ends the program as a shell reports a signal: with 128 and its number. `SIGINT` really ends the program, with the same
+/// status in the shell. Otherwise a script that is interrupted would go on, as a program that exits has dealt with the
+/// signal.
 pub(crate) fn end_by(signal: Signal) -> ExitCode {
     if signal == Signal::SIGINT {
         os::restore_default(signal);

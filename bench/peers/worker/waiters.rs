@@ -41,7 +41,7 @@ impl Waiters {
         tasks.spawn(async move {
             let held = first.acquire().await?;
             let token = held.token().unwrap_or_default();
-            // Whoever listened has gone, and the lock with it, if this fails; so too for the wait.
+            // If the send or the wait fails, the receiver has ended, and the lock with it.
             let _ = acquired.send(());
             let _ = released.await;
             held.release().await.map(|()| token)

@@ -57,7 +57,7 @@ impl Script {
     }
 }
 
-/// Sends a script again and again, over so many connections to Postgres, and counts the purchases. Every transaction must
+/// Sends a script again and again, over `connections` connections to Postgres, and counts the purchases. Every transaction must
 /// succeed.
 ///
 /// # Errors

@@ -137,7 +137,7 @@ fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
         rows.iter().map(|row| (row["impl"].as_str().unwrap(), row["rate_per_s"].as_u64().unwrap())).collect();
     assert_eq!(found, expected);
     for row in &rows {
-        // As many as arrive within the window at the highest rate.
+        // All acquires that arrive within the window at the highest rate.
         assert_eq!((&row["arrived"], &row["granted"], &row["dropped"]), (&json!(40), &json!(40), &json!(0)), "{row}");
         assert!(row["p50_ms"].as_f64().unwrap() > 0.01, "{row}");
         assert_eq!(row["p50_by_curator"].is_null(), row["impl"] == "curator", "{row}");

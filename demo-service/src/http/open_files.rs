@@ -32,7 +32,7 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
             if used < asked {
                 warn!(
                     "the limit of {limit} open files is too low for --connections-max {asked} (CONNECTIONS_MAX): at most \
-                     {used} client connections of each address are served, further clients wait; raise it with ulimit -n, LimitNOFILE of \
+                     {used} client connections of each address are served, further clients wait. Raise it with ulimit -n, LimitNOFILE of \
                      systemd or ulimits of a compose file"
                 );
             }

@@ -25,14 +25,14 @@ use crate::config::Config;
 pub const ADMIN_SCHEME: &str = "admin_token";
 
 const DESCRIPTION: &str = "\
-The stock of a flash sale. A sale has one guard, a family of strategies that exclude each other; a purchase is decided by the \
-strategy of its sale, or by another one of the family that it names.
+The stock of a flash sale. A sale has one guard, a family of strategies that exclude each other. The strategy of the sale \
+decides a purchase, unless the purchase names another strategy of the family.
 
 Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457) whose `type` says what happened. A 429, \
 or a 503 with `Retry-After`, promises that nothing was written, so the request may be sent again; after a 503 without, look \
 first. An unknown path is answered with 404, and a method that is not listed here with 405, both of the type `about:blank`.
 
-Every answer has an `x-request-id`: that of the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
+Every answer has an `x-request-id`: the value in the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
 
 /// A document without operations.
 pub fn base() -> OpenApi {

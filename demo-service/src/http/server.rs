@@ -29,9 +29,9 @@ use crate::setup_error::SetupError;
 
 /// The time limit for the head of a request. The server starts this timer as soon as it could read a request, so this
 /// is also the longest idle time of a connection before its first request and between two requests. The timer does
-/// not run while a request is being worked on. A load tool that pauses this long only needs a new connection, because
-/// the usual tools check whether a pooled connection was closed before they use it. With a longer limit, silent
-/// clients could keep places from buyers for longer.
+/// not run while a request is being worked on. A load tool that pauses this long only needs a new connection: the
+/// usual tools check a pooled connection before they use it. With a longer limit, silent clients could keep places from
+/// buyers for longer.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// The same limit on a place for probes, which send their request at once.

@@ -1,7 +1,7 @@
 //! Idempotency keys. A key is written together with its order, so every key has an order. A refusal leaves no key.
 //!
 //! The key is the last row of the transaction. A second purchase under the same key waits at that row. If the first one
-//! commits, the second one rolls back and answers with the first one's order.
+//! commits, the second one rolls back and answers with the order of the first one.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The buyers who wait for a batch, by SKU.
 //!
-//! One worker a SKU serves them. It takes all who wait at that moment, decides them together, answers each, and begins
-//! again. So the buyers of a batch are those who arrived during the last commit. The worker ends when nobody waits.
+//! One worker per SKU serves them. It takes all waiting buyers, decides them together, answers each, and begins
+//! again. So a batch has the buyers that arrived during the last commit. The worker ends when nobody waits.
 
 mod handed;
 
@@ -55,7 +55,7 @@ pub(super) struct Batches {
 
 #[derive(Default)]
 struct Queues {
-    /// Those who wait, by SKU and by arrival.
+    /// The waiting buyers, by SKU and by arrival.
     waiting: HashMap<GoodsNo, BTreeMap<u64, Buyer>>,
     /// All who have ever come. A number is never used again, because its place may outlive its queue.
     arrived: u64,
@@ -199,7 +199,7 @@ impl Batches {
 }
 
 impl Worker<'_> {
-    /// Returns the latest sale of those who wait, and when the last of them gives up. If nobody waits, the worker has ended: the
+    /// Returns the latest sale among the waiting buyers, and their latest deadline. If nobody waits, the worker has ended: the
     /// next buyer starts another one.
     pub(super) fn next(&mut self) -> Option<(i64, Instant)> {
         let mut queues = self.batches.queues.lock();
@@ -211,7 +211,7 @@ impl Worker<'_> {
         latest
     }
 
-    /// Refuses those who have waited long enough. Most of them give up by themselves, but not those who were put back.
+    /// Refuses the buyers whose deadline has passed. Most buyers give up by themselves, but not those that were put back.
     pub(super) fn refuse_late(&self, failure: &Failure) {
         let now = Instant::now();
         let mut queues = self.batches.queues.lock();
@@ -219,7 +219,7 @@ impl Worker<'_> {
         queue.extract_if(.., |_, buyer| buyer.until <= now).for_each(|(_, buyer)| buyer.answer(Err(failure.clone())));
     }
 
-    /// Takes the next batch: those who have waited longest, in the order of their arrival. They may not give up any more.
+    /// Takes the next batch: the buyers that have waited longest, in the order of their arrival. They may not give up any more.
     /// Buyers of a later sale than `sale` stay. They have come since the turn of the batch was asked for.
     pub(super) fn claim(&self, sale: i64) -> Vec<Buyer> {
         let mut queues = self.batches.queues.lock();
@@ -251,7 +251,7 @@ pub(super) fn latest<'a>(buyers: impl IntoIterator<Item = &'a Buyer>) -> Option<
 }
 
 impl Drop for Worker<'_> {
-    /// Lets those who wait go if the worker panicked. Otherwise nobody would ever serve the SKU again.
+    /// Drops the waiting buyers if the worker panicked. Otherwise nobody would ever serve the SKU again.
     fn drop(&mut self) {
         if !self.has_ended {
             let left = self.batches.queues.lock().waiting.remove(&self.goods_no);

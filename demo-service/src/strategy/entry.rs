@@ -53,7 +53,7 @@ pub enum Wakes {
 pub enum Sections {
     /// None, as long as the promise holds.
     Exclusive,
-    /// As many as there are permits.
+    /// At most one per permit.
     Permits,
     /// All of them.
     Overlapping,

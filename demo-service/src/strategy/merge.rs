@@ -1,4 +1,4 @@
-//! A shop that sells in batches. When it is this instance's turn, the shop sells to all who wait.
+//! A shop that sells in batches. When it is this instance's turn, the shop sells to all waiting buyers.
 //!
 //! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
 //! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
@@ -27,7 +27,7 @@ pub(super) trait Turn: Send + Sync + 'static {
     /// What the strategy works with.
     fn context(&self) -> &Context;
 
-    /// Waits for the turn of this instance, at most until `until`. `sale` is the sale of those who wait.
+    /// Waits for the turn of this instance, at most until `until`. `sale` is the sale of the waiting buyers.
     fn begin(
         &self,
         goods_no: GoodsNo,
@@ -134,7 +134,7 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Waits for the turn of this instance, until the service shuts down: then all who wait are told to leave.
+    /// Waits for the turn of this instance, until the service shuts down: then all waiting buyers are refused.
     async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         tokio::select! {
             biased;
@@ -154,7 +154,7 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Those for whom nothing was decided wait again.
+    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Undecided buyers wait again.
     async fn hand_over(self: &Arc<Self>, goods_no: GoodsNo, owner: &Address, mut batch: Vec<Buyer>) {
         // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());

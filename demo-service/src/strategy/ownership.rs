@@ -1,4 +1,4 @@
-//! Who owns which SKUs: an election for each range of SKUs.
+//! The owner of each SKU: an election for each range of SKUs.
 //!
 //! The leader of a range owns its SKUs for a *term*, whose fencing token is greater than those of all earlier terms. Every
 //! instance that was asked for a SKU of a range takes part in its election. The node of each participant says how the other

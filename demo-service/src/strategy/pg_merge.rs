@@ -1,9 +1,9 @@
 //! `pg-merge`: one transaction for all buyers of a SKU who arrived during the last one (group commit).
 //!
 //! A row lock lasts until the commit is on disk. So a SKU that is sold by one transaction a buyer sells at most one unit in
-//! the time of a commit. Here a transaction locks the row, takes all who wait in this instance by then, decides them in
-//! the order of their arrival, writes the stock once and all orders with one statement, and commits. The more buyers wait,
-//! the larger is the batch.
+//! the time of a commit. Here a transaction locks the row, takes all buyers that wait in this instance by then, and
+//! decides them in the order of their arrival. It writes the stock once and all orders with one statement, and commits. The
+//! more buyers wait, the larger is the batch.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct PgMerge {
     shop: Arc<Shop<RowLock>>,
 }
 
-/// The turn of who has locked the row. The commit ends it.
+/// The turn of the transaction that has locked the row. The commit ends it.
 struct RowLock(Context);
 
 impl PgMerge {

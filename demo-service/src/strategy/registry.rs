@@ -284,7 +284,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: true,
         headline: false,
         summary: "pg-conditional in one statement: a function of the database takes the units, writes the order and \
-                  commits, so that no buyer waits for another one's network",
+                  commits, so that no buyer waits for the network of another",
         build: |context| Box::new(PgFunction::new(context)),
     },
     Entry {
@@ -334,7 +334,7 @@ pub static STRATEGIES: &[Entry] = &[
         sections: Sections::Exclusive,
         carts: true,
         headline: false,
-        summary: "the same transaction under an advisory lock of the database, which goes with the transaction",
+        summary: "the same transaction under an advisory lock of the database, which ends with the transaction",
         build: |context| Box::new(PgAdvisory::new(context)),
     },
     Entry {

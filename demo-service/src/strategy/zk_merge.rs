@@ -33,7 +33,7 @@ impl Turn for Locks {
 
     async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let context = Locks::context(self);
-        // The lock is acquired for all who wait, so nobody's hanging up ends the wait.
+        // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
         let call = Call::new(purchase, until - context.lock_wait, context.db_timeout, CancellationToken::new());
         let held = self.acquire(&call).await?;

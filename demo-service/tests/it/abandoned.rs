@@ -49,7 +49,7 @@ impl Footprint {
     }
 }
 
-/// So many buyers queue for a lock that is held, and hang up together.
+/// A crowd of buyers queues for a lock that is held, and hangs up together.
 async fn wave(program: &Program, strategy: &str, goods_no: i64, mutex: &Mutex) {
     let head = format!("GET /goods-stock/{goods_no}?strategy={strategy} HTTP/1.1\r\nhost: lab\r\n\r\n");
     let waiting = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
@@ -65,9 +65,9 @@ async fn wave(program: &Program, strategy: &str, goods_no: i64, mutex: &Mutex) {
     wait_until(async || mutex.participants().await.unwrap().len() == 1).await;
 }
 
-/// Goal: whoever hangs up in a queue leaves nothing behind, neither in ZooKeeper nor in Postgres nor in the process.
-/// Method: the test holds the locks, buyers come and go in waves, and what there is after the last wave is compared with
-/// what there was after the first few.
+/// Goal: a buyer that hangs up in a queue leaves nothing behind, neither in ZooKeeper nor in Postgres nor in the process.
+/// Method: the test holds the locks, and buyers come and go in waves. The state after the last wave is compared with the
+/// state after the first few.
 #[tokio::test]
 async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

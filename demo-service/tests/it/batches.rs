@@ -16,7 +16,7 @@ use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 /// The strategies that sell in batches.
 const STRATEGIES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
 
-/// Nobody gives up while a test looks at those who wait.
+/// Nobody gives up while a test looks at the waiting buyers.
 const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
 
 /// Ends the sessions of the service.

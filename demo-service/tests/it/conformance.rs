@@ -74,7 +74,7 @@ async fn most_sections_at_once(instances: &[Instance], goods_no: i64) -> i64 {
         }
     }
     assert!(!steps.is_empty(), "SKU {goods_no} has a history");
-    // Who leaves at the very nanosecond at which another one enters does not overlap it.
+    // A buyer that leaves at the very nanosecond at which another one enters does not overlap it.
     steps.sort_unstable();
     let mut inside = 0;
     let depths = steps.iter().map(|(_, step)| {

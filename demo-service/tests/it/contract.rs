@@ -183,7 +183,7 @@ async fn an_answer_and_its_problem_name_the_request() {
         assert_eq!((id.len(), id.as_bytes()[14]), (36, b'4'), "{id} is a random UUID");
         assert_eq!(answer.body["instance"], format!("urn:seckill-lab:request:{id}"));
     }
-    // Whoever refuses, and whatever is answered.
+    // Also in a refusal by the router, and in an answer without a problem document.
     let answer = Answer::of(instance.request(Method::DELETE, "/nowhere").send().await.unwrap()).await;
     assert!(answer.body["instance"].as_str().unwrap().ends_with(answer.header("x-request-id").unwrap()));
     assert!(instance.get("/healthz").await.header("x-request-id").is_some());

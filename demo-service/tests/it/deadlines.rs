@@ -47,7 +47,7 @@ async fn a_purchase_that_is_always_overtaken_is_given_up_after_the_last_attempt(
 }
 
 /// Goal: a purchase never goes on after its buyer was told something else. Method: it waits for a lock that the test
-/// holds and then for a row, each less than its own limit, and both together longer than the limit of the answer.
+/// holds and then for a row. Each wait is below its own limit. Both together exceed the limit of the answer.
 #[tokio::test]
 async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     let lab = Lab::new().await;

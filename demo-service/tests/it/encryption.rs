@@ -8,7 +8,7 @@ use testbed::{Authority, Identity, Postgres, PostgresConfig, ZooKeeper, ZooKeepe
 
 use crate::lab::Lab;
 
-/// A database whose server proves itself with a certificate for `host`, as it is asked for by who trusts `trusted`.
+/// Starts a database whose server has a certificate for `host`. Returns it with its URL for a client that trusts `trusted`.
 async fn postgres_for(host: &str, authority: &Authority, trusted: &Authority) -> (Postgres, String) {
     let tls = Some(authority.issue(host).unwrap());
     let postgres = Postgres::start(PostgresConfig { tls, ..PostgresConfig::default() }).await.unwrap();

@@ -5,7 +5,7 @@ use zookeeper_client::Client;
 
 use crate::lab::{Answer, Instance, Lab, lock_path, wait_until};
 
-/// Longer than the purchase of whoever overtakes.
+/// Longer than the purchase of the buyer that overtakes.
 const HOLD: &str = "2s";
 
 /// Lets one buyer read, deletes its place in the queue by hand, and lets another one buy meanwhile.

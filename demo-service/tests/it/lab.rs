@@ -149,7 +149,7 @@ impl Lab {
         MultiLock::from_paths(&session, paths).unwrap().acquire().await.unwrap()
     }
 
-    /// Waits until so many contenders queue for the mutex of a strategy, whoever holds included.
+    /// Waits until the queue of a strategy's mutex has `length` contenders, the holder included.
     pub(crate) async fn wait_for_queue(&self, strategy: &str, goods_no: i64, length: usize) {
         let session = Session::connect(&self.zookeeper, SessionConfig::default()).await.unwrap();
         let mutex = Mutex::new(&session, &lock_path(strategy, goods_no)).unwrap();
@@ -364,7 +364,7 @@ impl Answer {
         assert_eq!(self.header("retry-after"), retryable.then_some("1"), "{self:?}");
     }
 
-    /// Asserts a problem of that type, by whoever it was refused.
+    /// Asserts a problem of that type, from any part of the service.
     #[track_caller]
     pub(crate) fn assert_refusal(&self, status: u16, problem_type: &str) {
         assert_eq!(self.status.as_u16(), status, "{self:?}");

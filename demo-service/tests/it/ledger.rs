@@ -1,4 +1,4 @@
-//! The ledger of sales, by which each can be audited when it is over.
+//! The ledger of sales: each sale can be audited when it is over.
 
 use futures_util::future::join_all;
 use sqlx::Executor;

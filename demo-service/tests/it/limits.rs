@@ -93,7 +93,7 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
     let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "3"];
     let instance = lab.start(&times).await;
     let mut connection = lab.connect().await;
-    // Who waits leaves a connection free.
+    // A waiting buyer leaves a connection free.
     let waits = [
         ("pg-row-lock", None, 2),
         ("pg-advisory", None, 2),
@@ -140,8 +140,8 @@ const HOLD_KEY: &str = "with header as (insert into orders (strategy, instance) 
                         insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                         select 'a-key', '[]'::jsonb, $1::bigint, 1, order_id from header";
 
-/// Goal: an instance at its limit refuses the rest at once, and when those who overloaded it are gone it serves the next
-/// buyer, not the leftovers. Method: the lock is held throughout, so nothing but a refusal can answer.
+/// Goal: an instance at its limit refuses the rest at once. When the crowd is gone, it serves the next buyer, and no
+/// leftovers of the crowd. Method: the lock is held throughout, so nothing but a refusal can answer.
 #[tokio::test]
 async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     let lab = Lab::new().await;

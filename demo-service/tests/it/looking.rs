@@ -21,8 +21,8 @@ async fn stock_is_shown_as_it_stands() {
     assert_eq!(answer.body, expected);
 }
 
-/// Goal: however many look at one SKU, they leave the database to those who buy. Method: the test keeps the table locked, so
-/// that no look comes to its end, until a crowd is waiting.
+/// Goal: any number of looks at one SKU leaves the database to the buyers. Method: the test keeps the table locked until a
+/// crowd is waiting, so that no look ends before.
 #[tokio::test]
 async fn a_crowd_that_looks_at_once_takes_one_connection() {
     let lab = Lab::new().await;

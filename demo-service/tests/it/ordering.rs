@@ -117,7 +117,7 @@ async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
 }
 
 /// Goal: carts that are locked in the order in which they were given wait for each other, and the deadline ends that.
-/// Method: two buyers, each of whom has the lock that the other wants, as the test held both until they queued.
+/// Method: two buyers, and each has the lock that the other wants. The test held both locks until the buyers queued.
 #[tokio::test]
 async fn carts_that_cross_in_the_given_order_end_by_their_deadline_and_sell_nothing_half() {
     let lab = Lab::new().await;

@@ -99,8 +99,8 @@ impl Bought {
         self
     }
 
-    /// Asserts that every confirmed order is there, that all other orders are of purchases of unknown outcome, that no unit was
-    /// sold twice, and that no owner has sold after a later one.
+    /// Asserts that every confirmed order is there, and that all other orders are of purchases of unknown outcome. No unit was
+    /// sold twice, and no owner has sold after a later one.
     async fn assert_sold_once(&self, lab: &Lab) {
         let confirmed: BTreeSet<i64> = self.confirmed.iter().copied().collect();
         assert_eq!(confirmed.len(), self.confirmed.len(), "two buyers got one order");

@@ -37,7 +37,7 @@ async fn server() -> Postgres {
     Postgres::start(PostgresConfig::default()).await.unwrap()
 }
 
-/// The same database as another role, on a server that trusts whoever reaches it.
+/// The same database as another role, on a server that trusts every client.
 fn url_as(role: &str, url: &str) -> String {
     url.replace("//postgres@", &format!("//{role}@"))
 }

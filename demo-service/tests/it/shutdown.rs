@@ -72,7 +72,7 @@ async fn idle_connections_do_not_delay_the_end() {
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
 }
 
-/// Goal: no instance enters a critical section while another one's commit is in flight, a shutdown of that one or not.
+/// Goal: no instance enters a critical section while the commit of another instance is in flight, also during its shutdown.
 /// Method: a commit outlasts the shutdown of its instance, and a second instance wants the same and only unit.
 #[tokio::test]
 async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
@@ -91,7 +91,7 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
 }
 
 /// Goal: a shutdown begins nothing and drops nothing that has begun. Method: one buyer waits for a lock of ZooKeeper and
-/// one for a row, both for longer than the test lasts, and one has his lock and is about to write.
+/// one for a row, both for longer than the test lasts. A third one has the lock and is about to write.
 #[tokio::test]
 async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun() {
     let lab = Lab::new().await;

@@ -1,4 +1,4 @@
-//! The `audit` command: what a database says of all its sales, by themselves, whoever made them and however long ago.
+//! The `audit` command: judges all sales in a database from the database alone, also old sales and sales of other programs.
 
 use std::env;
 use std::process::ExitCode;

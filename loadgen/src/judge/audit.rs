@@ -48,7 +48,7 @@ pub struct Audit {
     /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
     /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
     pub out_of_sequence: Option<u64>,
-    /// Orders with a fencing token below that of an order that was sold before. Absent without tokens, and of a lock with
+    /// Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a lock with
     /// several permits, whose holders may write in any order.
     pub tokens_out_of_order: Option<u64>,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.

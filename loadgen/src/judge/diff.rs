@@ -1,9 +1,9 @@
 //! The `diff` command: whether a second run is worse than the first.
 //!
-//! The blocks of two runs have nothing to do with each other, so figures are compared between the trials of both: the
-//! ratio with its bootstrap interval, an exact rank-sum test, and Holm's correction over all figures of all strategies.
-//! What was sold is compared as it is: a strategy that kept its promise and no longer does has regressed, whatever a test
-//! of significance may say.
+//! The blocks of two runs have nothing to do with each other, so figures are compared between the trials of both runs. Each
+//! comparison has the ratio with its bootstrap interval, an exact rank-sum test, and Holm's correction over all figures of
+//! all strategies. Sold units are compared without a test of significance. A strategy that kept its promise and no longer
+//! does has regressed.
 
 use stats::figures as format;
 use stats::{Difference, Ratio, correct, median, unpaired};

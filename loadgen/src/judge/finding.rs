@@ -40,8 +40,8 @@ impl Finding {
 
     /// What the trials of one strategy show.
     ///
-    /// For a strategy that is expected to oversell, one oversold trial is enough; its books must balance all the
-    /// same, as even a careless deduction writes the orders that it confirms.
+    /// For a strategy that is expected to oversell, one oversold trial is enough. Its books must balance all the
+    /// same: even a careless deduction writes the orders that it confirms.
     pub(crate) fn of(promise: Promise, instances: usize, trials: &[&Trial]) -> Finding {
         let expects_oversell = promise.expects_oversell(instances);
         let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));

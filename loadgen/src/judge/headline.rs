@@ -37,7 +37,7 @@ impl Headline {
     }
 }
 
-/// Who sold right, or who broke a promise.
+/// The strategies that sold right, or the broken promises.
 fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<&str> {
         level.iter().filter(|result| is(result)).map(|result| result.strategy.as_str()).collect()
@@ -72,7 +72,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Who broke the promise, and how.
+/// The strategies that broke their promise, each with its fault.
 fn broken(level: &[&StrategyResult]) -> Vec<String> {
     let broken = level.iter().filter(|result| result.finding == Finding::Broken);
     broken.map(|result| format!("{} broke its promise: {}", result.strategy, fault(result))).collect()

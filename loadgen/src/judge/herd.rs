@@ -19,8 +19,8 @@ pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option
 /// Watch events to be expected of `contenders` that all wait before the first of them releases.
 ///
 /// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all
-/// that still wait: N(N − 1)/2. A server notifies a connection once however many contenders share it, so with fewer
-/// `sessions` than waiters a release wakes the sessions instead.
+/// that still wait: N(N − 1)/2. A server notifies a connection once however many contenders share it. So with fewer
+/// `sessions` than waiters, each release wakes the sessions instead.
 pub(crate) fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Option<u64>) -> u64 {
     let sessions = sessions.unwrap_or(u64::MAX);
     match wakes {

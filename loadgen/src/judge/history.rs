@@ -1,8 +1,8 @@
 //! Whether the locks excluded, judged from when each holder entered and left its critical section.
 //!
-//! A *definite hold* is the time from the answer of acquire to the call of release. A lock that was never held by more
-//! than it permits in any order of its operations that agrees with these times (a linearizable one) has no more definite
-//! holds at any instant than permits, and the other way round: so counting them is an exact check, in O(n log n).
+//! A *definite hold* is the time from the answer of acquire to the call of release. Some order of the operations that agrees
+//! with these times (a linearization) never has more holders than permits if, and only if, no instant has more definite
+//! holds than permits. So counting them is an exact check, in O(n log n).
 //! All times of one history must be of one clock.
 
 use std::cmp::Reverse;
@@ -41,7 +41,7 @@ pub struct HistoryAudit {
     /// Sections that were entered while as many others were inside as the lock permits. Absent for a strategy whose
     /// sections may overlap.
     pub overlaps: Option<u64>,
-    /// Sections with a fencing token that is not above that of every section which had been left before. Absent without
+    /// Sections whose fencing token is not above the tokens of all sections that had been left before. Absent without
     /// tokens, and of a lock that does not admit one at a time.
     pub token_regressions: Option<u64>,
     /// Pairs of visitors of which the one that asked later entered earlier. Absent when the service does not say when
@@ -95,7 +95,7 @@ impl HistoryAudit {
         let mut inside: BinaryHeap<Reverse<(u64, Option<Token>)>> = BinaryHeap::new();
         let mut token_left = None;
         for section in sections {
-            // Who leaves at the instant at which another enters has left before.
+            // A section that is left at the instant at which another is entered counts as left before.
             while inside.peek().is_some_and(|Reverse((left_ns, _))| *left_ns <= section.entered_ns) {
                 let token = inside.pop().and_then(|Reverse((_, token))| token);
                 token_left = token_left.max(token);

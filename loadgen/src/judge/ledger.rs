@@ -54,7 +54,7 @@ pub struct SaleAudit {
     /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
     /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
     pub out_of_sequence: Option<u64>,
-    /// Orders with a fencing token below that of an order that was sold before. No finding by itself: holders of a
+    /// Orders with a lower fencing token than an order that was sold before. No finding by itself: holders of a
     /// strategy with several permits may write in any order.
     pub tokens_out_of_order: u64,
 }

@@ -37,7 +37,7 @@ pub(crate) struct Sequence {
     pub(crate) double_sales: u64,
     /// Orders that do not continue the sequence. Unknown if an order does not say how many units it left.
     pub(crate) out_of_sequence: Option<u64>,
-    /// Orders with a fencing token below that of an order that was sold before. Unknown without tokens.
+    /// Orders with a lower fencing token than an order that was sold before. Unknown without tokens.
     pub(crate) tokens_out_of_order: Option<u64>,
 }
 

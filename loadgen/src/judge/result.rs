@@ -68,7 +68,7 @@ pub(crate) struct StrategyResult {
     /// for a strategy that sold wrongly or was not decided.
     pub(crate) ratio_to_reference: Option<Ratio>,
     /// Watch notifications to expect in a trial when all *N* users wait before the first of them releases: *N*(*N* − 1)/2
-    /// if a release wakes all, *N* − 1 if it wakes one. With fewer sessions than waiters a release wakes the sessions.
+    /// if a release wakes all, *N* − 1 if it wakes one. With fewer sessions than waiters, each release wakes the sessions.
     /// Absent when not all users wait at once.
     pub(crate) notifications_expected: Option<u64>,
     /// The same per release; absent without a ZooKeeper lock.

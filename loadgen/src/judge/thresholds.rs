@@ -132,7 +132,7 @@ impl Threshold {
         Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
     }
 
-    /// Whether the rule is about this strategy with so many users.
+    /// Whether the rule is about this strategy with this number of users.
     pub(crate) fn is_about(&self, strategy: &str, users: u32) -> bool {
         self.strategies.matches(strategy) && self.users.is_none_or(|these| these == users)
     }
@@ -142,7 +142,7 @@ impl Threshold {
         &self.rule
     }
 
-    /// What the rule says, for those who check it elsewhere.
+    /// The parts of the rule, for tools that check it themselves.
     pub(crate) fn parts(&self) -> Parts {
         let sign =
             COMPARISONS.iter().find(|(_, comparison)| *comparison == self.comparison).map_or("", |(sign, _)| sign);

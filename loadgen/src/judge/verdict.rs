@@ -47,9 +47,13 @@ pub(crate) struct Conclusion<'a> {
 }
 
 impl Verdict {
-    /// Draws the conclusion. The gravest reason gives the exit code: an early end, then a broken promise, then
-    /// buyers without a decision, then a load that proved nothing or a threshold that was crossed, then a generator that
-    /// could not keep up (which spoils the times, but not the audit).
+    /// Draws the conclusion. The gravest reason gives the exit code. From the gravest on, the reasons are:
+    ///
+    /// 1. an early end,
+    /// 2. a broken promise,
+    /// 3. buyers without a decision,
+    /// 4. a load that proved nothing, or a threshold that was crossed,
+    /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,
         strategies: &[Conclusion<'_>],

@@ -18,8 +18,8 @@ pub(crate) struct ProcessCpu {
     pub(crate) cpu_s: f64,
 }
 
-/// Processor time of the processes of this machine or of instances at one moment: for each by its name, the seconds of
-/// every process that belongs to it, by their numbers.
+/// Processor time of the programs of this machine or of the instances, at one moment. Each name has the seconds of its
+/// processes, by their numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CpuTimes(Vec<(String, BTreeMap<u32, f64>)>);
 
@@ -51,7 +51,7 @@ fn of_trees(roots: &[(&'static str, i32)]) -> Vec<(String, BTreeMap<u32, f64>)> 
     }
     let Ok(mut system) = System::new() else { return Vec::new() };
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing().with_cpu());
-    // A thread is listed like a process, but its time is in that of its process already.
+    // A thread is listed like a process, but the time of its process contains its time already.
     let processes = system.processes().iter().filter(|(_, process)| process.thread_kind().is_none());
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     for (pid, process) in processes {

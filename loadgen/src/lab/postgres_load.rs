@@ -1,8 +1,8 @@
 //! What a trial cost Postgres: transactions, write-ahead log, and waits for locks.
 //!
-//! The server's own statistics lag behind by up to ten seconds, so transactions are counted by their numbers, of which
-//! every transaction that writes or locks a row takes one, and the log by its position. Both count whatever else the
-//! server does at the same time. Waits for locks are not counted by the server at all: they are sampled.
+//! The server's own statistics lag behind by up to ten seconds. So transactions are counted by their numbers: every
+//! transaction that writes or locks a row takes one. The log is measured by its position. Both include whatever else the
+//! server does at the same time. The server does not count waits for locks at all: they are sampled.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ pub(crate) struct PostgresCounters {
     pub(crate) wal_bytes: i64,
 }
 
-/// Samples of who waits for a lock.
+/// Samples of the connections that wait for a lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LockWaits {
     /// How often was looked.
     pub(crate) looks: u64,
-    /// Time that connections waited, added up, if those who wait at a look have waited since the one before, in
-    /// milliseconds.
+    /// Total waiting time of the connections, in milliseconds. A connection that waits at a look counts as waiting since the
+    /// look before.
     pub(crate) waited_ms: f64,
     /// Most that waited at once.
     pub(crate) waiting_max: u64,

@@ -14,7 +14,7 @@ use crate::lab::strategy::Strategy;
 
 /// Administrative requests are small and wait for nothing; longer than this, something is wrong.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Records of the history that are asked for at once, as many as the service gives.
+/// Records of the history per request: the most that the service gives.
 const HISTORY_PAGE: usize = 10_000;
 /// How much of an unexpected answer goes into an error.
 const BODY_SHOWN_CHARS: usize = 200;
@@ -301,7 +301,7 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
     }
     let body: String = response.text().await.unwrap_or_default().chars().take(BODY_SHOWN_CHARS).collect();
     let remedy = match status {
-        StatusCode::UNAUTHORIZED => "; is ADMIN_TOKEN that of the service?",
+        StatusCode::UNAUTHORIZED => "; does the service have the same ADMIN_TOKEN?",
         StatusCode::NOT_FOUND if url.contains("/admin/") => {
             "; the service has no administration at this address: give it ADMIN_TOKEN, or name the address of its \
              --operators-listen"

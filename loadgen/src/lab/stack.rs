@@ -20,8 +20,8 @@ use crate::lab::zookeeper::Servers;
 
 /// How long an instance may take to open its sessions and to serve.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How long an instance may take to stop. With its servers there it takes a fraction of a second; without them, as after
-/// a kill of this process, it would wait for them for longer than anybody would for it.
+/// How long an instance may take to stop. With its servers running, it takes a fraction of a second. Without them, as after
+/// a kill of this process, it would wait far too long for them.
 const STOP_WITHIN: Duration = Duration::from_secs(4);
 /// How soon after an instance has stopped answering its end is known, if that is why.
 const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
@@ -112,7 +112,7 @@ impl Stack {
     ///
     /// # Cancel safety
     ///
-    /// That of [`Stack::open`].
+    /// See [`Stack::open`].
     pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
         let program = service_program(settings)?;
         for number in 0..settings.instances {

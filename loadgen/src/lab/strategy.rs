@@ -51,7 +51,7 @@ impl Promise {
         }
     }
 
-    /// Whether a strategy of this promise has to oversell on so many instances for the load to prove anything.
+    /// Whether a strategy of this promise has to oversell on `instances` instances for the load to prove anything.
     pub(crate) fn expects_oversell(self, instances: usize) -> bool {
         match self {
             Promise::Oversells => true,

@@ -9,7 +9,7 @@ use crate::load::Purchase;
 use crate::load::answer::classify;
 use crate::load::sample::{Outcome, Sample};
 
-/// Who buys, and since when.
+/// A user's next request, and its intended start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buyer {
     /// Number of the user, from zero.

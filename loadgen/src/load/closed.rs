@@ -1,4 +1,4 @@
-//! Closed models: so many users, each of which waits for its answer before it asks again. Goose drives them.
+//! Closed models: each of N users waits for its answer before it asks again. Goose drives them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,7 +41,7 @@ enum Report {
 ///
 /// # Cancel safety
 ///
-/// That of [`super::run`].
+/// See [`super::run`].
 pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let gate = Gate::new(purchase.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));

@@ -23,7 +23,7 @@ enum GateState {
     Closed,
     /// Everyone may go, since this instant.
     Open(Instant),
-    /// Nobody is to go, and those who went are to give up.
+    /// No user may start, and started users have to give up.
     Cancelled,
 }
 

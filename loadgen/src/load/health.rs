@@ -36,9 +36,11 @@ pub struct Generator {
     pub(crate) cpu_share: f64,
     /// The same for each request, in microseconds.
     pub cpu_us_per_request: Option<f64>,
-    /// Whether the generator was the bottleneck: half of the requests started later than five milliseconds after they were
-    /// meant to and later than half the median response time; or, in an open model, more than one in a hundred started
-    /// late; or the generator used more than four fifths of all cores.
+    /// Whether the generator was the bottleneck. One of these makes it so:
+    ///
+    /// * Half of the requests started more than five milliseconds late, and later than half the median response time.
+    /// * In an open model, more than one request in a hundred started late.
+    /// * The generator used more than four fifths of all cores.
     pub(crate) limited: bool,
 }
 
@@ -93,7 +95,7 @@ impl Generator {
     }
 }
 
-/// Processor time as a share of what so many cores had to offer.
+/// Processor time as a share of the time of all cores.
 fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
     let cores = f64::from(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
     if length.is_zero() { 0.0 } else { cpu_time.as_secs_f64() / (length.as_secs_f64() * cores) }

@@ -20,14 +20,14 @@ pub(crate) enum LoadModel {
     Burst,
     /// Closed ramp: every user sends one request, the users evenly spread over a time.
     Ramp {
-        /// From the start of the first user to that of the last, in milliseconds.
+        /// From the start of the first user to the start of the last, in milliseconds.
         ramp_up_ms: u64,
     },
     /// Closed loop: every user sends one request after another.
     Loop {
         /// For how long requests are started, in milliseconds.
         duration_ms: u64,
-        /// From the start of the first user to that of the last, in milliseconds.
+        /// From the start of the first user to the start of the last, in milliseconds.
         ramp_up_ms: u64,
     },
     /// Open: requests arrive at a rate, whatever became of those before. One that finds no free user is dropped.

@@ -19,7 +19,7 @@ use crate::load::sample::Sample;
 ///
 /// # Cancel safety
 ///
-/// That of [`super::run`].
+/// See [`super::run`].
 pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let purchase = Arc::new(purchase.clone());
     let client = client(&purchase)?;

@@ -28,8 +28,8 @@ pub(crate) struct Purchase {
 }
 
 impl Purchase {
-    /// Which SKU and which URL is for buyer `number`: the buyers take turns in the instances, and rounds of them in the
-    /// SKUs, so that every SKU is bought at every instance.
+    /// Returns the SKU and the URL for buyer `number`. The buyers take turns in the instances, and rounds of buyers take turns
+    /// in the SKUs. So every SKU is bought at every instance.
     pub(super) fn place(&self, number: usize) -> Option<(usize, &Url)> {
         let instances = self.urls.first()?.len().max(1);
         let goods = number / instances % self.urls.len();

@@ -27,7 +27,7 @@ use crate::trial::plan::{Plan, Subject, blocks};
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
 
 const USERS: u32 = 300;
-/// Blocks of the plan, the warm-up apart: as many as can tell a difference.
+/// Blocks of the plan, the warm-up apart. This number can tell a difference.
 const TRIALS: u32 = 8;
 
 pub(crate) fn strategies() -> Vec<Strategy> {
@@ -39,7 +39,7 @@ pub(crate) fn strategies() -> Vec<Strategy> {
     ]
 }
 
-/// A trial that sold so many units, the first after one step, each of the others a step later.
+/// A trial that sold `sold` units, the first after one step, each of the others a step later.
 pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Trial {
     timed_trial(strategy, block, stock, sold, 2.0)
 }
@@ -72,6 +72,7 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
     (1..=u64::from(USERS)).map(of).collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "one value, written out")]
 fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
     let is_lock = strategy.starts_with("zk-");
     let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);

@@ -131,7 +131,7 @@ pub struct Trial {
 
 impl Trial {
     /// Whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, as a
-    /// deduction that is still under way may set them right; a unit too many or an unfounded answer stays one.
+    /// deduction that is still under way may set them right. A unit too many or an unfounded answer counts at any time.
     pub(crate) fn is_bad(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);

@@ -23,8 +23,8 @@ struct Activity {
 }
 
 impl Activity {
-    /// Whether the trial has settled: no purchase is in progress at any instance, and no request at any server. Since `previous`
-    /// no order, no notification and no watch event came, and the watches and ephemeral nodes are as many as then. There may be
+    /// Whether the trial has settled: no purchase is in progress at any instance, and no request at any server. Since `previous`,
+    /// no order, notification or watch event came, and the numbers of watches and ephemeral nodes did not change. There may be
     /// more of both than before the trial: an instance may keep a lock for its next use, or lead an election.
     fn has_settled(&self, previous: &Activity) -> bool {
         let of_instances = |activity: &Activity, name: &str| -> Vec<Option<u64>> {

@@ -84,7 +84,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     assert!(lab.is_clean(), "something is left");
 }
 
-/// One release of the queue wakes one waiter; one release of the naive lock wakes all who wait.
+/// One release of the queue wakes one waiter; one release of the naive lock wakes all waiters.
 fn assert_herd(report: &Value) {
     let queue = result(report, "zk-mutex");
     assert_eq!(queue["notifications_expected"], 59);

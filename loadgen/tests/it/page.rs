@@ -1,6 +1,6 @@
 //! The page of a report in a real browser.
 //!
-//! `report.json` is that of a real comparison, made by
+//! `report.json` is from a real comparison, made by
 //! `loadgen compare --strategies unguarded,zk-naive,zk-mutex --users 24,48 --stock 20 --trials 6 --seed 7`, with what
 //! `loadgen simulate --waiters 10..3000 --measure 10,30,100,300 --seed 1` predicted.
 

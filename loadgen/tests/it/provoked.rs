@@ -1,5 +1,5 @@
-//! Everything that the audit can find is found when it is there: a real service, with a ledger that is broken by triggers of
-//! its database, or with answers that are falsified on their way.
+//! The audit finds each kind of mistake: in a real service, triggers of the database break the ledger, or a proxy falsifies
+//! the answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -223,7 +223,7 @@ fn a_batch_that_drops_its_last_order_is_found_out() {
 #[test]
 fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answers_alone() {
     let broken = Broken::start();
-    // The first batch of each sale goes with its commit: its orders are gone, and its units are back.
+    // The first batch of each sale is lost at its commit: its orders are gone, and its units are back.
     broken.execute(
         "create table crash (sale bigint primary key, batch xid8);
          create function crash() returns trigger language plpgsql as $$ begin

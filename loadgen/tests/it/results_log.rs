@@ -1,4 +1,4 @@
-//! The log of every request, read by JMeter and by the rules of those who read such logs.
+//! The log of every request, read by JMeter and by the rules of other readers of such logs.
 
 use std::collections::BTreeMap;
 use std::fs;

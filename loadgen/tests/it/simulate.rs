@@ -39,8 +39,8 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
                 let (_, predicted) = predicted.iter().find(|(of, _)| *of == waiters).unwrap();
                 let what = format!("{figure} of {recipe} with {waiters}: {predicted} predicted, {measured} measured");
                 match (recipe, figure) {
-                    // Who joined earlier than another does not see it in its first listing; and by how many that shows it
-                    // depends whether the few at the head of the queue ask for each of those ahead, or list again.
+                    // A contender does not see later ones in its first listing. The number of nodes ahead in the listing
+                    // decides whether the few at the head of the queue ask for each of those nodes, or list again.
                     ("mutex", "requests") => assert!(measured.abs_diff(*predicted) <= 12 * 13 / 2, "{what}"),
                     ("mutex", "bytes") => assert!(measured <= *predicted && 2 * measured > *predicted, "{what}"),
                     // So it is with the three places of a cohort.

@@ -25,7 +25,7 @@ impl Step<'_> {
         }
     }
 
-    /// Lets the batches join that are complete. A batch may become complete by each step, as those who wait become fewer.
+    /// Lets complete batches join. Each step may complete a batch, because fewer waiters need a smaller batch.
     pub(super) fn join_complete_batches(&mut self) {
         let batching = self.queue.batching;
         let is_complete = |local: &&mut Box<LocalQueue>| local.batch.is_complete(local.waiting, batching);

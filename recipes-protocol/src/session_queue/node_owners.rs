@@ -24,7 +24,7 @@ pub(super) struct NodeOwners {
 
 impl NodeOwners {
     /// Returns how many nodes searches have taken so far. If the number changed during a search that found nothing, the search
-    /// starts again: the other search may have taken this contender's node, and may have left one that was not listed yet.
+    /// starts again. The other search may have taken this contender's node, and left one that was not listed yet.
     pub(super) fn adoptions(&self) -> u32 {
         self.adoptions
     }

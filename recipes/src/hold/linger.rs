@@ -1,7 +1,7 @@
 //! The watches behind which a hold lingers: of its queue and of its node.
 //!
 //! The hold stays with the cohort, so a drop of the last lock object drops the hold, and the reaper deletes its node. Every change
-//! of the queue or the node ends the lingering, without a second look: the look would cost a rival a round trip, and would keep the
+//! of the queue or the node ends the lingering, without a second look. The look would cost a rival a round trip, and would keep the
 //! hold only if the rival has left again. Notifications may be late, so the bound of hand-overs stays.
 
 use std::sync::{Arc, Weak};

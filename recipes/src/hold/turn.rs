@@ -226,8 +226,8 @@ impl Turn {
         self.tell(Event::Leaves(self.reliance()))
     }
 
-    /// Tells the cohort of an event, and returns the remaining asks. If the turn passes on, the place or hold goes with it,
-    /// unless this member has to release it or give it up. A hold that lingers stays with the cohort.
+    /// Tells the cohort of an event, and returns the remaining asks. If the turn passes on, the next member gets the place or
+    /// hold, unless this member has to release it or give it up. A hold that lingers stays with the cohort.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
         core.bring(self.id, &mut self.had);

@@ -1,4 +1,4 @@
-//! Who may touch the nodes of a lock, and what they are made of.
+//! The access control lists of a lock's nodes, and the modes of the nodes.
 
 use std::time::Duration;
 

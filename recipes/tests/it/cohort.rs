@@ -1,4 +1,4 @@
-//! The contenders of one process behind one node: hand-overs, bounds, tokens, losses, holds that linger, and everybody who gives up.
+//! The contenders of one process behind one node: hand-overs, bounds, tokens, losses, holds that linger, and contenders that give up.
 
 mod bounds;
 mod gone;
@@ -46,7 +46,7 @@ fn arrived(lock: &CohortMutex) -> Acquiring {
     acquiring
 }
 
-/// The guard of who has been handed the lock just now.
+/// The guard of the contender that has been handed the lock just now.
 fn handed(acquiring: Acquiring) -> LockGuard {
     // However much this task has done before.
     tokio::task::unconstrained(acquiring).now_or_never().expect("it was not handed the lock").unwrap()
@@ -145,7 +145,7 @@ async fn tokens_grow_with_every_hand_over_and_from_one_process_to_the_next() {
             assert_eq!(held.token().handover(), handover);
             tokens.push(held.token());
             let next = arrived(lock);
-            // Who leaves without having held is not counted.
+            // A contender that leaves without a hold is not counted.
             let gone = arrived(lock);
             if handover % 2 == 0 {
                 drop(held);

@@ -10,7 +10,7 @@ use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
 
 use crate::support::{Lab, RECIPES, Recipe, soon, until};
 
-/// What somebody who holds alone adds to the count of those inside; one who shares adds 1.
+/// What an exclusive holder adds to the count of holders. A holder that shares adds 1.
 const ALONE: usize = 1000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +58,7 @@ async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
         let held = recipe.barrier(&session, recipe.path()).acquire().await.unwrap();
         let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
         for i in 0..10 {
-            // Those who share alternate with those who do not, so that the order can be seen.
+            // Contenders that share alternate with exclusive ones, so that the order can be seen.
             let lock =
                 if i % 2 == 0 { recipe.lock(&session, recipe.path()) } else { recipe.barrier(&session, recipe.path()) };
             let granted = granted.clone();

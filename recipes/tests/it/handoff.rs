@@ -1,4 +1,4 @@
-//! The lock that is handed over by notes: what it costs, and that it stays a queue whoever else is in it.
+//! The lock that is handed over by notes: what it costs, and that it stays a queue beside other clients.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Replies that never come: the request was applied, and whoever sent it does not know.
+//! Replies that never come: the server applied the request, and the sender does not know.
 
 use std::time::Duration;
 

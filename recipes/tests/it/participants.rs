@@ -1,4 +1,4 @@
-//! Who holds and who waits, as the nodes tell.
+//! Holders and waiters, as the nodes show them.
 
 use zk_recipes::{
     AnyLock, Error, LockOptions, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants,

@@ -240,7 +240,7 @@ async fn a_try_that_fails_has_written_nothing() {
     assert!(theirs.try_acquire().await.unwrap().is_none(), "none is there");
     assert_eq!((changes().await, other.traffic().requests), (before.0, before.1 + 1));
 
-    // Somebody who wants both waits for the second of them; the first is not to be had past him.
+    // A contender that wants both waits for the second. Nobody gets the first one past it.
     second.release().await.unwrap();
     let waiting = tokio::spawn({
         let ours = ours.clone();
@@ -290,7 +290,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
     assert_eq!(seen.iter().map(|participant| &participant.data[..]).collect::<Vec<_>>(), [&[][..], &[1, 2, 3, 4], &[]]);
     assert_eq!(participants(&session, PATH).await.unwrap(), seen);
 
-    // A lowered count evicts nobody, and who waits does not hold.
+    // A lowered count evicts nobody, and waiters get no hold.
     count.set(1).await.unwrap();
     let holders = async || {
         let seen = ours.participants().await.unwrap();

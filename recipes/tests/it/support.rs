@@ -108,7 +108,7 @@ impl Recipe {
         usize::from(self.queue() == self.parent())
     }
 
-    /// How many nodes so many waiters have who came behind a holder of their own session.
+    /// The number of nodes of `waiters` waiters behind a holder of their own session.
     pub(crate) fn nodes_of_waiters(self, waiters: usize) -> usize {
         if self == Self::Cohort { 0 } else { waiters }
     }

@@ -99,7 +99,7 @@ async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_no
     }
 }
 
-/// What it takes a lock to go through the hands of so many waiters, of so many sessions in turn.
+/// The traffic until each of `waiters` waiters has held the lock. The waiters belong to `sessions` sessions in turn.
 async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let mut locks = Vec::new();

@@ -43,7 +43,7 @@ async fn contend(raw: &Client) -> String {
     format!("{FOREIGN}{sequence}")
 }
 
-/// Deletes the lock's node and creates it again with so many contenders below it, and returns their nodes.
+/// Deletes the lock's node and creates it again with `contenders` contenders below it. Returns their nodes.
 async fn begin_anew(raw: &Client, contenders: usize) -> Vec<String> {
     raw.delete(PATH, None).await.unwrap();
     raw.create(PATH, b"", &CreateMode::Container.with_acls(Acls::anyone_all())).await.unwrap();
@@ -60,7 +60,7 @@ fn acquire(lock: &Mutex) -> JoinHandle<Result<LockGuard, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Expects that a contender waits until the last of those ahead of it has gone.
+/// Expects that a contender waits until the last contender ahead of it has left.
 async fn expect_waiting(raw: &Client, waiting: JoinHandle<Result<LockGuard, Error>>, ahead: Vec<String>) {
     let children = async || raw.list_children(PATH).await.unwrap_or_default();
     until("the contender has its place", async || children().await.len() == ahead.len() + 1).await;
@@ -184,7 +184,7 @@ async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_eit
     proxy.accept();
     expect_waiting(&raw, waiting, ahead).await;
     until("the lock is had without a look", async || cycle(&session, &lock).await == 2).await;
-    // The watch goes with the connection, and is set again on the next one.
+    // The watch ends with the connection, and is set again on the next one.
     proxy.cut();
     until("the connection is back", async || session.ping(Duration::from_secs(5)).await.is_ok()).await;
     assert!(cycle(&session, &lock).await > 2);

@@ -44,7 +44,7 @@ const KEPT: Duration = Duration::from_secs(90);
 /// A time since the start of the run.
 pub(crate) type Time = Duration;
 
-/// Who may hold a lock together.
+/// The contenders that may hold a lock together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Nobody.

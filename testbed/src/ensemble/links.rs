@@ -72,8 +72,8 @@ impl Links {
 
 /// Faults of the links between the servers, for an ensemble with [`EnsembleConfig::links`](crate::EnsembleConfig::links).
 ///
-/// A link is all that one server opens to another. A follower opens the connection to its leader by which it replicates. Each
-/// server opens connections to the others for votes; of two servers, the one with the higher number opens the connection that
+/// A link is all that one server opens to another. A follower opens a connection to its leader and replicates over it. Each
+/// server opens connections to the others for votes. Of two servers, the one with the higher number opens the connection that
 /// lasts, and the other one only asks for it. All of them pass a proxy. Clients do not, and are served for as long as their
 /// server can.
 ///
@@ -129,7 +129,7 @@ impl Ensemble {
         self.change_link(from, to, HEALED)
     }
 
-    /// Gives commands to the links of a server, by which end of a link it is.
+    /// Gives commands to the links of a server. `commands` has the commands for each end of a link that the server is.
     fn change_links_of(&self, index: usize, commands: impl Fn(End) -> &'static [Command]) -> Result<(), Error> {
         self.server(index)?;
         let others = (0..self.servers.len()).filter(|&other| other != index);

@@ -14,7 +14,7 @@ use crate::zookeeper::ZooKeeperTls;
 
 /// The longest session timeout that is granted by default, unless 20 ticks are longer: long enough to never be in the way.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
-/// How long the servers of an ensemble may take to find each other, unless 10 ticks are longer: three of them that start at
+/// How long the servers of an ensemble may take to find each other, unless 10 ticks are longer. Three servers that start at
 /// once on a busy machine are slow, whatever the tick.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
 /// For how many ticks a leader and its followers may be silent before they part.

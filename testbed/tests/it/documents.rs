@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::architecture::root;
 
-/// The documents of this repository, without those that a build writes.
-fn documents() -> Vec<PathBuf> {
+/// The files of this repository with one of these extensions, without those that a build writes.
+pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![root()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
             if path.is_dir() {
-                if !["target", ".git", "report", "node_modules"].contains(&name) {
+                let is_written = ["target", ".git", "node_modules"].contains(&name) || path == root().join("report");
+                if !is_written {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "md") {
+            } else if extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension)) {
                 found.push(path);
             }
         }
@@ -58,7 +59,7 @@ fn assert_leads_somewhere(document: &Path, target: &str) {
 #[test]
 fn each_link_leads_to_a_file_and_a_heading() {
     let mut count = 0;
-    for document in documents() {
+    for document in files(&["md"]) {
         let text = fs::read_to_string(&document).unwrap();
         for target in targets(&text).iter().filter(|target| !target.contains("://")) {
             assert_leads_somewhere(&document, target);

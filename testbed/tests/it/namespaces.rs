@@ -1,7 +1,7 @@
 //! Databases and chroots for single tests, on throwaway and on lasting servers.
 //!
-//! The lasting servers are given to a second run of this test binary, whose environment can be set without touching that of
-//! the tests beside it.
+//! The lasting servers are given to a second run of this test binary. Its environment can be set without touching the tests
+//! beside it.
 
 use std::env;
 use std::process::Command;

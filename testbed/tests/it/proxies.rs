@@ -121,7 +121,7 @@ async fn a_session_survives_a_cut_and_comes_back_through_the_proxy() {
     let session = client.session_id();
     client.create("/a", &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
     proxy.cut();
-    // Whoever connects anew has noticed the loss.
+    // A client that connects anew has noticed the loss.
     soon("the return", proxy.until(|traffic| traffic.connections == 1)).await;
     until_state(&client, SessionState::SyncConnected).await;
     assert_eq!(client.session_id(), session);

@@ -72,7 +72,7 @@ pub(crate) async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>
     soon("a leader", elected).await
 }
 
-/// Waits until so many servers follow the leader.
+/// Waits until `followers` servers follow the leader.
 pub(crate) async fn until_followed(ensemble: &Ensemble, leader: usize, followers: u64) {
     let followed = async {
         while ensemble.metric(leader, "zk_synced_followers").await.unwrap() != followers {
@@ -119,8 +119,8 @@ pub(crate) struct Server {
     group: Pid,
 }
 
-/// A process outside of this one, the testbed binary or a second run of these tests, with a folder for its temporary files
-/// and an input that ends with this value.
+/// Another process: the testbed binary, or a second run of these tests. It has a folder for its temporary files, and an input
+/// that ends with this value.
 pub(crate) struct Outside {
     pub(crate) child: Child,
     tmp: TempDir,

@@ -1,4 +1,4 @@
-//! `--list`: who holds a lock and who waits for it.
+//! `--list`: the holders of a lock and its waiters.
 
 use std::fs;
 

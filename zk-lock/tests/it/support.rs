@@ -84,7 +84,7 @@ impl Lab {
         until(&format!("{count} are in the queue"), async || self.queue(PATH).await.len() == count).await;
     }
 
-    /// Waits until so many lines are printed of the queue at [`PATH`].
+    /// Waits until `--list` prints `count` participants of the queue at [`PATH`].
     pub(crate) async fn until_listed(&self, count: usize) {
         let listed = async || self.start(["--list", PATH, "--json"]).finish().await.stdout.matches("position").count();
         until(&format!("{count} are listed"), async || listed().await == count).await;

@@ -123,10 +123,10 @@ impl Visitor<'_> for StockOrWord {
     operation_id = "startSale",
     tag = "administration",
     summary = "Start the next sale of a SKU",
-    description = "The SKU is created if it is new. The family of the strategy guards the sale. With the stock `remaining` the \
-                   sale goes on as the next one with what is left, which lowers a fence that a ZooKeeper ensemble that was \
-                   set up anew cannot reach. Orders of earlier sales stay, and so does what each sale began with and what was \
-                   left of it: the database keeps a ledger.",
+    description = "The SKU is created if it is new. The family of the strategy guards the sale. With the stock `remaining`, \
+                   the next sale starts with the units that are left. That also resets the fence, which a new ZooKeeper ensemble \
+                   could not reach. Orders of earlier sales stay. The database keeps a ledger of what each sale began with and \
+                   what was left of it.",
     params(GoodsNoInPath),
     request_body = NewSale,
     responses(Reset, Restarting),

@@ -1,4 +1,4 @@
-//! Buyers who change instances: those whom another instance hands over, and those who come back undecided.
+//! Buyers that change instances: another instance hands them over, or they come back undecided.
 
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ impl Batches {
         (first..).zip(answers).map(answer).collect()
     }
 
-    /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses those who have
-    /// waited long enough: they do not look at the time any more. `begin` starts the worker of the SKU if none runs.
+    /// Puts buyers of a SKU back into its queue, each in its old place. Nothing was decided for them. Refuses the buyers whose
+    /// deadline has passed, because they do not look at the time any more. `begin` starts the worker of the SKU if none runs.
     pub(in crate::strategy) fn put_back(
         &self,
         goods_no: GoodsNo,

@@ -89,7 +89,7 @@ impl<T: Turn> Shop<T> {
         Ok(batch.iter().zip(shares).map(decide).collect())
     }
 
-    /// Decides a batch, and writes what is sold. Returns the shares, and the orders of those who bought.
+    /// Decides a batch, and writes what is sold. Returns the shares, and the orders of the buyers that bought.
     async fn write(
         &self,
         transaction: &mut Transaction,

@@ -1,5 +1,5 @@
-//! Real drains of a throwaway ZooKeeper: so many waiters queue for one lock of the library, each holds it once, and what
-//! that took is counted.
+//! Real drains of a throwaway ZooKeeper: waiters queue for one lock of the library, each holds it once, and the time and
+//! traffic are measured.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -34,7 +34,7 @@ pub(crate) struct Lab {
     drains: u32,
 }
 
-/// Who takes part in a drain.
+/// The server and the waiters of a drain, as all its tasks see them.
 struct Cast {
     server: Arc<ZooKeeper>,
     recipe: Recipe,
@@ -73,7 +73,7 @@ impl Lab {
         Ok(Lab { server, drains: 0 })
     }
 
-    /// Lets `waiters` queue for one lock, over so many `sessions` in turn, and lets each hold it once.
+    /// Lets `waiters` contenders of `sessions` sessions in turn queue for one lock, and lets each hold it once.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Waits until everybody has asked, and whoever is to watch somebody does.
+    /// Waits until every waiter has asked for the lock and has its watch.
     async fn until_queued(
         &self,
         cast: &Cast,
@@ -212,7 +212,7 @@ impl Cast {
         give_back(held, granted, all_back).await
     }
 
-    /// Whoever was woken in vain watches the new holder before that one releases. Returns when the last of them did.
+    /// Waits until every waiter that was woken in vain watches the new holder. Returns when the last of them did.
     async fn until_all_watch_again(&self) -> Result<Instant, Failure> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64;
         loop {
@@ -233,7 +233,7 @@ impl Cast {
         self.began + Duration::from_nanos(self.stirred_ns.load(Ordering::Acquire))
     }
 
-    /// How many watches the server has when so many wait behind the first holder, who is of the first session.
+    /// The number of watches on the server when `waiting` contenders wait behind the first holder, which is of the first session.
     fn watches_expected(&self, waiting: u32) -> u64 {
         let sessions = self.waiting.iter().skip(usize::from(self.recipe == Recipe::Cohort));
         match self.recipe {
@@ -291,8 +291,8 @@ fn traffic(sessions: &[Session]) -> Traffic {
     sessions.iter().map(Session::traffic).sum()
 }
 
-/// The median hand-over, and the time from the first release to the last confirmation of one, without that in which a
-/// holder waited for the server to say that all were back who were.
+/// The median hand-over, and the time from the first release to the last confirmed one. The time in which a holder waited
+/// until all woken waiters watched again is left out.
 fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     holds.sort_unstable_by_key(|hold| hold.granted);
     let handovers: Vec<f64> =

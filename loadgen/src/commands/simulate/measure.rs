@@ -7,13 +7,13 @@ use stats::median;
 use super::drain::Lab;
 use crate::error::Error;
 
-/// A point is the median of so many drains, figure by figure.
+/// Drains per point. Each figure of a point is their median.
 const REPEATS: usize = 3;
 
 /// A drain that takes longer is not repeated: it has thousands of hand-overs, one of which does not matter.
 const REPEATED_BELOW_MS: f64 = 5_000.0;
 
-/// The first drains of a server are slower than those after them. So many are not counted.
+/// Drains of a server that are not counted: its first ones are slower.
 const WARM_UPS: u32 = 2;
 const WARM_UP_WAITERS: u32 = 50;
 

@@ -104,7 +104,7 @@ metrics! {
     TOKENS_OUT_OF_ORDER {
         key: "tokens_out_of_order", title: "Tokens out of order", unit: "orders, all trials", kind: Kind::Count,
         better: Better::Zero,
-        definition: "Orders with a fencing token below that of an order that was sold before. Absent without tokens, and of a \
+        definition: "Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a \
             lock with several permits.",
         source: Source::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
     }

@@ -85,7 +85,7 @@ struct Timeline<'a> {
 #[derive(Serialize)]
 struct Expected {
     wakes: Wakes,
-    /// Pairs of users and notifications a release.
+    /// Pairs of users and notifications per release.
     points: Vec<(u32, f64)>,
 }
 

@@ -15,8 +15,8 @@ use crate::report::html::sold::groups_of;
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
 pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
-    let words = "A release of the lock wakes those who watch for it. A queue wakes the next in line; a lock that all watch \
-                 wakes the herd, and all but one of them came for nothing.";
+    let words = "A release of the lock wakes the waiters that watch for it. A queue wakes the next in line. A lock that all waiters \
+                 watch wakes the herd, and all but one of them in vain.";
     let mut blocks = vec![Block::Paragraph(words.to_owned()), Block::Charts(vec![notifications(report)])];
     match table(report, metrics) {
         Some(table) => {
@@ -37,7 +37,7 @@ fn notifications(report: &Report) -> Chart {
         let measured = figures::estimate(&NOTIFICATIONS_PER_RELEASE.of(result)?);
         let expected = result.notifications_per_release_expected;
         let expected = expected.map(|expected| format!(", expected {}", figures::figure(expected))).unwrap_or_default();
-        Some(format!("{}: {measured} notifications a release{expected}", name(report, result)))
+        Some(format!("{}: {measured} notifications per release{expected}", name(report, result)))
     };
     let words: Vec<String> = report.results.iter().filter(|result| is_zookeeper(result)).filter_map(words).collect();
     let why = if report.results.iter().any(is_zookeeper) {
@@ -48,10 +48,10 @@ fn notifications(report: &Report) -> Chart {
     Chart {
         id: "herd-notifications",
         title: "Watch notifications for each release of the lock".to_owned(),
-        caption: "Solid dots are what ZooKeeper's servers counted (or the clients, where the servers do not tell), with 95 % \
-                  intervals, open diamonds what the clients received, the upright strokes what is to be expected when all N \
-                  users wait at once, each in a session: (N − 1)/N if a release wakes one, (N − 1)/2 if it wakes all. The \
-                  axis is logarithmic."
+        caption: "Solid dots are what ZooKeeper's servers counted, with 95 % intervals. Where the servers do not count, they \
+                  are what the clients counted. Open diamonds are what the clients received. Upright strokes are what to \
+                  expect when all N users wait at once, each in a session: (N − 1)/N if a release wakes one, (N − 1)/2 if it \
+                  wakes all. The axis is logarithmic."
             .to_owned(),
         label: None,
         absent: words.is_empty().then(|| Absent {
@@ -179,8 +179,8 @@ pub(super) fn scaling(report: &Report) -> Section {
         ),
         chart(
             "scale-notifications",
-            "Notifications a release against users",
-            "Dashed lines are what is to be expected when all N users wait at once: (N − 1)/2 for a herd, (N − 1)/N for a \
+            "Notifications per release against users",
+            "Dashed lines are what to expect when all N users wait at once: (N − 1)/2 for a herd, (N − 1)/N for a \
              queue, in which each release wakes one.",
             notifications.clone(),
             unmeasured(&notifications),

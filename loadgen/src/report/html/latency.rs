@@ -11,6 +11,7 @@ use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
 use crate::report::html::sold::{groups, groups_of, mechanism};
+use crate::trial::record::Trial;
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;
@@ -98,7 +99,7 @@ fn charts(report: &Report) -> Vec<Chart> {
             Some(unmeasured())
         } else if !has_median {
             Some(Absent {
-                why: "A median needs twenty buyers who got a unit, and no strategy has so many.".to_owned(),
+                why: "A median needs at least twenty buyers who got a unit, and every strategy has fewer.".to_owned(),
                 command: "loadgen compare --trials 10 --stock 100",
             })
         } else {
@@ -118,7 +119,7 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
     let mut references: Vec<&String> = report.results.iter().filter_map(|result| result.reference.as_ref()).collect();
     references.dedup();
     let title = match references.as_slice() {
-        [reference] => format!("Median as a multiple of that of {reference}"),
+        [reference] => format!("Median as a multiple of the median of {reference}"),
         _ => "Median as a multiple of the reference's".to_owned(),
     };
     let has_others = report.results.iter().any(|result| {
@@ -189,8 +190,9 @@ fn correction(report: &Report) -> Option<Table> {
     let rows: Vec<Row> = report.results.iter().filter(differs).map(row).collect();
     (!rows.is_empty()).then(|| Table {
         id: "table-correction",
-        caption: "Where it matters from when a time is counted: the intended start of a request (response time, which \
-                  is what the buyer waited) or its actual start (service time, which forgets the wait for the generator)"
+        caption: "Strategies whose response times and service times differ. The response time counts from the intended start \
+                  of a request: the buyer waits from then on. The service time counts from its actual start, and forgets the \
+                  wait for the generator."
             .to_owned(),
         label: Some(model_label(report)),
         columns: vec![
@@ -243,20 +245,41 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
 
 /// How the lock went from hand to hand.
 pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
-    let trials = || report.trials.iter().filter(|trial| !trial.warm_up);
-    let no_history = trials().all(|trial| trial.entered_over_time.at_ms.is_empty());
-    let none_ended = trials().next().is_none();
+    let table = handover_table(report, metrics).map_or_else(
+        || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
+        Block::Table,
+    );
+    let blocks = vec![Block::Charts(vec![stock_chart(report), entered_chart(report)]), table];
+    Section { id: "handovers", title: "From hand to hand", blocks }
+}
+
+/// The trials that count.
+fn counted(report: &Report) -> impl Iterator<Item = &Trial> {
+    report.trials.iter().filter(|trial| !trial.warm_up)
+}
+
+/// The trials of one strategy and load that count.
+fn trials_of<'a>(report: &'a Report, result: &'a StrategyResult) -> impl Iterator<Item = &'a Trial> {
+    counted(report).filter(|trial| trial.strategy == result.strategy && trial.users == result.users)
+}
+
+/// Why a chart is absent: no trial ended, or what `otherwise` says.
+fn why_absent(report: &Report, otherwise: &str) -> String {
+    let none_ended = counted(report).next().is_none();
+    if none_ended { "No trial that counts was run to its end." } else { otherwise }.to_owned()
+}
+
+fn stock_chart(report: &Report) -> Chart {
     let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
-    let sold_words = |result: &StrategyResult| {
+    let words = |result: &StrategyResult| {
         let name = name(report, result);
         let Some(after) = SOLD_OUT_AFTER.of(result) else {
-            let theirs = trials().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
-            let left = theirs.map(|trial| stock_total - trial.audit.sold).max()?;
+            let left = trials_of(report, result).map(|trial| stock_total - trial.audit.sold).max()?;
             return Some(format!("{name}: the stock was not gone; up to {} units were left", figures::signed(left)));
         };
         Some(format!("{name}: the stock was gone after {} ms", figures::estimate(&after)))
     };
-    let stock = Chart {
+    Chart {
         id: "stock",
         title: "Stock over time".to_owned(),
         caption:
@@ -264,20 +287,18 @@ pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
                   zero sells what is not there; the lines of those that did are dashed."
                 .to_owned(),
         label: None,
-        words: report.results.iter().filter_map(sold_words).collect(),
-        absent: trials().all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
-            why: if none_ended {
-                "No trial that counts was run to its end.".to_owned()
-            } else {
-                "No trial that counts sold anything.".to_owned()
-            },
+        words: report.results.iter().filter_map(words).collect(),
+        absent: counted(report).all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
+            why: why_absent(report, "No trial that counts sold anything."),
             command: "loadgen compare --trials 10",
         }),
         wide: false,
-    };
-    let entered_words = |result: &StrategyResult| {
-        let theirs = trials().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
-        let ends = theirs
+    }
+}
+
+fn entered_chart(report: &Report) -> Chart {
+    let words = |result: &StrategyResult| {
+        let ends = trials_of(report, result)
             .filter_map(|trial| Some((*trial.entered_over_time.at_ms.last()?, *trial.entered_over_time.count.last()?)));
         let (after_ms, entered) = ends.max_by(|a, b| a.0.total_cmp(&b.0))?;
         let half = HANDOVER_P50.value(result).map(|p50| {
@@ -292,30 +313,23 @@ pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
             half.unwrap_or_default()
         ))
     };
-    let entered = Chart {
+    Chart {
         id: "entered",
         title: "Critical sections entered over time".to_owned(),
         caption: "How many buyers had entered by then, in the trial of median length, from the first that asked for the lock \
                   on. The steeper, the more hand-overs a second; a line that bends flat slows down as it goes."
             .to_owned(),
         label: None,
-        words: report.results.iter().filter_map(entered_words).collect(),
-        absent: no_history.then(|| Absent {
-            why: if none_ended {
-                "No trial that counts was run to its end.".to_owned()
-            } else {
-                "The instances kept no history of critical sections, or their clocks cannot be compared.".to_owned()
-            },
+        words: report.results.iter().filter_map(words).collect(),
+        absent: counted(report).all(|trial| trial.entered_over_time.at_ms.is_empty()).then(|| Absent {
+            why: why_absent(
+                report,
+                "The instances kept no history of critical sections, or their clocks cannot be compared.",
+            ),
             command: "loadgen compare --strategies zk-naive,zk-mutex,zk-handoff",
         }),
         wide: false,
-    };
-    let mut blocks = vec![Block::Charts(vec![stock, entered])];
-    blocks.push(handover_table(report, metrics).map_or_else(
-        || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
-        Block::Table,
-    ));
-    Section { id: "handovers", title: "From hand to hand", blocks }
+    }
 }
 
 fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {

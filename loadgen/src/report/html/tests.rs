@@ -181,8 +181,8 @@ fn a_chart_without_data_says_why_and_what_gives_them() {
     assert_eq!(absent(&alone, "medians"), "");
 }
 
-/// With these numbers of users as well, of which so many trials were run, in the order of a real report: strategy by
-/// strategy.
+/// The report with further pairs of a number of users and a number of its trials, in the order of a real report: strategy
+/// by strategy.
 fn with_users(others: &[(u32, u32)]) -> Report {
     let mut report = fixture::report();
     let of_strategy = |own: StrategyResult| {

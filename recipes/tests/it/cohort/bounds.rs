@@ -155,7 +155,7 @@ async fn a_node_that_was_deleted_by_hand_is_noticed_at_a_bound_although_one_of_t
     let mut held = lock.acquire().await.unwrap();
     let lost = held.node_path().to_owned();
     lab.raw.delete(&lost, None).await.unwrap();
-    // The only node now is that of another holder.
+    // The only node now belongs to another holder.
     let elsewhere = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
     for _ in 0..2 {
         let next = arrived(&lock);

@@ -76,7 +76,7 @@ async fn who_gives_up_leaves_its_place_in_the_queue_to_the_next_of_the_cohort() 
         lab.until_children(PATH, 2).await;
         let place = lock.participants().await.unwrap().remove(1).path;
         let late = mutex.enqueue().await.unwrap();
-        // The next has it for a while, and then whoever comes after that.
+        // The next contender holds for a while, and the one behind it follows.
         let mut hurried = Box::pin(lock.acquire_within(Duration::from_millis(200)));
         assert!((&mut hurried).now_or_never().is_none());
         let last = arrived(&lock);
@@ -124,7 +124,7 @@ async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     drop(waiting);
     let held = handed(last);
     assert_eq!(held.token().handover(), 1);
-    // The turn goes past those who have gone, of whom there are too few for them to be taken out of the queue.
+    // The turn skips the contenders that have left. They are too few to be removed from the queue.
     let mut waiting: Vec<_> = (0..WAITERS).map(|_| arrived(&lock)).collect();
     let stay = waiting.split_off(WAITERS / 2 - 100);
     drop(waiting);
@@ -138,7 +138,7 @@ async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
-/// Somebody deletes the lock with all who queue for it, and others come.
+/// Somebody deletes the lock with all nodes in its queue, and new contenders come.
 async fn replace_all(lab: &Lab) {
     let nodes: Vec<String> = lab.children(PATH).await.iter().map(|name| format!("{PATH}/{name}")).collect();
     let [persistent, ephemeral] =

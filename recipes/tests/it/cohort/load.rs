@@ -18,7 +18,7 @@ struct Ledger {
     handovers: AtomicUsize,
 }
 
-/// Contends for so many rounds, each time in another way.
+/// Contends for 40 rounds: waits, waits for a moment, or tries.
 async fn contend(lock: AnyLock, contender: usize, ledger: Arc<Ledger>) {
     for round in 0..40 {
         let held = match (contender + round) % 5 {

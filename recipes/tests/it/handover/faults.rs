@@ -93,7 +93,7 @@ async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
     let mut fourth = pin!(locks[2].acquire());
     until_it_follows(&sessions[2], FIRST, fourth.as_mut()).await;
 
-    // The deletion is refused, and repeated only when whoever waits for it is polled again.
+    // The deletion is refused. It is repeated only when the task that waits for it is polled again.
     refuse_deletions(&lab).await;
     let mut releasing = Box::pin(held.release());
     assert!(poll_once(releasing.as_mut()).is_pending());

@@ -93,7 +93,7 @@ async fn a_counter_under_one_mutex_of_three_languages_stays_exact() {
     let file = Counter::create();
     let path = file.path();
     let session = kazoo_session(&lab).await;
-    // Whoever comes first makes the parents; these are to stay, for kazoo's sake.
+    // The first contender creates the parents. For kazoo's sake they must stay.
     Mutex::new(&session, MUTEX).unwrap().acquire().await.unwrap().release().await.unwrap();
 
     let begun = Instant::now();

@@ -26,7 +26,7 @@ async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
     assert!(session.traffic().requests - before < 25, "{}", session.traffic().requests - before);
     assert!(lab.raw.check_stat(LEASES).await.unwrap().is_none(), "there was never a lease");
     lab.until_children(LOCKS, 0).await;
-    // Who has the turn keeps it, and those behind wait in their order.
+    // The contender with the turn keeps it, and the ones behind it wait in their order.
     let waiting = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(3).await }
@@ -127,7 +127,7 @@ async fn the_first_who_takes_many_permits_creates_their_parent_once() {
         session.traffic().requests - before
     };
     let first = requests().await;
-    // For the turn: it, its parent and that one's in vain, then all three, and one more look at the queue, as the first
-    // was sent with the creation that was in vain. For the leases: one in vain, and the parent.
+    // For the turn: creations of the node, its parent and the grandparent in vain, then of all three, and a second look at
+    // the queue. The first look was sent with a creation in vain. For the leases: one creation in vain, and the parent.
     assert_eq!(first - requests().await, 7 + 2);
 }

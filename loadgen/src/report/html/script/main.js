@@ -11,8 +11,8 @@ const charts = {
   "scale-median": scaling((row) => row.p50_ms, { label: "median (ms)", unit: "ms" }),
   "scale-goodput": scaling((row) => row.goodput_per_s, { label: "units sold a second", unit: "units a second" }),
   "scale-notifications": scaling((row) => row.notifications, {
-    label: "notifications a release",
-    unit: "notifications a release",
+    label: "notifications per release",
+    unit: "notifications per release",
     expected: data.expected,
   }),
   cpu,

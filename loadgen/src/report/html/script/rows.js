@@ -266,7 +266,7 @@ const herdNotifications = (width) => {
   const has = (field) => rows.filter((row) => row[field] !== null && row[field] !== undefined);
   const svg = Plot.plot({
     ...frame.options,
-    x: logAxis([...all.map(clamp), 2], "notifications a release (servers ●, clients ◇, expected |)", 1.25),
+    x: logAxis([...all.map(clamp), 2], "notifications per release (servers ●, clients ◇, expected |)", 1.25),
     marks: [
       ...frame.marks,
       ...has("expected_notifications").map((row) =>

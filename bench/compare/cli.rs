@@ -31,10 +31,9 @@ fn epilogue() -> Epilogue {
         ])
 }
 
-const TABLE: &str = "The table has the columns base and head (the time of one round as the geometric mean of both halves, or \
-    instructions), head ÷ base, interval (of the ratio, if the 95 % intervals of all four times hold), base noise and head \
-    noise (the difference between the halves of a revision), and verdict: faster, slower, ~ (no significant difference) or \
-    regressed.";
+const TABLE: &str = "Columns of the table: base and head are the time of one round (the geometric mean of both halves) or instructions. \
+    The interval belongs to head ÷ base, and holds if the 95 % intervals of all four times hold. Base noise and head noise are the \
+    differences between the halves of a revision. The verdict is faster, slower, ~ (no significant difference) or regressed.";
 
 /// Compares the benches of two revisions on this machine: base is checked out, head is the work tree as it is on disk.
 #[derive(Debug, Parser)]

@@ -41,7 +41,7 @@ pub struct Config {
     /// encrypted. The default serves instances on one host
     #[arg(long, env, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub peers_listen: SocketAddr,
-    /// Address by which the other instances reach --peers-listen [default: that of --peers-listen]
+    /// Address at which the other instances reach --peers-listen [default: the address of --peers-listen]
     #[arg(long, env, value_name = "HOST:PORT", value_parser = peers_address)]
     pub peers_address: Option<String>,
     /// Name that this instance writes into its orders [default: the host name and the process id]

@@ -5,6 +5,7 @@
 
 mod cli;
 mod error;
+mod help;
 mod recipe;
 
 mod job;

@@ -1,21 +1,20 @@
 //! `zk-owner`: one instance owns a SKU, and the others hand their buyers over to it. Whatever becomes of the owner, no unit is
 //! sold twice and no confirmed order is lost.
 
+mod crowd;
 mod peers;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use testbed::{Proxy, StopSignal};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
+use self::crowd::{Bought, Crowd};
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 use crate::program::Program;
@@ -61,92 +60,6 @@ impl Detour {
         let mut lab = Lab::at(lab.database_url.clone(), lab.zookeeper.clone());
         lab.service_database_url = service_database_url;
         Self { lab, proxy }
-    }
-}
-
-/// Buyers of SKU 1 who buy again and again through one instance.
-struct Crowd {
-    buyers: Vec<JoinHandle<Bought>>,
-    stop: CancellationToken,
-}
-
-/// What buyers have heard.
-#[derive(Debug, Default)]
-struct Bought {
-    /// The numbers of their orders.
-    confirmed: Vec<i64>,
-    /// The refusals.
-    refused: BTreeMap<String, usize>,
-    /// The purchases that may have sold.
-    unknown: usize,
-}
-
-impl Bought {
-    fn note(&mut self, answer: &Answer) {
-        match answer.problem() {
-            None => self.confirmed.push(answer.body["order_id"].as_i64().unwrap()),
-            Some("outcome-unknown") => self.unknown += 1,
-            Some(problem) => *self.refused.entry(problem.to_owned()).or_default() += 1,
-        }
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        self.confirmed.extend(other.confirmed);
-        for (problem, count) in other.refused {
-            *self.refused.entry(problem).or_default() += count;
-        }
-        self.unknown += other.unknown;
-        self
-    }
-
-    /// Asserts that every confirmed order is there, and that all other orders are of purchases of unknown outcome. No unit was
-    /// sold twice, and no owner has sold after a later one.
-    async fn assert_sold_once(&self, lab: &Lab) {
-        let confirmed: BTreeSet<i64> = self.confirmed.iter().copied().collect();
-        assert_eq!(confirmed.len(), self.confirmed.len(), "two buyers got one order");
-        let mut connection = lab.connect().await;
-        let sql = "select order_id from orders";
-        let ordered: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
-        let ordered: BTreeSet<i64> = ordered.into_iter().collect();
-        let lost: Vec<_> = confirmed.difference(&ordered).collect();
-        assert!(lost.is_empty(), "confirmed and lost: {lost:?}");
-        let unconfirmed = ordered.len() - confirmed.len();
-        assert!(unconfirmed <= self.unknown, "{unconfirmed} orders, and {} unknown outcomes", self.unknown);
-        lab.assert_adds_up(1, STRATEGY).await;
-        let sql = "select count(*) - count(distinct remaining), bool_and(is_in_order) from (
-                       select remaining, token >= coalesce(lag(token) over (order by remaining desc), 0) as is_in_order
-                       from order_lines where goods_no = 1) as line";
-        let (repeated, is_in_order): (i64, bool) = sqlx::query_as(sql).fetch_one(&mut connection).await.unwrap();
-        assert_eq!((repeated, is_in_order), (0, true), "units sold twice, and owners in order");
-    }
-}
-
-impl Crowd {
-    fn through(shop: &Shop) -> Self {
-        let (shop, stop) = (Arc::new(Shop::at(shop.address)), CancellationToken::new());
-        let buyer = |_| {
-            let (shop, stop) = (Arc::clone(&shop), stop.clone());
-            tokio::spawn(async move {
-                let mut bought = Bought::default();
-                while !stop.is_cancelled() {
-                    let path = format!("/goods-stock/1?strategy={STRATEGY}");
-                    let Ok(response) = shop.request(Method::GET, &path).send().await else {
-                        // The instance was killed.
-                        bought.unknown += 1;
-                        break;
-                    };
-                    bought.note(&Answer::of(response).await);
-                }
-                bought
-            })
-        };
-        Self { buyers: (0..8).map(buyer).collect(), stop }
-    }
-
-    /// Stops the buyers, and waits for their last answers.
-    async fn stop(self) -> Bought {
-        self.stop.cancel();
-        join_all(self.buyers).await.into_iter().map(Result::unwrap).fold(Bought::default(), Bought::and)
     }
 }
 
@@ -216,7 +129,10 @@ async fn equal_keys_through_two_instances_are_one_sale() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
     let lab = Lab::new().await;
-    let (mut owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    // No session may end, even if a process gets no processor for seconds.
+    let patient = [&["--zk-session-timeout", "30s"], &TIMES[2..]].concat();
+    let mut owner = Program::start(&lab, StopSignal::Terminate, &patient, &[]).await;
+    let other = lab.start(&patient).await;
     let first = make_owner(&owner).await;
     let crowd = Crowd::through(&other);
     wait_for_orders(&lab, 50).await;

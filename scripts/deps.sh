@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what building and running need beside Rust, and only what is missing. Every command is printed before it runs.
+# Installs what building and running need beside Rust, and only what is missing. It first says what that is and by which
+# commands. On a terminal it asks once. It starts no service, and needs no administrator if nothing is missing.
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
@@ -11,8 +12,9 @@
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
-# Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is
-# missing any more, 3 when something has to be installed by hand, 64 for a usage error.
+# INSTALL=no in the environment never installs, INSTALL=yes never asks. Postgres, ZooKeeper and Java are looked for where the
+# crate `testbed` looks for them. Exit status: 0 when nothing is missing any more, 3 when something still is, 64 for a
+# usage error.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -35,9 +37,15 @@ say() {
     printf '%s\n' "deps: $*" >&2
 }
 
+# Prints a command and runs it. A plan is only printed.
+plan=no
 run() {
-    printf '+ %s\n' "$*" >&2
-    "$@"
+    if [ "$plan" = yes ]; then
+        printf '    %s\n' "$*"
+    else
+        printf '+ %s\n' "$*" >&2
+        "$@"
+    fi
 }
 
 has() {
@@ -185,7 +193,7 @@ has_valgrind() {
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
 # node, curator, wrk, jmeter and chromium beside; for the benches wrk and valgrind beside.
-missing() {
+missing_packages() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
     if [ "$for_tests" = yes ]; then
@@ -213,15 +221,29 @@ missing() {
     fi
 }
 
+# What the tests and make check look for in target/. It is made with the packages, so it comes after them.
+missing_in_target() {
+    if [ "$for_tests" = yes ]; then
+        has_kazoo || echo kazoo
+        has_schemathesis || echo schemathesis
+        has_k6_types || echo k6-types
+        has_promtool || echo promtool
+    fi
+    if [ "$for_check" = yes ]; then
+        has_workflow_check || echo jactionlint
+    fi
+}
+
 apt_package() {
     case $1 in
         postgres) echo postgresql ;;
-        zookeeper) echo zookeeper ;;
+        # The package zookeeper is this one and a whole desktop's Java.
+        zookeeper) echo libzookeeper-java ;;
         java) echo default-jre-headless ;;
         jdk) echo default-jdk-headless ;;
         python) echo python3 python3-venv ;;
         curator) echo libcurator-client-java libcurator-framework-java libcurator-recipes-java ;;
-        cc) echo build-essential ;;
+        cc) echo gcc libc6-dev ;;
         jmeter) echo jmeter jmeter-http ;;
         node) echo nodejs npm ;;
         chromium) echo chromium chromium-driver ;;
@@ -246,13 +268,13 @@ curator_by_hand() {
         "set CURATOR_CLASSPATH='FOLDER/*'"
 }
 
-apt_get() {
+as_root() {
     if [ "$(id -u)" -eq 0 ]; then
-        run env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+        run "$@"
     elif has sudo; then
-        run sudo env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+        run sudo "$@"
     else
-        say "neither root nor sudo: ask an administrator to run: apt-get $*"
+        say "neither root nor sudo; an administrator can run: $*"
         exit 3
     fi
 }
@@ -262,10 +284,9 @@ install_with_apt() {
     for need in "$@"; do
         packages="$packages $(apt_package "$need")"
     done
-    apt_get update
     # One word a package.
     # shellcheck disable=SC2086
-    apt_get install --yes --no-install-recommends $packages
+    as_root ./scripts/apt-install.sh $packages
 }
 
 install_with_brew() {
@@ -323,18 +344,18 @@ install_k6_types() {
     run cp "$k6_types_list/package-lock.json" "$k6_types/listed.json"
 }
 
-# Debian's package comes with a server that starts at once, so it is unpacked and not installed.
+# Debian's package comes with a server that starts with the machine, so it is unpacked and not installed.
 unpack_promtool() {
     run mkdir -p "$promtool_folder"
-    if ! (cd "$promtool_folder" && run apt-get download prometheus); then
-        apt_get update
-        (cd "$promtool_folder" && run apt-get download prometheus) || {
+    download="cd $promtool_folder && apt-get download prometheus"
+    if ! run sh -c "$download"; then
+        as_root apt-get update
+        run sh -c "$download" || {
             say "promtool could not be downloaded; see the lines above"
             exit 3
         }
     fi
-    run dpkg -x "$promtool_folder"/prometheus_*.deb "$promtool_folder"
-    run rm "$promtool_folder"/prometheus_*.deb
+    run sh -c "dpkg -x $promtool_folder/prometheus_*.deb $promtool_folder && rm $promtool_folder/prometheus_*.deb"
 }
 
 install_promtool() {
@@ -346,10 +367,50 @@ install_promtool() {
         say "missing: promtool; install Prometheus with this system's package manager, or put promtool of a release in PATH"
         exit 3
     fi
-    if ! has_promtool; then
-        say "installed, but still not found: promtool"
-        exit 3
-    fi
+}
+
+install() {
+    # One word a need.
+    # shellcheck disable=SC2086
+    [ -z "$packages_needed" ] || install_packages $packages_needed
+    for need in $target_needed; do
+        case $need in
+            kazoo) install_environment "$kazoo_venv" "$kazoo_requirements" ;;
+            schemathesis) install_environment "$schemathesis_venv" "$schemathesis_requirements" ;;
+            jactionlint) install_environment "$workflow_venv" "$workflow_requirements" ;;
+            k6-types) install_k6_types ;;
+            promtool) install_promtool ;;
+        esac
+    done
+}
+
+# Sets what is missing, in one line each.
+look() {
+    packages_needed=$(missing_packages | paste -sd' ' -)
+    target_needed=$(missing_in_target | paste -sd' ' -)
+    needed="$packages_needed${packages_needed:+${target_needed:+ }}$target_needed"
+}
+
+# Ends this script unless the user wants what is printed above to be done.
+confirm() {
+    case ${INSTALL-} in
+        yes) return ;;
+        no) answer=no ;;
+        *)
+            if ! [ -t 0 ] || ! [ -t 2 ]; then
+                return
+            fi
+            printf 'Install? [Y/n] ' >&2
+            read -r answer || answer=no
+            ;;
+    esac
+    case $answer in
+        '' | [Yy] | [Yy][Ee][Ss]) ;;
+        *)
+            say "nothing was installed; run these commands, or install $needed in another way, then start again"
+            exit 3
+            ;;
+    esac
 }
 
 for_tests=no
@@ -371,32 +432,19 @@ if ! has cargo; then
     exit 3
 fi
 
-needs=$(missing)
-if [ -n "$needs" ]; then
-    # One word a need.
-    # shellcheck disable=SC2086
-    install_packages $needs
+look
+if [ -n "$needed" ]; then
+    say "missing: $needed"
+    commands=$(plan=yes && install)
+    say "these commands install it, and start no service:"
+    printf '%s\n' "$commands" >&2
+    confirm
+    install
+    look
 fi
-
-needs=$(missing)
-if [ -n "$needs" ]; then
-    # shellcheck disable=SC2086,SC2116
-    say "installed, but still not found: $(echo $needs)"
+if [ -n "$needed" ]; then
+    say "installed, but still not found: $needed"
     exit 3
-fi
-
-if [ "$for_tests" = yes ]; then
-    has_kazoo || install_environment "$kazoo_venv" "$kazoo_requirements"
-    has_schemathesis || install_environment "$schemathesis_venv" "$schemathesis_requirements"
-    has_k6_types || install_k6_types
-fi
-
-if [ "$for_check" = yes ]; then
-    has_workflow_check || install_environment "$workflow_venv" "$workflow_requirements"
-fi
-
-if [ "$for_tests" = yes ] && ! has_promtool; then
-    install_promtool
 fi
 
 if [ "$for_benches" = yes ] && ! has valgrind; then

@@ -98,7 +98,7 @@ pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
         Error::NotInstalled {
             what: "the ZooKeeper server (zookeeper.jar)",
             places: "ZOOKEEPER_HOME, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
-            remedy: "`apt-get install zookeeper` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
+            remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
         },
     )
 }

@@ -10,6 +10,7 @@ mod commands;
 mod documents;
 mod ensembles;
 mod guard;
+mod installation;
 mod interface;
 mod links;
 mod namespaces;

@@ -1,0 +1,194 @@
+//! What `scripts/deps.sh` says, asks and runs. Programs of the same names stand in for the compiler and for what installs it.
+
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::pty::openpty;
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+use tempfile::TempDir;
+
+const COMMAND: &str = "sudo ./scripts/apt-install.sh gcc libc6-dev";
+
+/// A Debian machine with everything but a C compiler, as a user who may use `sudo`.
+struct Machine {
+    folder: TempDir,
+}
+
+impl Machine {
+    fn without_compiler() -> Self {
+        let machine = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(machine.programs()).unwrap();
+        for tool in ["sh", "dirname", "paste", "uname", "touch", "chmod"] {
+            symlink(find(tool), machine.programs().join(tool)).unwrap();
+        }
+        for there in ["cargo", "java", "initdb", "postgres", "apt-get"] {
+            machine.add(there, "exit 0");
+        }
+        let jar = machine.folder.path().join("zookeeper-3.9.3.jar");
+        File::create(jar).unwrap();
+        machine.add("id", "echo 1000");
+        let compiler = machine.programs().join("cc");
+        let install = format!("touch {0}; chmod +x {0}", compiler.display());
+        machine.add("sudo", &format!("echo \"sudo $*\" >>{}; {install}", machine.log().display()));
+        machine
+    }
+
+    fn programs(&self) -> PathBuf {
+        self.folder.path().join("bin")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn add(&self, name: &str, script: &str) {
+        let program = self.programs().join(name);
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.programs().join(name)).unwrap();
+    }
+
+    fn deps(&self) -> Command {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut command = Command::new(root.join("scripts/deps.sh"));
+        command.env("PATH", self.programs()).env("ZOOKEEPER_HOME", self.folder.path());
+        command.env_remove("INSTALL").env_remove("JAVA_HOME").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.deps().output().unwrap()
+    }
+
+    /// Runs it on a terminal, and types this when it asks. Returns its status and what the terminal shows.
+    fn run_on_terminal(&self, command: &mut Command, typed: &str) -> (Option<i32>, String) {
+        let terminal = openpty(None, None).unwrap();
+        // A program that another test starts must not keep the terminal open.
+        for side in [&terminal.master, &terminal.slave] {
+            fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
+        let mut settings = tcgetattr(&terminal.slave).unwrap();
+        settings.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).unwrap();
+        let side = || Stdio::from(terminal.slave.try_clone().unwrap());
+        let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+        // Neither this process nor the command keeps the script's side, so reading ends when the script does.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        drop(terminal.slave);
+        let mut screen = File::from(terminal.master);
+        let (mut shown, mut part, mut asked) = (String::new(), [0; 1024], false);
+        // Linux reports the end as an error.
+        while let Ok(length @ 1..) = screen.read(&mut part) {
+            shown.push_str(&String::from_utf8_lossy(&part[..length]));
+            if !asked && shown.ends_with("Install? [Y/n] ") {
+                asked = true;
+                screen.write_all(typed.as_bytes()).unwrap();
+            }
+        }
+        (child.wait().unwrap().code(), shown)
+    }
+
+    /// What was run as root.
+    fn installed(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+}
+
+fn find(tool: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).map(|folder| folder.join(tool)).find(|file| file.is_file()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn without_a_terminal_it_says_what_is_missing_and_the_command_and_runs_it() {
+    let machine = Machine::without_compiler();
+    let output = machine.run();
+    let expected = format!(
+        "deps: missing: cc\ndeps: these commands install it, and start no service:\n    {COMMAND}\n+ {COMMAND}\n"
+    );
+    assert_eq!(stderr(&output), expected);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(machine.installed(), format!("{COMMAND}\n"));
+}
+
+#[test]
+fn on_a_terminal_it_asks_once_and_enter_installs() {
+    let machine = Machine::without_compiler();
+    let (status, shown) = machine.run_on_terminal(&mut machine.deps(), "\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert_eq!(shown.matches("[Y/n]").count(), 1, "{shown}");
+    let question = shown.find("Install?").unwrap();
+    assert!(shown[..question].contains("missing: cc") && shown[..question].contains(COMMAND), "{shown}");
+    assert_eq!(machine.installed(), format!("{COMMAND}\n"));
+}
+
+#[test]
+fn on_a_terminal_no_ends_with_3_and_says_how_to_go_on() {
+    for typed in ["n\n", "No\n", "what\n", "\u{4}"] {
+        let machine = Machine::without_compiler();
+        let (status, shown) = machine.run_on_terminal(&mut machine.deps(), typed);
+        assert_eq!(status, Some(3), "{shown}");
+        assert!(shown.contains("nothing was installed; run these commands, or install cc in another way"), "{shown}");
+        assert_eq!(machine.installed(), "");
+    }
+}
+
+#[test]
+fn install_no_never_installs_nor_asks() {
+    let machine = Machine::without_compiler();
+    let output = machine.deps().env("INSTALL", "no").output().unwrap();
+    let (status, shown) = machine.run_on_terminal(machine.deps().env("INSTALL", "no"), "\n");
+    for (status, said) in [(output.status.code(), stderr(&output)), (status, shown)] {
+        assert_eq!(status, Some(3), "{said}");
+        assert!(said.contains("missing: cc") && said.contains(COMMAND) && !said.contains("[Y/n]"), "{said}");
+    }
+    assert_eq!(machine.installed(), "");
+}
+
+#[test]
+fn install_yes_does_not_ask() {
+    let machine = Machine::without_compiler();
+    let (status, shown) = machine.run_on_terminal(machine.deps().env("INSTALL", "yes"), "n\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(!shown.contains("[Y/n]"), "{shown}");
+    assert_eq!(machine.installed(), format!("{COMMAND}\n"));
+}
+
+#[test]
+fn nothing_is_said_or_run_as_root_when_nothing_is_missing() {
+    let machine = Machine::without_compiler();
+    machine.add("cc", "exit 0");
+    machine.remove("sudo");
+    let output = machine.run();
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn a_user_who_may_not_install_is_told_what_an_administrator_can_run() {
+    let machine = Machine::without_compiler();
+    machine.remove("sudo");
+    let output = machine.run();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("an administrator can run: ./scripts/apt-install.sh gcc libc6-dev"), "{said}");
+}
+
+#[test]
+fn a_command_that_installs_nothing_is_found_out() {
+    let machine = Machine::without_compiler();
+    machine.add("sudo", "exit 0");
+    let output = machine.run();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).ends_with("deps: installed, but still not found: cc\n"), "{}", stderr(&output));
+}

@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,13 +25,16 @@ deps-check: ## install what make check needs beyond deps: Python with jactionlin
 deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
 	@./scripts/deps.sh bench
 
-demo: deps ## compare the strategies on throwaway servers and write report/
-	cargo build --release --locked
+demo: deps demo-programs ## compare the strategies on throwaway servers and write report/
+	@echo 'demo: comparing' >&2
 	./target/release/loadgen compare $(ARGS)
 
-up: deps ## start the service on throwaway servers and keep it running until Ctrl-C
-	cargo build --release --locked
+up: deps demo-programs ## start the service on throwaway servers and keep it running until Ctrl-C
 	./target/release/loadgen up $(ARGS)
+
+demo-programs: deps
+	@[ -x target/release/loadgen ] || echo 'demo: building; on two cores this takes about six minutes the first time' >&2
+	cargo build --release --locked -p demo-service -p loadgen
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast

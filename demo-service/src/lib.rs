@@ -26,8 +26,12 @@ pub mod telemetry;
 pub mod secrets;
 pub mod setup_error;
 
+mod process;
+
 use std::io::Write;
 use std::pin::pin;
+
+pub use crate::process::main;
 
 use crate::config::Config;
 use crate::http::server::Server;
@@ -42,7 +46,7 @@ use crate::store::{SERVICE_ROLE, schema};
 ///
 /// # Cancel safety
 /// Dropped, connections are cut. Deductions in progress run to their end.
-pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
+async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
     let mut shutdown = pin!(shutdown);
     if config.migrate_only {
         return tokio::select! {

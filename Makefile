@@ -33,7 +33,7 @@ up: deps demo-programs ## start the service on throwaway servers and keep it run
 	./target/release/loadgen up $(ARGS)
 
 demo-programs: deps
-	@[ -x target/release/loadgen ] || echo 'demo: building; on two cores this takes about six minutes the first time' >&2
+	@[ -x target/release/loadgen ] || echo 'demo: building; on two cores this takes about four minutes the first time' >&2
 	cargo build --release --locked -p demo-service -p loadgen
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)

@@ -65,7 +65,7 @@ check: deps-check cargo-deny ## formatting, lints, documentation, prose, licence
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
-	cargo test --locked -p testbed --test it -- documents prose tidy
+	cargo test --locked -p testbed --test it -- documents:: prose:: tidy::
 	cargo deny check bans licenses sources
 
 sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries

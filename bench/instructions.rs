@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use loadgen::judge::audit::{Audit, Evidence};
-use loadgen::judge::history::{HistoryAudit, Section};
-use loadgen::judge::orders::OrderRow;
+use loadgen::audit::history::{HistoryAudit, Section};
+use loadgen::audit::orders::OrderRow;
+use loadgen::audit::trial::{Audit, Evidence};
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};

@@ -91,13 +91,13 @@ pub struct Decided<'a> {
     pub decision: Decision,
     /// Releases the lock. If the outcome is unknown, first waits until the commit is over. Dropped, the lock is
     /// released at once, possibly while a commit is in flight.
-    pub behind: Option<Boxed<'a, ()>>,
+    pub release: Option<Boxed<'a, ()>>,
 }
 
 impl From<Decision> for Decided<'_> {
     /// A decision without work left after the answer.
     fn from(decision: Decision) -> Self {
-        Self { decision, behind: None }
+        Self { decision, release: None }
     }
 }
 

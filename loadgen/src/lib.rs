@@ -5,22 +5,25 @@
 //! | folder | holds |
 //! |---|---|
 //! | `commands` | one file a command: its arguments, and what it does |
+//! | `export` | the same load for JMeter and k6 |
 //! | `config` | flags that commands share, plan files, presets |
+//! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files; the difference of two |
+//! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
+//! | `trial` | the plan of the trials, one trial, and its record |
 //! | `lab` | what is measured on: servers, service, processors |
 //! | `load` | the buyers: load models, requests, answers, whether the generator kept up |
-//! | `trial` | the plan of the trials, one trial, and its record |
-//! | `judge` | audit, ledger, history, results, findings, thresholds, verdict, diff |
-//! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files |
-//! | `export` | the same load for JMeter and k6 |
+//! | `audit` | what was really sold, and whether the locks excluded |
 //!
-//! `judge` and the load models are pure: they know no clock, no task and no socket. `docs/reports.md` says how to read the
+//! A folder imports only from the folders below it. `audit`, `judge` and the load models are pure: they know no clock, no
+//! task and no socket. `docs/reports.md` says how to read the
 //! report. The library exists for the program and for the benches, which read reports by [`report::json::read`].
 
+pub mod audit;
 mod commands;
 mod config;
 mod error;
 mod export;
-pub mod judge;
+mod judge;
 mod lab;
 mod load;
 mod output;

@@ -2,7 +2,7 @@
 
 use stats::figures;
 
-use crate::config::settings::ServiceSettings;
+use crate::lab::source::ServiceSettings;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::Trial;
 

@@ -1,5 +1,6 @@
 //! The trials: their plan, one run, and its record.
 
+pub(crate) mod herd;
 pub(crate) mod jtl;
 pub(crate) mod plan;
 pub(crate) mod record;

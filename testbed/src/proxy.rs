@@ -2,7 +2,7 @@
 
 mod hub;
 pub(crate) mod lane;
-mod relay;
+pub(crate) mod relay;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 

@@ -42,13 +42,13 @@ struct Served<'a> {
     entry: &'static Entry,
     result: Result<Answer, Failure>,
     /// The work that is left after the answer.
-    behind: Option<Boxed<'a, ()>>,
+    release: Option<Boxed<'a, ()>>,
 }
 
 impl<'a> Served<'a> {
     /// A decided purchase without work left after the answer.
     fn at_once(entry: &'static Entry, result: Result<Answer, Failure>) -> Self {
-        Self { entry, result, behind: None }
+        Self { entry, result, release: None }
     }
 }
 
@@ -96,7 +96,7 @@ impl App {
         slot: Slot,
         answer: oneshot::Sender<Result<Answer, Failure>>,
     ) {
-        let Served { entry, result, behind } = self.decide(call, named).await;
+        let Served { entry, result, release } = self.decide(call, named).await;
         let result = result.map_err(|failure| self.explain(failure));
         self.record(entry, &result, call);
         // A purchase keeps its slot while its outcome is unknown. A release needs no slot, so the client's next
@@ -104,8 +104,8 @@ impl App {
         let slot = result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)).then_some(slot);
         // If the client hung up, the answer cannot be sent. The work after it is done all the same.
         answer.send(result).ok();
-        if let Some(behind) = behind {
-            behind.await;
+        if let Some(release) = release {
+            release.await;
         }
         drop(slot);
     }
@@ -135,27 +135,27 @@ impl App {
                 let sold_out = Failure::sold_out(call.purchase.cart.lines()[0].goods_no);
                 return Served::at_once(entry, self.replay(call, Err(sold_out)).await);
             }
-            let Decided { decision, behind } = self.strategy(entry).purchase(call).await;
+            let Decided { decision, release } = self.strategy(entry).purchase(call).await;
             if decision.as_ref().is_err_and(|failure| failure.is(&failure::GUARD_MISMATCH)) {
                 // Another sale has started. The locks are released before the next look.
                 self.memory.forget(&call.purchase.cart);
-                if let Some(behind) = behind {
+                if let Some(release) = release {
                     // At the deadline, the release goes on in the background.
-                    timeout_at(call.until, behind).await.ok();
+                    timeout_at(call.until, release).await.ok();
                 }
                 continue;
             }
-            return match behind {
+            return match release {
                 // Nothing is written. `replay` may ask the database, and the next buyer must not wait for that.
-                Some(mut behind) if decision.is_err() && !call.is_committing() => {
+                Some(mut release) if decision.is_err() && !call.is_committing() => {
                     let mut replay = pin!(self.replay(call, decision));
                     tokio::select! {
                         biased;
-                        result = &mut replay => Served { entry, result, behind: Some(behind) },
-                        () = &mut behind => Served::at_once(entry, replay.await),
+                        result = &mut replay => Served { entry, result, release: Some(release) },
+                        () = &mut release => Served::at_once(entry, replay.await),
                     }
                 }
-                behind => Served { entry, result: self.replay(call, decision).await, behind },
+                release => Served { entry, result: self.replay(call, decision).await, release },
             };
         }
         Served::at_once(before, Err(Failure::of(&failure::SALE_RESTARTED)))

@@ -16,9 +16,7 @@ use utoipa::openapi::{OpenApi, OpenApiBuilder, RefOr};
 
 use super::problem::PROBLEM_SCHEMA;
 use super::routes::answers::header;
-use super::routes::goods::GoodsView;
-use super::routes::goods_stock::Bought;
-use super::routes::orders::{OrderLineView, OrderView};
+use super::routes::views::{Bought, GoodsView, OrderLineView, OrderView};
 use crate::config::Config;
 
 /// The name of the security scheme of administrators.

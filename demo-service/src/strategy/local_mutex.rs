@@ -59,12 +59,12 @@ impl Strategy for LocalMutex {
             let inside = visit(&self.context, call.purchase.cart.lines(), &tokens, asked);
             let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, tokens))).await;
             drop(inside);
-            let behind = async move {
+            let release = async move {
                 settle(&self.context, call).await;
                 self.context.metrics.record_hold(granted.elapsed());
                 drop(held);
             };
-            Decided { decision, behind: Some(Box::pin(behind)) }
+            Decided { decision, release: Some(Box::pin(release)) }
         })
     }
 

@@ -72,7 +72,7 @@ pub(super) struct Begun<'a> {
     /// Comes true when the turn is lost, with the failure of the purchases that this stops.
     pub(super) lost: Boxed<'a, Failure>,
     /// Ends the turn, when the buyers are answered.
-    pub(super) behind: Option<Boxed<'a, ()>>,
+    pub(super) end: Option<Boxed<'a, ()>>,
 }
 
 /// A strategy that sells in batches.
@@ -187,7 +187,7 @@ impl<T: Turn> Shop<T> {
     /// key is in use elsewhere, for example, or its buyer gave up before the commit.
     async fn sell(&self, begun: Begun<'_>, mut batch: Vec<Buyer>) -> Vec<Buyer> {
         batch.retain(Buyer::is_waiting);
-        let Begun { transaction, level, token, lost, behind } = begun;
+        let Begun { transaction, level, token, lost, end } = begun;
         let refused = match self.attempt(transaction, &level, token, lost, &batch).await {
             Ok(decisions) => {
                 self.note_sold(level, token, &batch, &decisions);
@@ -200,8 +200,8 @@ impl<T: Turn> Shop<T> {
             }
             Err(_) => batch,
         };
-        if let Some(behind) = behind {
-            behind.await;
+        if let Some(end) = end {
+            end.await;
         }
         refused
     }

@@ -47,8 +47,8 @@ impl Turn for RowLock {
             let level = transaction.read_for_update(goods_no).await;
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
                 Ok(level) => {
-                    let (lost, behind) = (Box::pin(pending()), None);
-                    Ok(Next::Sell(Begun { transaction, level, token: None, lost, behind }))
+                    let (lost, end) = (Box::pin(pending()), None);
+                    Ok(Next::Sell(Begun { transaction, level, token: None, lost, end }))
                 }
                 Err(failure) => {
                     transaction.roll_back().await;

@@ -125,7 +125,7 @@ impl Locks {
             Err(failure) => return Err(failure).into(),
         };
         let decision = held.run(call, Box::pin(sell(held.tokens()))).await;
-        held.release_behind(call, decision)
+        held.release_after_answer(call, decision)
     }
 
     /// Waits for the locks of a cart, all or none, until `--lock-wait` after the call began.
@@ -256,14 +256,14 @@ impl<'a> Held<'a> {
     /// Returns the decision. The release of the locks is the work after the answer. If the outcome is unknown, the
     /// locks are kept until the commit is over. That includes locks that were lost: a hold is lost by our clock
     /// before it is lost by the server's, so its node may still keep the next holder out.
-    pub(super) fn release_behind(self, call: &'a Call, decision: Decision) -> Decided<'a> {
-        let behind = async move {
+    pub(super) fn release_after_answer(self, call: &'a Call, decision: Decision) -> Decided<'a> {
+        let release = async move {
             if call.is_committing() {
                 settle(self.context, call).await;
             }
             self.release().await;
         };
-        Decided { decision, behind: Some(Box::pin(behind)) }
+        Decided { decision, release: Some(Box::pin(release)) }
     }
 
     /// Releases the locks. A failure of the release does not affect a committed order.

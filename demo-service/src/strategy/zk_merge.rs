@@ -44,8 +44,8 @@ impl Turn for Locks {
         };
         match held.guard(&call, Box::pin(begun)).await {
             Ok((transaction, level)) => {
-                let (lost, behind): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
-                Ok(Next::Sell(Begun { transaction, level, token: Some(token), lost, behind: Some(behind) }))
+                let (lost, end): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
+                Ok(Next::Sell(Begun { transaction, level, token: Some(token), lost, end: Some(end) }))
             }
             Err(failure) => {
                 held.release().await;

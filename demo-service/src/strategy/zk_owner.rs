@@ -57,8 +57,8 @@ impl Turn for Arc<Ownership> {
         match begun {
             Ok((transaction, level)) => {
                 let (token, lost): (_, Boxed<'_, _>) = (Some(term.token), Box::pin(term.loss()));
-                let behind: Boxed<'_, ()> = Box::pin(async { drop(in_progress) });
-                Ok(Next::Sell(Begun { transaction, level, token, lost, behind: Some(behind) }))
+                let end: Boxed<'_, ()> = Box::pin(async { drop(in_progress) });
+                Ok(Next::Sell(Begun { transaction, level, token, lost, end: Some(end) }))
             }
             Err(failure) => {
                 // Another instance may reach the database. The token of the next term is greater than any fence.

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use program::{Epilogue, Interrupt};
 
+use crate::audit::history::HistoryAudit;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
-use crate::judge::history::HistoryAudit;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::output::Output;

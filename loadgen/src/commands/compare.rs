@@ -1,19 +1,20 @@
 //! The `compare` command: draws a plan, runs its trials, writes a report.
 
+mod plan;
+
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
-use testbed::Counters;
 
 use crate::config::comparison::ComparisonArgs;
-use crate::config::settings::{CompareSettings, LoadSettings, Source};
+use crate::config::settings::CompareSettings;
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
-use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::{cores, environment};
+use crate::lab::source::Source;
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Strategy, select};
 use crate::output::Output;
@@ -21,7 +22,7 @@ use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
-use crate::trial::plan::{Plan, Subject, blocks};
+use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 use crate::trial::run::{self, Conditions};
 
@@ -160,7 +161,7 @@ async fn measure(
 ) -> Result<(Report, Jtl), Error> {
     let known = interrupt.or(stack.service.strategies()).await?;
     let strategies = select(&known, settings.load.strategies.as_deref())?;
-    let plan = interrupt.or(plan(settings, stack, &strategies)).await?;
+    let plan = interrupt.or(plan::draw(settings, stack, &strategies)).await?;
     let conditions = Conditions {
         model: settings.load.model,
         seed: plan.seed,
@@ -224,76 +225,4 @@ async fn run_all(
         return Ok((trials, Some(EndedEarly { exit_code: error.exit().code(), reason: chain(&error) })));
     }
     Ok((trials, None))
-}
-
-/// Draws the order of the trials, and records the settings.
-async fn plan(settings: &CompareSettings, stack: &Stack, strategies: &[Strategy]) -> Result<Plan, Error> {
-    let seed = settings.seed.unwrap_or_else(rand::random);
-    let load = &settings.load;
-    let subjects = subjects(load, strategies);
-    ensure_something_is_compared(load, strategies, &subjects)?;
-    let (hold, lock_wait, zk_sessions_total, service_args) = match &settings.source {
-        Source::Start(service) => {
-            let total = u64::from(service.zk_sessions) * u64::from(service.instances);
-            (Some(service.hold.clone()), Some(service.lock_wait), Some(total), service.args.clone())
-        }
-        Source::Target(_) => {
-            let sessions = Counters::sum(stack.service.metrics().await?.counters).get("zookeeper_sessions");
-            (None, None, sessions, Vec::new())
-        }
-    };
-    Ok(Plan {
-        seed,
-        model: load.model,
-        model_described: load.model.describe(load.users.last().copied().unwrap_or(0)),
-        users: load.users.clone(),
-        stock: load.stock,
-        goods_no: load.goods_no,
-        goods: load.goods,
-        trials: settings.trials,
-        instances: stack.service.urls().len(),
-        zk_sessions_total,
-        hold,
-        lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        service_args,
-        blocks: blocks(&subjects, settings.warm_up, settings.trials, seed),
-    })
-}
-
-/// Refuses a comparison of nothing, and a threshold for nothing that is compared.
-fn ensure_something_is_compared(
-    load: &LoadSettings,
-    strategies: &[Strategy],
-    subjects: &[Subject],
-) -> Result<(), Error> {
-    if subjects.is_empty() {
-        let remedy = "give fewer --users, or another users-max in the plan";
-        return Err(Error::Usage(format!(
-            "users-max of the plan or the preset leaves no strategy to compare: {remedy}"
-        )));
-    }
-    let concerns =
-        |threshold: &Threshold| subjects.iter().any(|subject| threshold.is_about(&subject.strategy, subject.users));
-    let Some(idle) = load.thresholds.iter().find(|threshold| !concerns(threshold)) else { return Ok(()) };
-    let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name.as_str()).collect();
-    let users: Vec<String> = load.users.iter().map(u32::to_string).collect();
-    Err(Error::Usage(format!(
-        "the threshold {:?} is about nothing that is compared: {} with {} users",
-        idle.rule(),
-        names.join(", "),
-        users.join(", ")
-    )))
-}
-
-/// Every strategy with every number of users that `users_max` allows it.
-fn subjects(load: &LoadSettings, strategies: &[Strategy]) -> Vec<Subject> {
-    let is_allowed = |strategy: &Strategy, users: u32| {
-        load.users_max.iter().all(|(pattern, users_max)| !pattern.matches(&strategy.name) || users <= *users_max)
-    };
-    let of = |strategy: &Strategy| {
-        let name = strategy.name.clone();
-        let levels: Vec<u32> = load.users.iter().copied().filter(|users| is_allowed(strategy, *users)).collect();
-        levels.into_iter().map(move |users| Subject { strategy: name.clone(), users })
-    };
-    strategies.iter().flat_map(of).collect()
 }

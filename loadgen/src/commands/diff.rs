@@ -8,9 +8,9 @@ use program::Epilogue;
 
 use crate::config::values::parse_report;
 use crate::error::{Error, Exit};
-use crate::judge::diff::{self, Diff};
 use crate::judge::metrics::METRICS;
 use crate::output::Output;
+use crate::report::diff::{self, Diff};
 use crate::report::{json, markdown, terminal};
 
 #[derive(Debug, Args)]

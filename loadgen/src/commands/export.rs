@@ -10,10 +10,11 @@ use program::Epilogue;
 
 use crate::config::load::{LoadArgs, Resolved};
 use crate::config::service;
-use crate::config::settings::{ExportSettings, Source};
+use crate::config::settings::ExportSettings;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::export::{Engine, render};
+use crate::lab::source::Source;
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.

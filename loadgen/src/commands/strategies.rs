@@ -9,10 +9,10 @@ use confique::Layer as _;
 use program::{Epilogue, Interrupt};
 
 use crate::config::service::{ServiceFlags, ServicePlan};
-use crate::config::settings::ServiceSettings;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
+use crate::lab::source::ServiceSettings;
 use crate::lab::stack::Stack;
 use crate::output::Output;
 use crate::report::terminal;

@@ -9,10 +9,11 @@ use clap::Args;
 use program::{Epilogue, Interrupt, Progress};
 
 use crate::config::service::{ServiceFlags, ServicePlan};
-use crate::config::settings::{ServiceSettings, Source, UpSettings};
+use crate::config::settings::UpSettings;
 use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, parse_time};
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
+use crate::lab::source::{ServiceSettings, Source};
 use crate::lab::stack::Stack;
 use crate::output::Output;
 use crate::progress::starting;

@@ -7,10 +7,11 @@ use clap::Args;
 
 use super::load::{LoadArgs, Resolved};
 use super::service;
-use super::settings::{CompareSettings, Source, TargetSettings};
+use super::settings::CompareSettings;
 use super::values::{Trials, parse_url};
 use crate::error::Error;
 use crate::judge::metrics::Column;
+use crate::lab::source::{Source, TargetSettings};
 
 /// What is measured, how often, and where the report goes.
 #[derive(Debug, Args)]
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::commands::{Cli, Command};
-    use crate::config::settings::ServiceSettings;
+    use crate::lab::source::ServiceSettings;
     use crate::load::model::{Arrivals, LoadModel};
 
     fn resolve(args: &[&str]) -> Result<CompareSettings, Error> {

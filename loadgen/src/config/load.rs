@@ -7,9 +7,10 @@ use wildmatch::WildMatch;
 
 use super::layers::Layers;
 use super::plan::PlanLayer;
-use super::settings::{LoadSettings, ServiceSettings};
+use super::settings::LoadSettings;
 use super::values::Users;
 use crate::error::Error;
+use crate::lab::source::ServiceSettings;
 
 /// A plan file, and the flags that override it.
 #[derive(Debug, Args)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use confique::{Config, Layer as _};
 
-use super::settings::ServiceSettings;
 use super::values::{Instances, Sessions, hold, parse_hold};
 use crate::error::Error;
+use crate::lab::source::ServiceSettings;
 
 /// An instance works on at least this many purchases at once: the limit of one that is started by hand.
 pub(crate) const BUYERS_MAX_MIN: u32 = 2048;

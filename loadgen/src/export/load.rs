@@ -5,9 +5,10 @@ use std::fmt;
 use reqwest::Url;
 
 use crate::config::service::BUYERS_MAX_MIN;
-use crate::config::settings::{ExportSettings, LoadSettings, ServiceSettings, Source};
+use crate::config::settings::{ExportSettings, LoadSettings};
 use crate::error::Error;
 use crate::judge::thresholds::Threshold;
+use crate::lab::source::{ServiceSettings, Source};
 use crate::lab::strategy::ALL;
 use crate::trial::run::ANSWER_GRACE;
 

@@ -190,7 +190,7 @@ fn herd(level: &[&StrategyResult]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::audit::Audit;
+    use crate::audit::trial::Audit;
     use crate::judge::metrics::METRICS;
     use crate::judge::verdict::Verdict;
     use crate::report::{Report, fixture};

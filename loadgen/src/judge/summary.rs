@@ -3,11 +3,11 @@
 use stats::{as_f64, median, rate};
 
 use crate::judge::finding::Finding;
-use crate::judge::herd::notifications_expected;
 use crate::judge::metrics::{Metric, P50, Source, Trials};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
 use crate::load::sample::ByOutcome;
+use crate::trial::herd::notifications_expected;
 use crate::trial::plan::{Plan, Subject};
 use crate::trial::record::{Latency, Trial};
 

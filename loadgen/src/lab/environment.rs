@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-use crate::config::settings::Source;
 use crate::error::Error;
 use crate::lab::postgres::Setting;
+use crate::lab::source::Source;
 use crate::lab::stack::Stack;
 use crate::lab::zookeeper::ZooKeeperServer;
 
@@ -100,7 +100,7 @@ pub(crate) fn cores() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::TargetSettings;
+    use crate::lab::source::TargetSettings;
 
     #[test]
     fn only_a_loopback_address_tells_where_a_target_runs() {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgExecutor, PgPool};
 
+use crate::audit::ledger::{SaleAudit, SaleRow};
+use crate::audit::orders::OrderRow;
 use crate::error::Error;
-use crate::judge::ledger::{SaleAudit, SaleRow};
-use crate::judge::orders::OrderRow;
 use crate::lab::service::Goods;
 
 /// How long a connection may take.

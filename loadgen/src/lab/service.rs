@@ -7,8 +7,8 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use testbed::Counters;
 
+use crate::audit::history::Section;
 use crate::error::Error;
-use crate::judge::history::Section;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::strategy::Strategy;
 

@@ -12,10 +12,10 @@ use testbed::{
 };
 use uuid::Uuid;
 
-use crate::config::settings::{ServiceSettings, Source, TargetSettings};
 use crate::error::Error;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
+use crate::lab::source::{ServiceSettings, Source, TargetSettings};
 use crate::lab::zookeeper::Servers;
 
 /// How long an instance may take to open its sessions and to serve.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use stats::figures::{ABSENT, count, maybe_count, signed};
 
-use crate::judge::history::HistoryAudit;
-use crate::judge::ledger::SaleAudit;
+use crate::audit::history::HistoryAudit;
+use crate::audit::ledger::SaleAudit;
 use crate::report::terminal::framed;
 
 /// Everything that was found.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use stats::times::Times;
 
-use crate::judge::audit::{Audit, Evidence};
-use crate::judge::history::{HistoryAudit, Section, handovers_ns};
+use crate::audit::history::{HistoryAudit, Section, handovers_ns};
+use crate::audit::orders::OrderRow;
+use crate::audit::trial::{Audit, Evidence};
 use crate::judge::metrics::METRICS;
-use crate::judge::orders::OrderRow;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::environment::Environment;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::judge::diff::{Diff, Row};
 use crate::judge::finding::count_of;
 use crate::judge::metrics::{Better, Column, Metric};
+use crate::report::diff::{Diff, Row};
 use crate::report::table::{self, TextTable};
 use crate::report::{Report, glossary};
 

@@ -4,10 +4,10 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 use stats::figures;
 
-use crate::judge::diff::{Diff, Row};
 use crate::judge::metrics::{Column, Metric};
 use crate::lab::strategy::Strategy;
 use crate::report::Report;
+use crate::report::diff::{Diff, Row};
 use crate::report::table::{self, TextTable};
 
 /// Where a narrow table wraps the finding, its blanks included.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 
-use crate::judge::audit::Audit;
-use crate::judge::history::HistoryAudit;
+use crate::audit::history::HistoryAudit;
+use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;

@@ -6,7 +6,8 @@ mod switchboard;
 use std::net::{Ipv4Addr, TcpListener};
 
 use self::switchboard::{Change, Link, Switchboard};
-use crate::proxy::lane::{Command, End};
+use crate::proxy::lane::Command;
+use crate::proxy::relay::End;
 use crate::worker::Worker;
 use crate::zookeeper::configuration::Peer;
 use crate::{Ensemble, Error};

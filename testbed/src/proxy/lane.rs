@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::ProxyTraffic;
-use super::relay::{Connection, Rules, Shared};
+use super::relay::{Connection, End, Rules, Shared};
 use crate::guard::POLL;
 
 /// What a lane can be told.
@@ -23,13 +23,6 @@ pub(crate) enum Command {
     Deliver,
     /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
     Strand(End),
-}
-
-/// One of the two ends of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Client,
-    Server,
 }
 
 /// The connections to one server. They run on the runtime of the thread that owns it.

@@ -10,9 +10,15 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
 use super::ProxyTraffic;
-use super::lane::End;
 
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// One of the two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
 
 /// What all connections go by. They are numbered in the order in which they were made.
 #[derive(Debug, Clone, Copy, Default)]

@@ -136,16 +136,28 @@ fn imports_of(package: &str, least: usize) -> BTreeMap<Module, BTreeSet<Module>>
 
 #[test]
 fn no_files_of_the_locks_and_of_the_load_generator_need_each_other() {
-    for (package, least) in [("recipes", 100), ("recipes-protocol", 15), ("loadgen", 150)] {
+    for (package, least) in [("recipes", 100), ("recipes-protocol", 15), ("zk-lock", 5), ("loadgen", 150)] {
         assert_eq!(circles(&imports_of(package, least)), [], "{package}");
     }
 }
 
 #[test]
-fn files_of_the_service_that_need_each_other_stand_in_one_folder() {
-    let mut circles = circles(&imports_of("demo-service", 50));
-    circles.retain(|(one, other)| one[0] != other[0]);
-    assert_eq!(circles, []);
+fn no_folders_of_the_load_generator_need_each_other() {
+    let mut folders: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for (module, targets) in imports_of("loadgen", 150) {
+        let others = targets.into_iter().map(|target| vec![target[0].clone()]).filter(|other| other[0] != module[0]);
+        folders.entry(vec![module[0].clone()]).or_default().extend(others);
+    }
+    assert_eq!(circles(&folders), []);
+}
+
+#[test]
+fn files_of_the_service_and_of_the_testbed_that_need_each_other_stand_in_one_folder() {
+    for (package, least) in [("demo-service", 50), ("testbed", 20)] {
+        let mut circles = circles(&imports_of(package, least));
+        circles.retain(|(one, other)| one[0] != other[0]);
+        assert_eq!(circles, [], "{package}");
+    }
 }
 
 #[test]

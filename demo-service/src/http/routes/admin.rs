@@ -19,8 +19,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::GoodsNoInPath;
 use super::answers::{Reset, Restarting, Reviewing};
-use super::goods::GoodsView;
 use super::object::Object;
+use super::views::GoodsView;
 use super::whole::Whole;
 use crate::app::App;
 use crate::failure::{self, Failure};

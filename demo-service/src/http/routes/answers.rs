@@ -15,9 +15,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::super::problem::{PROBLEM_JSON, PROBLEM_SCHEMA};
-use super::goods::GoodsView;
-use super::goods_stock::Bought;
-use super::orders::OrderView;
+use super::views::{Bought, GoodsView, OrderView};
 use crate::failure::{self, Kind};
 
 /// Where an answer about a SKU has the number of the SKU.

@@ -8,41 +8,13 @@ use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::answers::{BoughtOne, Buying};
+use super::views::Bought;
 use super::{ChosenStrategy, GoodsNoInPath};
 use crate::app::{App, Slot};
 use crate::failure::Failure;
 use crate::sale::{Purchase, Quantity};
-
-/// The answer to a purchase of one unit.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Bought {
-    /// The number of the SKU.
-    #[schema(minimum = 1)]
-    goods_no: i64,
-    /// The sale that the unit was taken from.
-    #[schema(minimum = 1)]
-    sale: i64,
-    /// The number of the order.
-    #[schema(minimum = 1)]
-    order_id: i64,
-    /// How many units.
-    #[schema(minimum = 1)]
-    quantity: i64,
-    /// Units left, as the strategy saw them.
-    #[schema(required)]
-    remaining: Option<i64>,
-    /// The strategy that decided the purchase.
-    strategy: String,
-    /// The instance of the service that made it.
-    instance: String,
-    /// The fencing token of the lock, for a strategy with a lock in ZooKeeper.
-    #[schema(required)]
-    token: Option<i64>,
-}
 
 /// `GET`: buys one unit.
 ///
@@ -71,17 +43,7 @@ pub async fn buy_one(
 ) -> Result<Json<Bought>, Failure> {
     let named = ChosenStrategy::of(query, &app.offer)?;
     let order = app.purchase(Purchase::of_one(goods_no, Quantity::ONE), named, slot).await?.order;
-    let line = order.lines[0];
-    Ok(Json(Bought {
-        goods_no: line.goods_no,
-        sale: line.sale,
-        order_id: order.order_id,
-        quantity: line.quantity,
-        remaining: line.remaining,
-        strategy: order.strategy,
-        instance: order.instance,
-        token: line.token.map(|token| token.number),
-    }))
+    Ok(Json(order.into()))
 }
 
 /// Refuses any other method. It refuses `HEAD`, too, because `HEAD` must be safe and buying is not.

@@ -10,7 +10,7 @@ use axum::http::header::LOCATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -19,10 +19,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::super::problem::IDEMPOTENT_REPLAYED;
 use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
 use super::object::Object;
+use super::views::OrderView;
 use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{Answer, App, Slot};
 use crate::failure::{self, Failure};
-use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Order, OrderLine, Purchase, Quantity};
+use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity};
 use crate::strategy::entry::Entry;
 
 /// The request header with the key.
@@ -128,60 +129,6 @@ pub struct NewLine {
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
     #[serde(deserialize_with = "whole::deserialize")]
     quantity: i64,
-}
-
-/// An order as a client sees it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Order)]
-pub struct OrderView {
-    /// The number of the order.
-    #[schema(minimum = 1)]
-    order_id: i64,
-    /// The strategy that guarded the deduction.
-    strategy: String,
-    /// The instance of the service that made it.
-    instance: String,
-    /// What was sold, in the order in which it was asked for.
-    lines: Vec<OrderLineView>,
-}
-
-/// What an order has of one SKU.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OrderLine)]
-pub struct OrderLineView {
-    /// The number of the SKU.
-    #[schema(minimum = 1)]
-    goods_no: i64,
-    /// The sale that the units were taken from.
-    #[schema(minimum = 1)]
-    sale: i64,
-    /// How many units.
-    #[schema(minimum = 1)]
-    quantity: i64,
-    /// Units left, as far as the deduction could see.
-    #[schema(required)]
-    remaining: Option<i64>,
-    /// The fencing token of the lock, where there was one.
-    #[schema(required)]
-    token: Option<i64>,
-    /// Its second part: hand-overs within an instance since the grant.
-    #[schema(required)]
-    token_handover: Option<i64>,
-}
-
-impl From<Order> for OrderView {
-    fn from(order: Order) -> Self {
-        let Order { order_id, strategy, instance, lines } = order;
-        Self { order_id, strategy, instance, lines: lines.into_iter().map(Into::into).collect() }
-    }
-}
-
-impl From<OrderLine> for OrderLineView {
-    fn from(line: OrderLine) -> Self {
-        let OrderLine { goods_no, sale, quantity, remaining, token } = line;
-        let (token, token_handover) = token.map(|token| (token.number, token.handover)).unzip();
-        Self { goods_no, sale, quantity, remaining, token, token_handover }
-    }
 }
 
 /// `POST /goods/{goods_no}/orders`: buys some units of one SKU.

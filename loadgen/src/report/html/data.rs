@@ -6,7 +6,6 @@ use serde::Serialize;
 use stats::times::Times;
 use stats::{Difference, Estimate, as_f64};
 
-use crate::judge::herd::notifications_expected;
 use crate::judge::metrics::{CLIENT_NOTIFICATIONS, GOODPUT, NOTIFICATIONS_PER_RELEASE, P50};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
@@ -14,6 +13,7 @@ use crate::report::Report;
 use crate::report::html::cost::{KINDS, cpu_ms, measured};
 use crate::report::html::names::levels;
 use crate::report::html::simulation::SimulationData;
+use crate::trial::herd::notifications_expected;
 use crate::trial::record::{Curve, Trial};
 
 /// Points of the curves of what is to be expected.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::orders::{OrderRow, Sequence, count};
+use crate::audit::orders::{OrderRow, Sequence, count};
 
 /// Everything that the audit of one trial looks at.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::judge::history::Token;
+use crate::audit::history::Token;
 
 /// An order of a sale.
 #[derive(Debug, Clone, PartialEq, Eq)]

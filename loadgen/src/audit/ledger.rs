@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::judge::audit::clamped;
-use crate::judge::orders::{OrderRow, Sequence, count};
+use crate::audit::orders::{OrderRow, Sequence, count};
+use crate::audit::trial::clamped;
 
 /// A sale of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,141 @@
+//! What clients see of SKUs and orders: the bodies of answers.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::sale::{Goods, Order, OrderLine};
+
+/// A SKU as a client sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Goods)]
+pub struct GoodsView {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// Which sale this is; every reset starts the next.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// Units at the start of the sale.
+    #[schema(minimum = 0)]
+    stock_initial: i64,
+    /// Units left.
+    on_hand: i64,
+    /// The family of strategies that may write the sale; null until the first purchase claims it.
+    #[schema(required)]
+    guard: Option<String>,
+    /// The strategy of the purchases that name none; null as long as the guard is.
+    #[schema(required)]
+    strategy: Option<String>,
+}
+
+impl From<Goods> for GoodsView {
+    fn from(goods: Goods) -> Self {
+        let (guard, strategy) = goods.guard.map(|guard| (guard.family, guard.strategy)).unzip();
+        Self {
+            goods_no: goods.goods_no.get(),
+            sale: goods.sale,
+            stock_initial: goods.stock_initial,
+            on_hand: goods.on_hand,
+            guard,
+            strategy,
+        }
+    }
+}
+
+/// The answer to a purchase of one unit.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Bought {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// The sale that the unit was taken from.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// The number of the order.
+    #[schema(minimum = 1)]
+    order_id: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
+    quantity: i64,
+    /// Units left, as the strategy saw them.
+    #[schema(required)]
+    remaining: Option<i64>,
+    /// The strategy that decided the purchase.
+    strategy: String,
+    /// The instance of the service that made it.
+    instance: String,
+    /// The fencing token of the lock, for a strategy with a lock in ZooKeeper.
+    #[schema(required)]
+    token: Option<i64>,
+}
+
+impl From<Order> for Bought {
+    /// The order has one line, because one SKU was bought.
+    fn from(order: Order) -> Self {
+        let line = order.lines[0];
+        Self {
+            goods_no: line.goods_no,
+            sale: line.sale,
+            order_id: order.order_id,
+            quantity: line.quantity,
+            remaining: line.remaining,
+            strategy: order.strategy,
+            instance: order.instance,
+            token: line.token.map(|token| token.number),
+        }
+    }
+}
+
+/// An order as a client sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Order)]
+pub struct OrderView {
+    /// The number of the order.
+    #[schema(minimum = 1)]
+    order_id: i64,
+    /// The strategy that guarded the deduction.
+    strategy: String,
+    /// The instance of the service that made it.
+    instance: String,
+    /// What was sold, in the order in which it was asked for.
+    lines: Vec<OrderLineView>,
+}
+
+/// What an order has of one SKU.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderLine)]
+pub struct OrderLineView {
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// The sale that the units were taken from.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
+    quantity: i64,
+    /// Units left, as far as the deduction could see.
+    #[schema(required)]
+    remaining: Option<i64>,
+    /// The fencing token of the lock, where there was one.
+    #[schema(required)]
+    token: Option<i64>,
+    /// Its second part: hand-overs within an instance since the grant.
+    #[schema(required)]
+    token_handover: Option<i64>,
+}
+
+impl From<Order> for OrderView {
+    fn from(order: Order) -> Self {
+        let Order { order_id, strategy, instance, lines } = order;
+        Self { order_id, strategy, instance, lines: lines.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<OrderLine> for OrderLineView {
+    fn from(line: OrderLine) -> Self {
+        let OrderLine { goods_no, sale, quantity, remaining, token } = line;
+        let (token, token_handover) = token.map(|token| (token.number, token.handover)).unzip();
+        Self { goods_no, sale, quantity, remaining, token, token_handover }
+    }
+}

@@ -1,0 +1,38 @@
+//! Where the service comes from: how to start it, or where it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the service comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source<T = TargetSettings> {
+    Start(ServiceSettings),
+    Target(T),
+}
+
+/// How to start the service.
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceSettings {
+    pub(crate) instances: u16,
+    pub(crate) zk_sessions: u32,
+    pub(crate) hold: String,
+    pub(crate) lock_wait: Duration,
+    /// Purchases that an instance works on at once. It refuses further ones.
+    pub(crate) buyers_max: u32,
+    /// Critical sections that an instance records.
+    pub(crate) history: u32,
+    /// Further arguments.
+    pub(crate) args: Vec<String>,
+    pub(crate) demo_service: Option<PathBuf>,
+    /// Port of the first instance. `None`: any free ports.
+    pub(crate) port: Option<u16>,
+}
+
+/// A service that is running.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetSettings {
+    pub(crate) urls: Vec<String>,
+    pub(crate) database_url: String,
+    pub(crate) zookeeper: String,
+    pub(crate) admin_token: String,
+}

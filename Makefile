@@ -115,8 +115,7 @@ bench-chart: ## copy the chart and the tables of the last make bench-peers to do
 SAMPLE := unguarded,zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge
 
 # The sandbox of Chromium does not run as root.
-sample-report: deps-test ## measure docs/sample-report.html, and take its picture docs/report.png
-	cargo build --release --locked
+sample-report: deps-test demo-programs ## measure docs/sample-report.html, and take its picture docs/report.png
 	./target/release/loadgen compare --strategies $(SAMPLE) --seed 1 --out target/sample-report
 	cp target/sample-report/report.html docs/sample-report.html
 	"$$(command -v chromium || command -v chromium-browser || command -v google-chrome || \

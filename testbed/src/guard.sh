@@ -35,11 +35,11 @@ trap : HUP INT TERM
 ) >/dev/null 2>&1 &
 watcher=$!
 
-# Whoever was started in the background by a script has SIGINT ignored, and passes that on; only env can undo it, and not
-# everywhere.
+# A program inherits the signals that its starter ignores: nohup ignores SIGHUP, and a job that a script starts in the
+# background ignores SIGINT and SIGQUIT. Only env can undo that, and not everywhere.
 launcher=
-if /usr/bin/env --default-signal=INT true 2>/dev/null; then
-    launcher='/usr/bin/env --default-signal=INT'
+if /usr/bin/env --default-signal=HUP,INT,QUIT true 2>/dev/null; then
+    launcher='/usr/bin/env --default-signal=HUP,INT,QUIT'
 fi
 
 # The program's input, which is opened this late so that the watcher does not keep the socket open.

@@ -61,6 +61,7 @@ mod postgres;
 mod process;
 mod proxy;
 mod ready;
+mod signals;
 mod worker;
 mod zookeeper;
 
@@ -76,4 +77,5 @@ pub use jmeter::jmeter;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};
+pub use signals::with_default_signals;
 pub use zookeeper::{ZooKeeper, ZooKeeperConfig, ZooKeeperTls};

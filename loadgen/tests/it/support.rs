@@ -45,7 +45,7 @@ impl Lab {
 
     /// `loadgen` with its temporary folders in this lab.
     pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        let mut command = testbed::with_default_signals(env!("CARGO_BIN_EXE_loadgen"));
         command.args(args).env("TMPDIR", self.path("tmp")).current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
@@ -77,7 +77,9 @@ impl Lab {
 /// The same command with `SIGHUP` ignored from its start.
 pub(crate) fn under_nohup(command: &Command) -> Command {
     let mut nohup = Command::new("nohup");
-    nohup.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    let restores_signals = |argument: &&OsStr| argument.as_encoded_bytes().starts_with(b"--default-signal");
+    let args = command.get_args().filter(|argument| !restores_signals(argument));
+    nohup.arg(command.get_program()).args(args).stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => nohup.env(name, value),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -21,7 +21,7 @@ impl Terminal {
     fn start(lab: &Lab, connect_string: &str, args: &[String]) -> Self {
         let pty = openpty(None, None).unwrap();
         let end = || Stdio::from(pty.slave.try_clone().unwrap());
-        let child = Command::new("setsid")
+        let child = testbed::with_default_signals("setsid")
             .args(["--ctty", PROGRAM])
             .args(args)
             .env("ZOOKEEPER_CONNECT", connect_string)

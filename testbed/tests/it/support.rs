@@ -128,7 +128,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn testbed(args: &[&str]) -> Self {
-        Self::spawn(Command::new(env!("CARGO_BIN_EXE_testbed")).args(args))
+        Self::spawn(testbed::with_default_signals(env!("CARGO_BIN_EXE_testbed")).args(args))
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Self {

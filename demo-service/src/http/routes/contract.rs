@@ -41,6 +41,8 @@ pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .use_base_layout()
         .display_operation_id(true)
         .display_request_duration(true)
+        // So that a link can name an operation: /docs/#/orders/placeOrder.
+        .deep_linking(true)
         // The validator would ask a server on the Internet.
         .validator_url("none");
     Router::from(SwaggerUi::new("/docs").config(config)).layer(map_response(confine))

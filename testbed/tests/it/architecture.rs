@@ -124,6 +124,7 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/load/health.rs",
         "loadgen/src/load/model.rs",
         "loadgen/src/load/sample.rs",
+        "loadgen/src/report/diff.rs",
         "loadgen/src/trial/herd.rs",
         "loadgen/src/trial/plan.rs",
         "loadgen/src/trial/record.rs",

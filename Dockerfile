@@ -25,10 +25,11 @@ COPY testbed testbed
 COPY program program
 COPY stats stats
 COPY simulation simulation
+COPY buyers buyers
 COPY demo-service demo-service
 COPY loadgen loadgen
 # Cargo compares times: a source that is older than the build of its stub would pass for built.
-RUN find recipes-protocol recipes testbed demo-service program stats simulation loadgen -name '*.rs' -exec touch {} + \
+RUN find recipes-protocol recipes testbed demo-service program stats simulation buyers loadgen -name '*.rs' -exec touch {} + \
     && cargo build --release --locked -p demo-service -p loadgen
 
 FROM ${DEBIAN_IMAGE:-debian:bookworm-20260824-slim} AS demo-service

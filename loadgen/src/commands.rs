@@ -96,10 +96,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     raise_file_limit();
     telemetry::start()?;
     let mut output = Output::take()?;
-    // Goose handles `SIGINT` by the same library whenever it runs, and calls `exit(1)` the second time. The first handler
-    // stays, so this one has to be installed before goose runs.
-    let interrupt = Interrupt::install_with(Again::Exits, || goose::trigger_killswitch("interrupted"))
-        .map_err(Error::system("install the handler for Ctrl-C"))?;
+    // Before the buyers run: they install a handler of their own if there is none.
+    let interrupt =
+        Interrupt::install_with(Again::Exits, buyers::stop).map_err(Error::system("install the handler for Ctrl-C"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::system("start the runtime"))?;
     runtime.block_on(async {
         match cli.command {

@@ -59,9 +59,9 @@ pub enum Error {
          does something before the service drop ?strategy=, or does somebody else sell this SKU?"
     )]
     ForeignOrder { asked: String, order_id: i64, quantity: i64, found: String },
-    /// The users of a trial could not all be started.
-    #[error("only {arrived} of {users} users were ready within {within_s} s; fewer --users may help")]
-    Rendezvous { arrived: usize, users: usize, within_s: u64 },
+    /// The load of a trial could not be made.
+    #[error(transparent)]
+    Load(#[from] buyers::Error),
     /// A file is no report that this program can read.
     #[error("{} is no report that can be read: {what}", path.display())]
     NoReport { path: PathBuf, what: String },

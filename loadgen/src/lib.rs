@@ -11,12 +11,11 @@
 //! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
 //! | `trial` | the plan of the trials, one trial, and its record |
 //! | `lab` | what is measured on: servers, service, processors |
-//! | `load` | the buyers: load models, requests, answers, whether the generator kept up |
 //! | `audit` | what was really sold, and whether the locks excluded |
 //!
-//! A folder imports only from the folders below it. `audit`, `judge` and the load models are pure: they know no clock, no
-//! task and no socket. `docs/reports.md` says how to read the
-//! report. The library exists for the program and for the benches, which read reports by [`report::json::read`].
+//! A folder imports only from the folders below it. `audit` and `judge` are pure: they know no clock, no task and no socket.
+//! The crate `buyers` makes the load of a trial. `docs/reports.md` says how to read the report. The library exists for the
+//! program and for the benches, which read reports by [`report::json::read`].
 
 pub mod audit;
 mod commands;
@@ -25,7 +24,6 @@ mod error;
 mod export;
 mod judge;
 mod lab;
-mod load;
 mod output;
 mod progress;
 pub mod report;

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, Command};
     use crate::lab::source::ServiceSettings;
-    use crate::load::model::{Arrivals, LoadModel};
+    use buyers::model::{Arrivals, LoadModel};
 
     fn resolve(args: &[&str]) -> Result<CompareSettings, Error> {
         let cli = Cli::try_parse_from(["loadgen", "compare"].iter().chain(args)).unwrap();

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use buyers::model::{Arrivals, LoadModel};
 use confique::{Config as _, Layer as _};
 
 use super::plan::{PlanLayer, PlanSettings, read};
 use super::preset::Preset;
 use crate::error::Error;
-use crate::load::model::{Arrivals, LoadModel};
 
 /// How long requests arrive at a rate if no duration is set.
 const RATE_DURATION: Duration = Duration::from_secs(10);

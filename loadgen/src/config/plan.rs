@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use buyers::model::Arrivals;
 use clap::Args;
 use confique::Config;
 use serde::de::Error as _;
@@ -14,7 +15,6 @@ use super::values::{Goods, GoodsNo, Stock, Trials, Users, parse_rate, parse_time
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
-use crate::load::model::Arrivals;
 
 /// What a plan may set, and flags may override. `None`: no layer sets it, and there is no default.
 ///

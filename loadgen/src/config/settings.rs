@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use buyers::model::LoadModel;
 use wildmatch::WildMatch;
 
 use crate::judge::metrics::Column;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
-use crate::load::model::LoadModel;
 
 /// The load, for this program or for another engine.
 #[derive(Debug, Clone)]

@@ -7,11 +7,11 @@
 mod pace;
 
 use askama::Template;
+use buyers::model::{Arrivals, LoadModel};
 
 use self::pace::Pace;
 use crate::error::Error;
 use crate::export::load::{Load, Place, Run};
-use crate::load::model::{Arrivals, LoadModel};
 
 /// The values in the template of the plan.
 #[derive(Template)]

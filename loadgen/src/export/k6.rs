@@ -7,12 +7,12 @@ mod literal;
 mod rules;
 
 use askama::Template;
+use buyers::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
+use buyers::model::{Arrivals, LoadModel};
 
 use self::rules::Rules;
 use crate::error::Error;
 use crate::export::load::{Load, Run};
-use crate::load::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
-use crate::load::model::{Arrivals, LoadModel};
 
 /// Time for the start and the end of a user, added to its longest purchase.
 const GRACE_MS: u128 = 30_000;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Ratio};
 
 use crate::judge::finding::Finding;
 use crate::lab::strategy::{Mechanism, Promise, Wakes};
-use crate::load::sample::ByOutcome;
 use crate::trial::record::Latency;
 
 /// What came out for one strategy and number of users. What was sold is judged from all trials, the warm-up included; all

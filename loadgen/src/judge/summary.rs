@@ -1,12 +1,12 @@
 //! Makes results of the trials: one for each strategy and number of users, related to each other and ranked.
 
+use buyers::sample::ByOutcome;
 use stats::{as_f64, median, rate};
 
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Metric, P50, Source, Trials};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
-use crate::load::sample::ByOutcome;
 use crate::trial::herd::notifications_expected;
 use crate::trial::plan::{Plan, Subject};
 use crate::trial::record::{Latency, Trial};

@@ -1,5 +1,6 @@
 //! What to bear in mind when reading the figures.
 
+use buyers::sample::{ByOutcome, problems};
 use stats::figures::count;
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
@@ -7,7 +8,6 @@ use crate::judge::finding::count_of;
 use crate::judge::metrics::DROPPED;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
-use crate::load::sample::{ByOutcome, problems};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
@@ -33,7 +33,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
                 .to_owned(),
         );
     }
-    if !plan.model.is_one_shot() && !matches!(plan.model, crate::load::model::LoadModel::Open { .. }) {
+    if !plan.model.is_one_shot() && !matches!(plan.model, buyers::model::LoadModel::Open { .. }) {
         caveats.push(
             "closed loop: a slow answer delays its user's next request, so the latencies belong to this many users, and to no \
              arrival rate"

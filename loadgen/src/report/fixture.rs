@@ -3,6 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use buyers::health::{Effort, Generator};
+use buyers::model::LoadModel;
+use buyers::sample::{ByOutcome, Outcome, Sample};
 use stats::times::Times;
 
 use crate::audit::history::{HistoryAudit, Section, handovers_ns};
@@ -18,10 +21,6 @@ use crate::lab::strategy::tests::strategy;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
-use crate::load::health::{Effort, Generator};
-use crate::load::model::LoadModel;
-use crate::load::sample::tests::sample;
-use crate::load::sample::{ByOutcome, Outcome, Sample};
 use crate::report::{Findings, Report};
 use crate::trial::plan::{Plan, Subject, blocks};
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
@@ -252,4 +251,20 @@ fn draw() -> Report {
 pub(crate) fn interrupted() -> Report {
     let ended = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
     Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]), METRICS)
+}
+
+/// A request that was meant to start at the release, of user zero.
+pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
+    Sample {
+        user: 0,
+        goods: 0,
+        outcome,
+        intended: Duration::ZERO,
+        started: Duration::from_millis(started_ms),
+        first_byte: Some(Duration::from_millis(ended_ms)),
+        ended: Duration::from_millis(ended_ms),
+        status: Some(200),
+        received_bytes: 100,
+        problem: None,
+    }
 }

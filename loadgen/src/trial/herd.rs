@@ -5,8 +5,9 @@
 //! successor without ever having held the lock, and a holder that was refused did hold it. A trial with such answers
 //! therefore has no number of releases, and no figure per release.
 
+use buyers::sample::ByOutcome;
+
 use crate::lab::strategy::{Mechanism, Wakes};
-use crate::load::sample::ByOutcome;
 
 /// How many releases the purchases of a strategy were; unknown when one of them had no decision.
 pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option<u64> {

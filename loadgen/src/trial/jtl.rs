@@ -11,11 +11,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use buyers::sample::{Outcome, Sample};
 use csv::{Terminator, Writer, WriterBuilder};
 use stats::{as_f64, as_ms};
 
 use crate::error::Error;
-use crate::load::sample::{Outcome, Sample};
 use crate::trial::run::Ran;
 
 /// The columns that JMeter 5 writes by default, in its order.
@@ -209,8 +209,8 @@ mod tests {
     use regex::Regex;
 
     use super::*;
-    use crate::load::sample::tests::sample;
     use crate::report::fixture;
+    use crate::report::fixture::sample;
 
     /// When the load of every trial here began, by the wall clock.
     const RELEASED_MS: u64 = 1_795_224_922_000;

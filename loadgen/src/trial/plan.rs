@@ -3,13 +3,12 @@
 //! A slow moment of the machine then falls on all subjects alike, and the same seed repeats the order. The first block
 //! warms up what the others measure: its figures count for nothing, but what it sold is audited like the rest.
 
+use buyers::model::LoadModel;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::load::model::LoadModel;
 
 /// Everything that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

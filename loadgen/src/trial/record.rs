@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use buyers::health::Generator;
+use buyers::sample::{ByOutcome, Outcome, Sample};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::times::Times;
@@ -12,8 +14,6 @@ use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;
-use crate::load::health::Generator;
-use crate::load::sample::{ByOutcome, Outcome, Sample};
 
 /// Latencies of one trial, or of several merged. In milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -185,7 +185,7 @@ pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::sample::tests::sample;
+    use crate::report::fixture::sample;
 
     const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
 

@@ -2,6 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use buyers::health::{Effort, Generator};
+use buyers::model::LoadModel;
+use buyers::purchase::{Load, Purchase};
+use buyers::sample::{ByOutcome, Outcome, Sample, problems};
 use reqwest::Url;
 use stats::as_ms;
 use stats::times::Times;
@@ -19,11 +23,6 @@ use crate::lab::service::{Goods, HistorySince};
 use crate::lab::stack::{HTTP_GRACE, Stack};
 use crate::lab::strategy::Strategy;
 use crate::lab::traffic::Traffic;
-use crate::load;
-use crate::load::health::{Effort, Generator};
-use crate::load::model::LoadModel;
-use crate::load::purchase::{Load, Purchase};
-use crate::load::sample::{ByOutcome, Outcome, Sample, problems};
 use crate::trial::herd::releases;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
@@ -71,7 +70,7 @@ struct Counted {
 /// # Errors
 ///
 /// [`Error::Service`], [`Error::Postgres`] or [`Error::Reset`] when a server or an instance fails,
-/// [`Error::ForeignOrder`] when the sale has an order nobody asked for, and those of [`load::run`].
+/// [`Error::ForeignOrder`] when the sale has an order nobody asked for, and those of [`buyers::run`].
 ///
 /// # Cancel safety
 ///
@@ -88,7 +87,7 @@ pub(crate) async fn trial(
     let mark = stack.service.history_mark().await?;
     let before = count(stack).instrument(debug_span!("count before")).await?;
     let purchase = purchase(stack, conditions, strategy, planned)?;
-    let load = load::run(&purchase).instrument(debug_span!("load"));
+    let load = buyers::run(&purchase).instrument(debug_span!("load"));
     let (load, lock_waits) = with_lock_waits(stack, load).await?;
     let settle = settle(stack, &conditions.goods_nos, &opened);
     let settled = settle.instrument(debug_span!("settle")).await?;
@@ -258,7 +257,7 @@ async fn count(stack: &Stack) -> Result<Counted, Error> {
 /// Looks who waits for locks of the database while the load runs.
 async fn with_lock_waits(
     stack: &Stack,
-    load: impl Future<Output = Result<Load, Error>>,
+    load: impl Future<Output = Result<Load, buyers::Error>>,
 ) -> Result<(Load, LockWaits), Error> {
     let mut waits = LockWaits::default();
     let mut poll = tokio::time::interval(LOCK_POLL);

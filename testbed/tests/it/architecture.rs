@@ -63,6 +63,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "program",
             "stats",
             "simulation",
+            "buyers",
             "loadgen",
             "bench",
             "testbed",
@@ -77,7 +78,8 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("testbed"), ["program"]);
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
     assert_eq!(of_the_workspace("demo-service"), ["program", "zk-recipes"]);
-    assert_eq!(of_the_workspace("loadgen"), ["program", "simulation", "stats", "testbed", "zk-recipes"]);
+    assert_eq!(of_the_workspace("buyers"), ["program", "stats"]);
+    assert_eq!(of_the_workspace("loadgen"), ["buyers", "program", "simulation", "stats", "testbed", "zk-recipes"]);
     assert_eq!(of_the_workspace("stats"), Vec::<String>::new());
     assert_eq!(of_the_workspace("simulation"), ["stats", "zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("bench"), ["loadgen", "program", "stats", "testbed", "zk-recipes"]);
@@ -88,7 +90,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");
     }
-    for package in ["zk-recipes-protocol", "program", "stats", "simulation", "loadgen"] {
+    for package in ["zk-recipes-protocol", "program", "stats", "simulation", "buyers", "loadgen"] {
         assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
     }
     assert_eq!(for_tests("bench"), ["demo-service", "zk-recipes-protocol"]);
@@ -112,6 +114,10 @@ fn the_service_and_the_commands_reach_zookeeper_only_through_the_recipes() {
 #[test]
 fn the_deciding_code_has_no_async_no_clock_and_no_io() {
     let deciding = [
+        "buyers/src/answer.rs",
+        "buyers/src/health.rs",
+        "buyers/src/model.rs",
+        "buyers/src/sample.rs",
         "demo-service/src/sale/decision.rs",
         "demo-service/src/sale/goods.rs",
         "demo-service/src/sale/purchase.rs",
@@ -120,10 +126,6 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/lab/postgres_load.rs",
         "loadgen/src/lab/strategy.rs",
         "loadgen/src/lab/traffic.rs",
-        "loadgen/src/load/answer.rs",
-        "loadgen/src/load/health.rs",
-        "loadgen/src/load/model.rs",
-        "loadgen/src/load/sample.rs",
         "loadgen/src/report/diff.rs",
         "loadgen/src/trial/herd.rs",
         "loadgen/src/trial/plan.rs",
@@ -164,7 +166,8 @@ fn only_one_file_of_the_lock_library_sends_requests() {
 
 #[test]
 fn nothing_is_spawned_inside_a_drop() {
-    for (path, text) in ["recipes/src", "zk-lock/src", "demo-service/src", "loadgen/src"].into_iter().flat_map(sources)
+    for (path, text) in
+        ["recipes/src", "zk-lock/src", "demo-service/src", "buyers/src", "loadgen/src"].into_iter().flat_map(sources)
     {
         for drop in code(&text).split("fn drop(&mut self)").skip(1) {
             let body = drop.split("\n    }\n").next().unwrap();
@@ -205,11 +208,20 @@ fn every_test_that_the_guarantees_name_exists() {
     let named: Vec<&str> =
         guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
     assert!(named.len() > 20, "the guarantees name their tests");
-    let sources: Vec<_> =
-        ["recipes-protocol", "recipes", "zk-lock", "demo-service", "stats", "simulation", "loadgen", "testbed"]
-            .into_iter()
-            .flat_map(sources)
-            .collect();
+    let sources: Vec<_> = [
+        "recipes-protocol",
+        "recipes",
+        "zk-lock",
+        "demo-service",
+        "stats",
+        "simulation",
+        "buyers",
+        "loadgen",
+        "testbed",
+    ]
+    .into_iter()
+    .flat_map(sources)
+    .collect();
     for name in named {
         let defines = |text: &String| text.contains(&format!("fn {name}("));
         assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");

@@ -136,7 +136,9 @@ fn imports_of(package: &str, least: usize) -> BTreeMap<Module, BTreeSet<Module>>
 
 #[test]
 fn no_files_of_the_locks_and_of_the_load_generator_need_each_other() {
-    for (package, least) in [("recipes", 100), ("recipes-protocol", 15), ("zk-lock", 5), ("loadgen", 150)] {
+    for (package, least) in
+        [("recipes", 100), ("recipes-protocol", 15), ("zk-lock", 5), ("buyers", 10), ("loadgen", 150)]
+    {
         assert_eq!(circles(&imports_of(package, least)), [], "{package}");
     }
 }

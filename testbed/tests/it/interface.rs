@@ -33,8 +33,9 @@ const NO_SETTINGS: [&str; 19] = [
     "START_AT",
 ];
 
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "bench",
+    "buyers",
     "demo-service",
     "loadgen",
     "program",

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use buyers::model::LoadModel;
+
 use crate::error::Error;
-use crate::load::model::LoadModel;
 
 /// How the threads of one run start and ask.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +119,7 @@ fn seconds(flag: &str, ms: u64) -> Result<u64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::model::Arrivals;
+    use buyers::model::Arrivals;
 
     /// Threads, requests of each, ramp-up in seconds, and requests of one thread per minute.
     fn paced(rate_per_s: f64, duration_s: u64, users: u32) -> (u32, u64, u64, String) {

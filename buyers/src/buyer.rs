@@ -5,21 +5,21 @@ use std::time::Duration;
 use reqwest::{Client, Response, StatusCode, Version};
 use tokio::time::Instant;
 
-use crate::load::Purchase;
-use crate::load::answer::classify;
-use crate::load::sample::{Outcome, Sample};
+use crate::answer::classify;
+use crate::purchase::Purchase;
+use crate::sample::{Outcome, Sample};
 
 /// A user's next request, and its intended start.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Buyer {
+pub(crate) struct Buyer {
     /// Number of the user, from zero.
-    pub(super) user: usize,
+    pub(crate) user: usize,
     /// Number of the request, which chooses the instance and the SKU.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// When the users were released.
-    pub(super) released: Instant,
+    pub(crate) released: Instant,
     /// When the request is meant to start, from the release on.
-    pub(super) intended: Duration,
+    pub(crate) intended: Duration,
 }
 
 /// Buys once; nothing if there is nowhere to buy.
@@ -27,7 +27,7 @@ pub(super) struct Buyer {
 /// # Cancel safety
 ///
 /// The service may sell all the same.
-pub(super) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> Option<Sample> {
+pub(crate) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> Option<Sample> {
     let Buyer { user, number, released, intended } = buyer;
     let (goods, url) = purchase.place(number)?;
     let started = released.elapsed();

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::buyer::{Buyer, buy};
 use super::purchase::{Load, Purchase, client, cpu_time};
-use crate::error::Error;
-use crate::load::sample::Sample;
+use crate::Error;
+use crate::sample::Sample;
 
 /// Runs the open model.
 ///
@@ -20,7 +20,7 @@ use crate::load::sample::Sample;
 /// # Cancel safety
 ///
 /// See [`super::run`].
-pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
+pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let purchase = Arc::new(purchase.clone());
     let client = client(&purchase)?;
     let (cpu_start, released_at, released) = (cpu_time(), SystemTime::now(), Instant::now());

@@ -6,31 +6,33 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use reqwest::{Client, Url};
 
-use crate::error::Error;
-use crate::load::model::LoadModel;
-use crate::load::sample::Sample;
+use crate::Error;
+use crate::model::LoadModel;
+use crate::sample::Sample;
 
 /// What the buyers do.
 #[derive(Debug, Clone)]
-pub(crate) struct Purchase {
+pub struct Purchase {
     /// For each SKU, one URL an instance.
-    pub(crate) urls: Vec<Vec<Url>>,
+    pub urls: Vec<Vec<Url>>,
     /// For each instance, a URL that answers at once.
-    pub(crate) probes: Vec<Url>,
-    pub(crate) users: usize,
-    pub(crate) model: LoadModel,
+    pub probes: Vec<Url>,
+    /// How many buyers there are.
+    pub users: usize,
+    /// When they buy.
+    pub model: LoadModel,
     /// Draws the arrivals of an open model.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// How long a buyer waits for the answer.
-    pub(crate) answer_within: Duration,
+    pub answer_within: Duration,
     /// How long all users together may take to be ready.
-    pub(crate) arrive_within: Duration,
+    pub arrive_within: Duration,
 }
 
 impl Purchase {
     /// Returns the SKU and the URL for buyer `number`. The buyers take turns in the instances, and rounds of buyers take turns
     /// in the SKUs. So every SKU is bought at every instance.
-    pub(super) fn place(&self, number: usize) -> Option<(usize, &Url)> {
+    pub(crate) fn place(&self, number: usize) -> Option<(usize, &Url)> {
         let instances = self.urls.first()?.len().max(1);
         let goods = number / instances % self.urls.len();
         Some((goods, self.urls[goods].get(number % instances)?))
@@ -39,26 +41,26 @@ impl Purchase {
 
 /// What a load was like.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// One sample a request.
-    pub(crate) samples: Vec<Sample>,
+    pub samples: Vec<Sample>,
     /// Arrivals that were not started, as every user was busy.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// The wall clock at the release, from which the instants of the samples count.
-    pub(crate) released_at: SystemTime,
+    pub released_at: SystemTime,
     /// Processor time of this process from the release to the last answer.
-    pub(crate) cpu_time: Duration,
+    pub cpu_time: Duration,
 }
 
 /// The client that all users share, with as many connections as are needed at the same time.
-pub(super) fn client(purchase: &Purchase) -> Result<Client, Error> {
+pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
     // A proxy would be measured with the service.
     let builder = Client::builder().no_proxy().timeout(purchase.answer_within);
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 
 /// Processor time of this process, user and system; zero if the system does not tell.
-pub(crate) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
     let time = |value: TimeVal| Duration::from_micros(u64::try_from(value.num_microseconds()).unwrap_or_default());
     time(usage.user_time()) + time(usage.system_time())

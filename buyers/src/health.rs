@@ -22,18 +22,18 @@ pub struct Generator {
     /// Requests that were started.
     pub requests: u64,
     /// Requests that were started more than five milliseconds later than they were meant to be.
-    pub(crate) late: u64,
+    pub late: u64,
     /// Arrivals of an open model that found every user busy, and were never started: the response times are those of the
     /// others alone.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Median time from the intended start of a request to the actual one, in milliseconds.
-    pub(crate) start_lag_p50_ms: Option<f64>,
+    pub start_lag_p50_ms: Option<f64>,
     /// Longest time from the intended start of a request to the actual one, in milliseconds.
-    pub(crate) start_lag_max_ms: Option<f64>,
+    pub start_lag_max_ms: Option<f64>,
     /// From the first user's first request to the last user's, in milliseconds.
     pub start_spread_ms: f64,
     /// Processor time of the generator from the release to the last answer, as a share of all cores.
-    pub(crate) cpu_share: f64,
+    pub cpu_share: f64,
     /// The same for each request, in microseconds.
     pub cpu_us_per_request: Option<f64>,
     /// Whether the generator was the bottleneck. One of these makes it so:
@@ -41,33 +41,33 @@ pub struct Generator {
     /// * Half of the requests started more than five milliseconds late, and later than half the median response time.
     /// * In an open model, more than one request in a hundred started late.
     /// * The generator used more than four fifths of all cores.
-    pub(crate) limited: bool,
+    pub limited: bool,
 }
 
 /// What the judgement is based on.
 #[derive(Debug, Clone)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// For each request, the time from its intended to its actual start.
-    pub(crate) start_lags: Vec<Duration>,
+    pub start_lags: Vec<Duration>,
     /// For each user, when its first request started.
-    pub(crate) first_starts: Vec<Duration>,
+    pub first_starts: Vec<Duration>,
     /// Arrivals that were not started.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Whether the requests were to arrive at a rate.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
     /// Median response time over all answers.
-    pub(crate) response_p50: Option<Duration>,
+    pub response_p50: Option<Duration>,
     /// From the release to the last answer.
-    pub(crate) length: Duration,
+    pub length: Duration,
     /// Processor time, user and system, that the generator used meanwhile.
-    pub(crate) cpu_time: Duration,
+    pub cpu_time: Duration,
     /// Cores of the machine.
-    pub(crate) cores: usize,
+    pub cores: usize,
 }
 
 impl Generator {
     /// Judges one load.
-    pub(crate) fn judge(effort: &Effort) -> Generator {
+    pub fn judge(effort: &Effort) -> Generator {
         let lags_ms: Vec<f64> = effort.start_lags.iter().copied().map(as_ms).collect();
         let starts_ms: Vec<f64> = effort.first_starts.iter().copied().map(as_ms).collect();
         let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);

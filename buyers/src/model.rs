@@ -15,7 +15,7 @@ use stats::as_f64;
 /// How the load comes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub(crate) enum LoadModel {
+pub enum LoadModel {
     /// Closed burst: every user sends one request, all at the same instant.
     Burst,
     /// Closed ramp: every user sends one request, the users evenly spread over a time.
@@ -44,7 +44,7 @@ pub(crate) enum LoadModel {
 /// How arrivals are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Arrivals {
+pub enum Arrivals {
     /// Independently of each other, as buyers do: the gaps are exponential
     Poisson,
     /// Evenly
@@ -53,7 +53,7 @@ pub(crate) enum Arrivals {
 
 impl LoadModel {
     /// The model in words, for every output.
-    pub(crate) fn describe(&self, users: u32) -> String {
+    pub fn describe(&self, users: u32) -> String {
         match self {
             LoadModel::Burst => format!("closed burst, {users} users at the same instant, one request each"),
             LoadModel::Ramp { ramp_up_ms } => {
@@ -77,22 +77,22 @@ impl LoadModel {
     }
 
     /// Whether all users begin at the release.
-    pub(crate) fn begins_together(&self) -> bool {
+    pub fn begins_together(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Loop { ramp_up_ms: 0, .. })
     }
 
     /// Whether every user sends exactly one request.
-    pub(crate) fn is_one_shot(&self) -> bool {
+    pub fn is_one_shot(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Ramp { .. })
     }
 
     /// Whether all users wait at the same time, so that the herd of a release can be foretold.
-    pub(crate) fn is_burst(&self) -> bool {
+    pub fn is_burst(&self) -> bool {
         matches!(self, LoadModel::Burst)
     }
 
     /// Until when requests are started, counted from the release.
-    pub(crate) fn duration(&self) -> Duration {
+    pub fn duration(&self) -> Duration {
         match self {
             LoadModel::Burst => Duration::ZERO,
             LoadModel::Ramp { ramp_up_ms } => Duration::from_millis(*ramp_up_ms),
@@ -103,7 +103,7 @@ impl LoadModel {
     }
 
     /// When user `number` of `users` is meant to send its first request, counted from the release; closed models only.
-    pub(crate) fn first_start(&self, number: usize, users: usize) -> Duration {
+    pub fn first_start(&self, number: usize, users: usize) -> Duration {
         let ramp_up_ms = match self {
             LoadModel::Ramp { ramp_up_ms } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
             LoadModel::Burst | LoadModel::Open { .. } => 0,
@@ -115,7 +115,7 @@ impl LoadModel {
 
     /// When the requests of an open model are meant to start, counted from the release, in order; nothing for the
     /// closed models, whose users decide. The same seed draws the same arrivals.
-    pub(crate) fn arrivals(&self, seed: u64) -> Vec<Duration> {
+    pub fn arrivals(&self, seed: u64) -> Vec<Duration> {
         let LoadModel::Open { rate_per_s, arrivals, .. } = self else { return Vec::new() };
         let (mut random, end) = (ChaCha8Rng::seed_from_u64(seed), self.duration().as_secs_f64());
         let mut at = 0.0_f64;

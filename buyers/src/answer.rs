@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::load::sample::Outcome;
+use crate::sample::Outcome;
 
 #[derive(Deserialize)]
 struct Receipt {
@@ -12,11 +12,11 @@ struct Receipt {
 }
 
 /// Beginning of the `type` of every problem of the service.
-pub(crate) const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
+pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
 
 /// The problems of a 503 that promise that nothing was written. Of any other one, `outcome-unknown` and
 /// `request-timeout` among them, the unit may have been sold.
-pub(crate) const NOTHING_WRITTEN: [&str; 11] = [
+pub const NOTHING_WRITTEN: [&str; 11] = [
     "lock-timeout",
     "hold-lost",
     "lock-service-unavailable",
@@ -56,7 +56,7 @@ fn shown(r#type: &str) -> String {
 }
 
 /// What an answer means, and what is wrong with it.
-pub(crate) fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
+pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
     match status {
         StatusCode::OK => match serde_json::from_str(body) {
             Ok(Receipt { order_id, quantity }) => (Outcome::Sold { order_id, quantity }, None),

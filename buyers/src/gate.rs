@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::Error;
 
 /// The rendezvous of the buyers.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     users: usize,
     arrived: AtomicUsize,
     everyone: Notify,
@@ -28,13 +28,13 @@ enum GateState {
 }
 
 impl Gate {
-    pub(super) fn new(users: usize) -> Arc<Gate> {
+    pub(crate) fn new(users: usize) -> Arc<Gate> {
         let (state, _) = watch::channel(GateState::Closed);
         Arc::new(Gate { users, arrived: AtomicUsize::new(0), everyone: Notify::new(), state })
     }
 
     /// A buyer arrives, and waits until the gate opens or the burst is called off.
-    pub(super) async fn arrive(&self) {
+    pub(crate) async fn arrive(&self) {
         let mut state = self.state.subscribe();
         if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
             self.everyone.notify_one();
@@ -44,7 +44,7 @@ impl Gate {
     }
 
     /// The instant at which the gate opened, if it did.
-    pub(super) fn opened_at(&self) -> Option<Instant> {
+    pub(crate) fn opened_at(&self) -> Option<Instant> {
         match *self.state.borrow() {
             GateState::Open(instant) => Some(instant),
             GateState::Closed | GateState::Cancelled => None,
@@ -52,7 +52,7 @@ impl Gate {
     }
 
     /// Opens the gate once everyone is there.
-    pub(super) async fn open(&self, within: Duration) -> Result<(), Error> {
+    pub(crate) async fn open(&self, within: Duration) -> Result<(), Error> {
         if tokio::time::timeout(within, self.everyone.notified()).await.is_err() {
             let arrived = self.arrived.load(Ordering::SeqCst);
             return Err(Error::Rendezvous { arrived, users: self.users, within_s: within.as_secs() });
@@ -61,18 +61,18 @@ impl Gate {
         Ok(())
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.state.send_replace(GateState::Cancelled);
     }
 
-    pub(super) async fn cancelled(&self) {
+    pub(crate) async fn cancelled(&self) {
         let mut state = self.state.subscribe();
         let _ = state.wait_for(|state| *state == GateState::Cancelled).await;
     }
 }
 
 /// Calls the burst off when it goes, so that no buyer of an abandoned burst buys later.
-pub(super) struct CancelOnDrop(pub(super) Arc<Gate>);
+pub(crate) struct CancelOnDrop(pub(crate) Arc<Gate>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -7,9 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// What became of one request to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// 200: a unit was bought.
-    Sold { order_id: i64, quantity: i64 },
+    Sold {
+        /// Key of the order.
+        order_id: i64,
+        /// Units of it.
+        quantity: i64,
+    },
     /// 409: nothing left.
     SoldOut,
     /// 503 with a problem that promises that nothing was bought, as when the lock could not be had in time.
@@ -22,41 +27,42 @@ pub(crate) enum Outcome {
 
 /// One request to buy, timed by the generator itself. All instants count from the release.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Number of the user, from zero.
-    pub(crate) user: usize,
+    pub user: usize,
     /// Which of the SKUs on sale, from zero.
-    pub(crate) goods: usize,
-    pub(crate) outcome: Outcome,
+    pub goods: usize,
+    /// What became of it.
+    pub outcome: Outcome,
     /// When the request was meant to start.
-    pub(crate) intended: Duration,
+    pub intended: Duration,
     /// When it did start.
-    pub(crate) started: Duration,
+    pub started: Duration,
     /// When the answer's headers were there; absent when none came.
-    pub(crate) first_byte: Option<Duration>,
+    pub first_byte: Option<Duration>,
     /// When the last byte of the answer was there, or the request failed.
-    pub(crate) ended: Duration,
+    pub ended: Duration,
     /// The status of the answer, if there was one.
-    pub(crate) status: Option<u16>,
+    pub status: Option<u16>,
     /// Size of the answer, headers included.
-    pub(crate) received_bytes: u64,
+    pub received_bytes: u64,
     /// What went wrong, for a refusal or an error.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 impl Sample {
     /// From the intended start: what the buyer waited.
-    pub(crate) fn response(&self) -> Duration {
+    pub fn response(&self) -> Duration {
         self.ended.saturating_sub(self.intended)
     }
 
     /// From the start of the request: what the service took.
-    pub(crate) fn service(&self) -> Duration {
+    pub fn service(&self) -> Duration {
         self.ended.saturating_sub(self.started)
     }
 
     /// How much later than intended the request was started.
-    pub(crate) fn start_lag(&self) -> Duration {
+    pub fn start_lag(&self) -> Duration {
         self.started.saturating_sub(self.intended)
     }
 }
@@ -68,23 +74,23 @@ pub struct ByOutcome<T> {
     /// Told that a unit was bought.
     pub sold: T,
     /// Told that nothing was left.
-    pub(crate) sold_out: T,
+    pub sold_out: T,
     /// Refused, with the promise that nothing was written.
-    pub(crate) refused: T,
+    pub refused: T,
     /// Any other answer, or a failed connection: the unit may have been sold.
-    pub(crate) error: T,
+    pub error: T,
     /// No answer in time: the unit may have been sold.
-    pub(crate) timeout: T,
+    pub timeout: T,
 }
 
 impl ByOutcome<u64> {
     /// Buyers who were told neither "sold" nor "sold out".
-    pub(crate) fn undecided(&self) -> u64 {
+    pub fn undecided(&self) -> u64 {
         self.refused + self.error + self.timeout
     }
 
     /// How many samples there are of each outcome.
-    pub(crate) fn count(samples: &[Sample]) -> Self {
+    pub fn count(samples: &[Sample]) -> Self {
         let mut answers = ByOutcome::default();
         for sample in samples {
             *answers.get_mut(sample.outcome) += 1;
@@ -93,14 +99,14 @@ impl ByOutcome<u64> {
     }
 
     /// All of them.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.sold + self.sold_out + self.undecided()
     }
 }
 
 impl<T> ByOutcome<T> {
     /// The value of one outcome.
-    pub(crate) fn get_mut(&mut self, outcome: Outcome) -> &mut T {
+    pub fn get_mut(&mut self, outcome: Outcome) -> &mut T {
         match outcome {
             Outcome::Sold { .. } => &mut self.sold,
             Outcome::SoldOut => &mut self.sold_out,
@@ -111,7 +117,7 @@ impl<T> ByOutcome<T> {
     }
 
     /// A value for each outcome, made of those of several.
-    pub(crate) fn fold<'a, S: 'a>(
+    pub fn fold<'a, S: 'a>(
         all: &[&'a ByOutcome<S>],
         combine: impl Fn(&mut dyn Iterator<Item = &'a S>) -> T,
     ) -> ByOutcome<T> {
@@ -127,10 +133,10 @@ impl<T> ByOutcome<T> {
 }
 
 /// How many different problems are kept for the report.
-pub(crate) const PROBLEMS_MAX: usize = 5;
+pub const PROBLEMS_MAX: usize = 5;
 
 /// The first few different problems.
-pub(crate) fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+pub fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     for problem in all {
         if seen.len() < PROBLEMS_MAX && !seen.contains(problem) {
@@ -141,23 +147,8 @@ pub(crate) fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<Str
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
-        Sample {
-            user: 0,
-            goods: 0,
-            outcome,
-            intended: Duration::ZERO,
-            started: Duration::from_millis(started_ms),
-            first_byte: Some(Duration::from_millis(ended_ms)),
-            ended: Duration::from_millis(ended_ms),
-            status: Some(200),
-            received_bytes: 100,
-            problem: None,
-        }
-    }
 
     #[test]
     fn problems_are_named_once_and_only_a_few() {

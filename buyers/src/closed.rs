@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use super::buyer::{Buyer, buy};
 use super::gate::{CancelOnDrop, Gate};
 use super::purchase::{Load, Purchase, client, cpu_time};
-use crate::error::Error;
-use crate::load::model::LoadModel;
-use crate::load::sample::{Outcome, Sample};
+use crate::Error;
+use crate::model::LoadModel;
+use crate::sample::{Outcome, Sample};
 
 /// Users that goose starts a second; their pace does not matter, as they meet at the rendezvous.
 const USERS_PER_SECOND: &str = "100000";
@@ -42,7 +42,7 @@ enum Report {
 /// # Cancel safety
 ///
 /// See [`super::run`].
-pub(super) async fn run(purchase: &Purchase) -> Result<Load, Error> {
+pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let gate = Gate::new(purchase.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));
     let (sender, receiver) = mpsc::unbounded_channel();

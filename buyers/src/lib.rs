@@ -1,0 +1,69 @@
+//! The load of one trial: many buyers, timed by us.
+//!
+//! Goose drives the users of the closed models. The times are taken here, as goose's own clock stops at the headers of an
+//! answer and knows no instant that a request was meant to start at. Goose has no open model; arrivals at a rate are started
+//! by us.
+//!
+//! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
+//! build. `answer`, `health`, `model` and `sample` are pure: they know no clock, no task and no socket.
+
+pub mod answer;
+mod buyer;
+mod closed;
+mod gate;
+pub mod health;
+pub mod model;
+mod open;
+pub mod purchase;
+pub mod sample;
+
+use std::pin::Pin;
+
+// Named for its version alone, see the workspace.
+use idna_adapter as _;
+
+use crate::model::LoadModel;
+use crate::purchase::{Load, Purchase};
+
+/// Why a load could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The users could not all be started.
+    #[error("only {arrived} of {users} users were ready within {within_s} s; fewer --users may help")]
+    Rendezvous {
+        /// How many were ready.
+        arrived: usize,
+        /// How many there should have been.
+        users: usize,
+        /// How long they had, in seconds.
+        within_s: u64,
+    },
+    /// Goose failed or lost a user, or there is no HTTP client.
+    #[error("the load generator failed: {0}")]
+    Generator(String),
+}
+
+/// Lets the buyers buy.
+///
+/// # Errors
+///
+/// [`Error::Rendezvous`] when not all users can be started, [`Error::Generator`] when goose fails or loses a user.
+///
+/// # Cancel safety
+///
+/// Buyers that wait or buy give up; what the service had begun for them, it may finish.
+pub fn run(purchase: &Purchase) -> Pin<Box<dyn Future<Output = Result<Load, Error>> + Send + '_>> {
+    // The compiler builds an `async fn` where it is awaited, but these boxes here, with the settings of this crate.
+    match purchase.model {
+        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(purchase)),
+        LoadModel::Open { .. } => Box::pin(open::run(purchase)),
+    }
+}
+
+/// Tells goose to start no more users and to end those that run, as an interrupted program does.
+///
+/// Goose handles `SIGINT` by itself whenever it runs, and calls `exit(1)` the second time. The first handler stays, so a
+/// program that wants another one installs it before it calls [`run`].
+pub fn stop() {
+    goose::trigger_killswitch("interrupted");
+}

@@ -201,6 +201,11 @@ impl App {
         self.closing.cancel();
     }
 
+    /// Returns whether it was told to [stop waiting](Self::stop_waiting).
+    pub fn is_stopping(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
     /// Waits until no purchase is in progress. A purchase is in progress, too, if its client hung up or if its commit
     /// was not answered.
     ///
@@ -213,7 +218,7 @@ impl App {
 
     /// Renames `CLIENT_GONE` to `SHUTTING_DOWN` if the service stops, because a stop cancels waits in the same way.
     fn explain(&self, failure: Failure) -> Failure {
-        if failure.is(&failure::CLIENT_GONE) && self.closing.is_cancelled() { shutting_down() } else { failure }
+        if failure.is(&failure::CLIENT_GONE) && self.is_stopping() { shutting_down() } else { failure }
     }
 
     fn strategy(&self, entry: &Entry) -> &dyn Strategy {

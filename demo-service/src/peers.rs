@@ -28,9 +28,10 @@ pub const BYTES_MAX: usize = 1024 * 1024;
 /// The time limit for a connection to another instance.
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long an unused connection is kept. The receiver closes it after `HEAD_WITHIN` of its `http::server`. The sender
-/// must close it first: a batch that meets a closed connection has an unknown outcome.
-const IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept. The sender must be the one who closes it: a batch that meets a connection which the
+/// receiver has closed has an unknown outcome. The receiver closes it after `HEAD_WITHIN` of its `http::server`. When it shuts
+/// down, it waits for the sender.
+const IDLE_MAX: Duration = Duration::from_millis(500);
 
 /// How an instance is reached by the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -114,7 +114,7 @@ impl App {
     /// strategy that may serve the purchase decides it.
     async fn decide<'a>(&'a self, call: &'a Call, named: Option<&'static Entry>) -> Served<'a> {
         let before = named.unwrap_or(self.config.strategy);
-        if self.closing.is_cancelled() {
+        if self.is_stopping() {
             return Served::at_once(before, Err(shutting_down()));
         }
         match self.recall(call).await {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::post;
@@ -24,6 +25,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .layer(DefaultBodyLimit::max(BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), authorize))
         .layer(CatchPanicLayer::new())
+        .layer(from_fn_with_state(Arc::clone(&app), say_goodbye))
         .with_state(app)
 }
 
@@ -38,6 +40,15 @@ async fn authorize(
         true => Ok(next.run(request).await),
         false => Err(StatusCode::UNAUTHORIZED),
     }
+}
+
+/// Tells the sender that no other batch may come on this connection, if this instance shuts down.
+async fn say_goodbye(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if app.is_stopping() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 async fn take_over(State(app): State<Arc<App>>, Json(batch): Json<Batch>) -> Result<Json<Vec<Told>>, StatusCode> {

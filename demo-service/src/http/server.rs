@@ -53,7 +53,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a shutdown waits for requests in flight beyond `--http-timeout`.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a shutdown waits until the ZooKeeper sessions are closed.
+/// How long a shutdown waits until the ZooKeeper sessions are closed, and then until the other instances have closed their
+/// connections. They do so within twice `IDLE_MAX` of `peers`, unless they are frozen.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Upper bound of the connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn` in
@@ -111,8 +112,8 @@ impl Server {
 
     /// Serves until `shutdown` resolves. Then it accepts no more connections, and refuses at once every request that
     /// waits for a lock or a connection. It finishes all other requests, which takes at most `--http-timeout` and a
-    /// second. At the end it closes the ZooKeeper sessions, which frees every lock, and then the database
-    /// connections.
+    /// second. Then it closes the ZooKeeper sessions, which frees every lock, and the database connections. At the end it
+    /// waits until the other instances have closed their connections, so none of them loses the answer to a batch.
     ///
     /// A commit that the database does not answer may take longer, and its lock must outlive it. Then nothing is
     /// closed: the purchase goes on until the process ends, and its lock lives until ZooKeeper expires the session.
@@ -121,48 +122,61 @@ impl Server {
     /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { main, operators, peers, app } = self;
-        let mut background = JoinSet::new();
-        let upkeep = Arc::clone(&app);
-        background.spawn(async move { upkeep.upkeep().await });
-        let connections_max = app.config.connections_max;
         let mut of_peers = Connections::new(peers::router(Arc::clone(&app)));
+        let peers = accept_all(peers.socket, Places::new(app.config.connections_max), &mut of_peers);
         // The others are served to the very end. While this instance shuts down, they learn that it owns nothing any more.
-        background.spawn(async move { accept_all(peers.socket, Places::new(connections_max), &mut of_peers).await });
-
-        let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
-        let mut of_main = Connections::new(router(Arc::clone(&app), audience));
-        let mut of_operators = Connections::new(Router::new());
-        let for_operators = async {
-            let Some(listener) = operators else { return pending().await };
-            of_operators.router = router(Arc::clone(&app), Audience::Operators);
-            accept_all(listener.socket, Places::new(connections_max), &mut of_operators).await;
-        };
         tokio::select! {
-            () = shutdown => {}
-            () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
-            () = for_operators => {}
+            // A connection that was made before the end is accepted.
+            biased;
+            () = peers => {}
+            () = serve_clients(main, operators, app, shutdown) => {}
         }
-        // The listeners are dropped by now, so the system refuses new clients.
-        info!("shutting down: requests that wait are refused, what has begun is finished");
-        app.stop_waiting();
-        let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
-        let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
-        if timeout_at(deadline, finished).await.is_err() {
-            warn!("some connections were still busy and are cut");
+        if timeout(CLOSE_WITHIN, of_peers.left()).await.is_err() {
+            warn!("some connections of other instances were not closed and are cut");
         }
-        if timeout_at(deadline, app.drained()).await.is_err() {
-            warn!(
-                "some purchases are still under way, so the ZooKeeper sessions are left to expire: closing them would \
-                 free locks under commits that may be in flight"
-            );
-            return;
-        }
-        if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
-            warn!("some ZooKeeper sessions could not be closed, the server will expire them");
-        }
-        app.store.close();
         info!("stopped");
     }
+}
+
+/// Serves buyers and operators until `shutdown` resolves. Then it finishes what has begun, and closes the ZooKeeper sessions
+/// and the database connections.
+async fn serve_clients(main: Listener, operators: Option<Listener>, app: Arc<App>, shutdown: impl Future<Output = ()>) {
+    let mut background = JoinSet::new();
+    let upkeep = Arc::clone(&app);
+    background.spawn(async move { upkeep.upkeep().await });
+    let connections_max = app.config.connections_max;
+    let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
+    let mut of_main = Connections::new(router(Arc::clone(&app), audience));
+    let mut of_operators = Connections::new(Router::new());
+    let for_operators = async {
+        let Some(listener) = operators else { return pending().await };
+        of_operators.router = router(Arc::clone(&app), Audience::Operators);
+        accept_all(listener.socket, Places::new(connections_max), &mut of_operators).await;
+    };
+    tokio::select! {
+        () = shutdown => {}
+        () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
+        () = for_operators => {}
+    }
+    // The listeners are dropped by now, so the system refuses new clients.
+    info!("shutting down: requests that wait are refused, what has begun is finished");
+    app.stop_waiting();
+    let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
+    let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
+    if timeout_at(deadline, finished).await.is_err() {
+        warn!("some connections were still busy and are cut");
+    }
+    if timeout_at(deadline, app.drained()).await.is_err() {
+        warn!(
+            "some purchases are still under way, so the ZooKeeper sessions are left to expire: closing them would \
+             free locks under commits that may be in flight"
+        );
+        return;
+    }
+    if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
+        warn!("some ZooKeeper sessions could not be closed, the server will expire them");
+    }
+    app.store.close();
 }
 
 impl Listener {
@@ -216,6 +230,12 @@ impl Connections {
     /// Answers the requests in progress, and closes the connections.
     async fn finish(self) {
         self.graceful.shutdown().await;
+    }
+
+    /// Waits until the clients have closed the connections. Closed from here, a connection might cut off a request that its
+    /// client is just sending.
+    async fn left(mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 

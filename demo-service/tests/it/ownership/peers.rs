@@ -1,5 +1,5 @@
-//! What an instance makes of the answers of an owner, and what an owner does with the buyers of other instances. The owner is
-//! an instance, or the test itself.
+//! What an instance makes of the answers of an owner, and what an owner does with the buyers of other instances. Each of the
+//! two is an instance, or the test itself.
 
 use std::future::pending;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use axum::{Json, Router};
 use demo_service::http::server::Server;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -58,6 +59,56 @@ impl Owner {
 
     async fn batch(&mut self) -> Received {
         timeout(BATCH_WITHIN, self.batches.recv()).await.expect("a batch should come").unwrap()
+    }
+}
+
+/// The test as an instance that hands over to the owner of the range of SKU 1, on one kept connection.
+struct Sender {
+    connection: TcpStream,
+    secret: String,
+}
+
+impl Sender {
+    /// Connects to the owner that the election names.
+    async fn connect(lab: &Lab) -> Self {
+        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+        let leader = LeaderLatch::new(&session, ELECTION).unwrap().leader().await.unwrap().unwrap();
+        let address: Value = serde_json::from_slice(&leader.data).unwrap();
+        let connection = TcpStream::connect(address["at"].as_str().unwrap()).await.unwrap();
+        Self { connection, secret: address["secret"].as_str().unwrap().to_owned() }
+    }
+
+    /// The head and the body of a batch of one purchase of SKU 1.
+    fn batch(&self) -> [String; 2] {
+        let wanted = json!({ "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 50_000 });
+        let body = json!({ "goods_no": 1, "purchases": [wanted] }).to_string();
+        let head = format!(
+            "POST /purchases HTTP/1.1\r\nhost: owner\r\nauthorization: Bearer {}\r\ncontent-type: \
+             application/json\r\ncontent-length: {}\r\n\r\n",
+            self.secret,
+            body.len()
+        );
+        [head, body]
+    }
+
+    async fn send(&mut self, part: &str) {
+        self.connection.write_all(part.as_bytes()).await.unwrap();
+    }
+
+    /// Reads up to this end of an answer.
+    async fn read_until(&mut self, end: &str) {
+        let mut read = Vec::new();
+        while !read.ends_with(end.as_bytes()) {
+            let count = timeout(BATCH_WITHIN, self.connection.read_buf(&mut read)).await.expect("an answer").unwrap();
+            assert_ne!(count, 0, "closed after {:?}", String::from_utf8_lossy(&read));
+        }
+    }
+
+    /// Reads until the owner closes the connection.
+    async fn read_to_end(mut self) -> String {
+        let mut read = String::new();
+        timeout(BATCH_WITHIN, self.connection.read_to_string(&mut read)).await.expect("the end").unwrap();
+        read
     }
 }
 
@@ -156,6 +207,38 @@ async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
         answer.assert_ok();
         assert_eq!(answer.body["remaining"], 8 - place, "in the order of arrival: {answer:?}");
     }
+}
+
+/// Goal: an owner that stops in order leaves no batch without an answer. Method: when its sessions are closed, one batch has
+/// arrived in part, and another one comes on a connection that was idle.
+#[tokio::test]
+async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
+    let lab = Lab::new().await;
+    let owner = named(&lab, "owner").await;
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    let (mut idle, mut sending) = (Sender::connect(&lab).await, Sender::connect(&lab).await);
+    for part in idle.batch() {
+        idle.send(&part).await;
+    }
+    idle.read_until("]}}]").await;
+    let [head, body] = sending.batch();
+    sending.send(&head).await;
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let election = LeaderLatch::new(&session, ELECTION).unwrap();
+
+    let stopped = owner.request_stop();
+    wait_until(async || election.participants().await.unwrap().is_empty()).await;
+    sending.send(&body).await;
+    for part in idle.batch() {
+        idle.send(&part).await;
+    }
+    for sender in [idle, sending] {
+        let answer = sender.read_to_end().await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"["elsewhere"]"#), "{answer}");
+    }
+    stopped.await.unwrap();
+    assert_eq!(lab.assert_adds_up(1, "a stop").await, 2);
 }
 
 /// Goal: an owner that gives its term up in order can still answer. Method: the test answers as the former owner, when the

@@ -31,7 +31,7 @@ const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 /// How long an unused connection is kept. The sender must be the one who closes it: a batch that meets a connection which the
 /// receiver has closed has an unknown outcome. The receiver closes it after `HEAD_WITHIN` of its `http::server`. When it shuts
 /// down, it waits for the sender.
-const IDLE_MAX: Duration = Duration::from_millis(500);
+pub const IDLE_MAX: Duration = Duration::from_millis(500);
 
 /// How an instance is reached by the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ impl Peers {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::from(body))
             .map_err(|error| not_reached(error.into()))?;
-        let response = self.client.request(request).await.map_err(|error| match error.is_connect() {
+        let response = self.client.request(request).await.map_err(|error| match is_unsent(&error) {
             true => not_reached(error.into()),
             false => NoAnswer::Unknown(error.into()),
         })?;
@@ -189,4 +189,11 @@ impl Peers {
             false => Err(NoAnswer::Unknown("it does not have one answer for each purchase".into())),
         }
     }
+}
+
+/// Returns whether a request failed before its first byte was sent. Hyper calls it cancelled if its connection has broken before
+/// that.
+fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>());
+    error.is_connect() || cause.is_some_and(hyper::Error::is_canceled)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
+use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -17,6 +18,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_io_timeout::TimeoutStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower::Layer;
 use tracing::{debug, info, warn};
 
@@ -25,6 +28,7 @@ use super::router::{Audience, router};
 use super::{open_files, peers};
 use crate::app::App;
 use crate::config::Config;
+use crate::peers::IDLE_MAX;
 use crate::setup_error::SetupError;
 
 /// The time limit for the head of a request. The server starts this timer as soon as it could read a request, so this
@@ -53,9 +57,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a shutdown waits for requests in flight beyond `--http-timeout`.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a shutdown waits until the ZooKeeper sessions are closed, and then until the other instances have closed their
-/// connections. They do so within twice `IDLE_MAX` of `peers`, unless they are frozen.
+/// How long a shutdown waits until the ZooKeeper sessions are closed, and how long a client of the listener for the other
+/// instances may take to finish a request then.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a shutdown waits until the other instances have closed their idle connections. They need twice `IDLE_MAX`, and
+/// longer on a busy machine.
+const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
 
 /// Upper bound of the connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn` in
 /// Linux). The customary bound is 1024. With it, handshakes of a crowd that comes at the same instant are dropped. A
@@ -122,25 +130,45 @@ impl Server {
     /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { main, operators, peers, app } = self;
-        let mut of_peers = Connections::new(peers::router(Arc::clone(&app)));
-        let peers = accept_all(peers.socket, Places::new(app.config.connections_max), &mut of_peers);
+        let ended = CancellationToken::new();
         // The others are served to the very end. While this instance shuts down, they learn that it owns nothing any more.
-        tokio::select! {
-            // A connection that was made before the end is accepted.
-            biased;
-            () = peers => {}
-            () = serve_clients(main, operators, app, shutdown) => {}
+        let of_peers = tokio::spawn(serve_peers(peers.socket, Arc::clone(&app), ended.clone()));
+        let of_peers = AbortOnDropHandle::new(of_peers);
+        if serve_clients(main, operators, app, shutdown).await {
+            ended.cancel();
+            of_peers.await.unwrap_or_else(|error| warn!(%error, "the listener for the other instances failed"));
+            info!("stopped");
         }
-        if timeout(CLOSE_WITHIN, of_peers.left()).await.is_err() {
-            warn!("some connections of other instances were not closed and are cut");
-        }
-        info!("stopped");
+    }
+}
+
+/// Serves the other instances until `ended`, and then until they have left.
+async fn serve_peers(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
+    let places = || Places::new(app.config.connections_max);
+    let mut connections = Connections::new(peers::router(Arc::clone(&app)));
+    tokio::select! {
+        () = accept_all(&listener, places(), &mut connections) => {}
+        () = ended.cancelled() => {}
+    }
+    if let Err(error) = accept_waiting(listener, places(), &mut connections) {
+        debug!(%error, "connections of other instances were cut before they were accepted");
+    }
+    if timeout(LEAVE_WITHIN, connections.left()).await.is_ok() {
+        return;
+    }
+    if timeout(CLOSE_WITHIN, connections.finish()).await.is_err() {
+        warn!("some connections of other instances were still busy and are cut");
     }
 }
 
 /// Serves buyers and operators until `shutdown` resolves. Then it finishes what has begun, and closes the ZooKeeper sessions
-/// and the database connections.
-async fn serve_clients(main: Listener, operators: Option<Listener>, app: Arc<App>, shutdown: impl Future<Output = ()>) {
+/// and the database connections. Returns `false` if a purchase is still under way: then it closes neither.
+async fn serve_clients(
+    main: Listener,
+    operators: Option<Listener>,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()>,
+) -> bool {
     let mut background = JoinSet::new();
     let upkeep = Arc::clone(&app);
     background.spawn(async move { upkeep.upkeep().await });
@@ -151,14 +179,15 @@ async fn serve_clients(main: Listener, operators: Option<Listener>, app: Arc<App
     let for_operators = async {
         let Some(listener) = operators else { return pending().await };
         of_operators.router = router(Arc::clone(&app), Audience::Operators);
-        accept_all(listener.socket, Places::new(connections_max), &mut of_operators).await;
+        accept_all(&listener.socket, Places::new(connections_max), &mut of_operators).await;
     };
     tokio::select! {
         () = shutdown => {}
-        () = accept_all(main.socket, Places::new(connections_max), &mut of_main) => {}
+        () = accept_all(&main.socket, Places::new(connections_max), &mut of_main) => {}
         () = for_operators => {}
     }
-    // The listeners are dropped by now, so the system refuses new clients.
+    // From now on the system refuses new clients. The listener for operators was dropped with its future.
+    drop(main);
     info!("shutting down: requests that wait are refused, what has begun is finished");
     app.stop_waiting();
     let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
@@ -171,12 +200,13 @@ async fn serve_clients(main: Listener, operators: Option<Listener>, app: Arc<App
             "some purchases are still under way, so the ZooKeeper sessions are left to expire: closing them would \
              free locks under commits that may be in flight"
         );
-        return;
+        return false;
     }
     if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
         warn!("some ZooKeeper sessions could not be closed, the server will expire them");
     }
     app.store.close();
+    true
 }
 
 impl Listener {
@@ -234,7 +264,7 @@ impl Connections {
 
     /// Waits until the clients have closed the connections. Closed from here, a connection might cut off a request that its
     /// client is just sending.
-    async fn left(mut self) {
+    async fn left(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 }
@@ -249,7 +279,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections for ever. While no place is free, new connections wait.
-async fn accept_all(listener: TcpListener, places: Places, connections: &mut Connections) {
+async fn accept_all(listener: &TcpListener, places: Places, connections: &mut Connections) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -265,6 +295,24 @@ async fn accept_all(listener: TcpListener, places: Places, connections: &mut Con
     }
 }
 
+/// Accepts the connections that wait, and closes the listener. Closed before, it would reset them, and a batch may be on its way
+/// on each of them.
+fn accept_waiting(listener: TcpListener, places: Places, connections: &mut Connections) -> io::Result<()> {
+    // Tokio's own `accept` knows only of those that were there when it asked the system last.
+    let listener = listener.into_std()?;
+    loop {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if is_the_clients(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(true)?;
+        let Some((place, permit)) = places.take().now_or_never() else { return Ok(()) };
+        connections.serve(TcpStream::from_std(stream)?, peer, place, permit);
+    }
+}
+
 fn is_the_clients(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -273,6 +321,9 @@ fn is_the_clients(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -298,6 +349,26 @@ mod tests {
         for _ in &connected {
             listener.accept().await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_closes_serves_the_connections_that_wait() {
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        // The runtime does not look at the listener meanwhile.
+        let clients: Vec<_> = (0..10).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let mut connections = Connections::new(Router::new().route("/", get(async || "served")));
+        accept_waiting(listener, Places::new(10), &mut connections).unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+        for client in clients {
+            client.set_nonblocking(true).unwrap();
+            let mut client = TcpStream::from_std(client).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with("served"), "{answer}");
+        }
+        connections.left().await;
     }
 
     #[tokio::test]

@@ -209,8 +209,8 @@ async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
     }
 }
 
-/// Goal: an owner that stops in order leaves no batch without an answer. Method: when its sessions are closed, one batch has
-/// arrived in part, and another one comes on a connection that was idle.
+/// Goal: an owner that stops in order leaves no batch without an answer. Method: when its term is over, one batch has arrived
+/// in part, and another one comes on a connection that was idle.
 #[tokio::test]
 async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     let lab = Lab::new().await;
@@ -236,6 +236,8 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     for sender in [idle, sending] {
         let answer = sender.read_to_end().await;
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"["elsewhere"]"#), "{answer}");
+        // So the sender sends its next batch on another connection.
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
     }
     stopped.await.unwrap();
     assert_eq!(lab.assert_adds_up(1, "a stop").await, 2);

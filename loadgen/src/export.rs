@@ -15,6 +15,9 @@ mod jmeter;
 mod k6;
 mod load;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use clap::ValueEnum;
 
 use crate::config::settings::ExportSettings;
@@ -30,16 +33,28 @@ pub(crate) enum Engine {
     K6,
 }
 
-/// Writes a load for an engine.
+impl Engine {
+    /// The name of the exported file, which its comments repeat. A name that a shell or a comment might read otherwise is not
+    /// repeated.
+    fn file(self, out: Option<&Path>) -> &str {
+        let is_plain = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        out.and_then(Path::file_name).and_then(OsStr::to_str).filter(is_plain).unwrap_or(match self {
+            Engine::Jmeter => "seckill.jmx",
+            Engine::K6 => "seckill.js",
+        })
+    }
+}
+
+/// Writes a load for an engine. `out` is where the caller writes it.
 ///
 /// # Errors
 ///
 /// [`Error::Usage`] when the engine cannot run the load.
-pub(crate) fn render(engine: Engine, settings: &ExportSettings) -> Result<String, Error> {
-    let load = Load::of(settings)?;
+pub(crate) fn render(engine: Engine, settings: &ExportSettings, out: Option<&Path>) -> Result<String, Error> {
+    let (load, file) = (Load::of(settings)?, engine.file(out));
     match engine {
-        Engine::Jmeter => jmeter::render(&load),
-        Engine::K6 => k6::render(&load),
+        Engine::Jmeter => jmeter::render(&load, file),
+        Engine::K6 => k6::render(&load, file),
     }
 }
 
@@ -68,12 +83,12 @@ mod tests {
     /// Returns the exported file with these thresholds.
     pub(super) fn exported_with(args: &str, rules: &[&str]) -> String {
         let (engine, settings) = settings(args, rules);
-        render(engine, &settings).unwrap()
+        render(engine, &settings, None).unwrap()
     }
 
     pub(super) fn refusal(args: &str) -> String {
         let (engine, settings) = settings(args, &[]);
-        let error = render(engine, &settings).unwrap_err();
+        let error = render(engine, &settings, None).unwrap_err();
         assert_eq!(error.exit().code(), 64);
         error.to_string()
     }
@@ -98,6 +113,15 @@ mod tests {
         for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
             let text = exported_by_plan(&format!("k6 --users {users}"), plan);
             assert!(text.lines().any(|line| line.ends_with(&format!("{command}{flag}"))), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_comment_names_the_file_unless_a_shell_reads_its_name_otherwise() {
+        for (out, name) in [("sale.js", "sale.js"), ("plans/sale.js", "sale.js"), ("a b.js", "seckill.js")] {
+            let (engine, settings) = settings("k6", &[]);
+            let text = render(engine, &settings, Some(Path::new(out))).unwrap();
+            assert!(text.contains(&format!("//   k6 run {name}\n")), "{text}");
         }
     }
 

@@ -2,20 +2,27 @@
 
 use stats::figures;
 
+use crate::judge::finding::count_of;
 use crate::lab::source::ServiceSettings;
+use crate::lab::stack::is_set;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::Trial;
 
 /// What is done before anything else, which takes some seconds.
 pub(crate) fn starting(service: &ServiceSettings) -> String {
-    let instances = service.instances;
-    format!("starting Postgres, ZooKeeper and {instances} {}", if instances == 1 { "instance" } else { "instances" })
+    let instances = count_of(service.instances.into(), "instance");
+    match (is_set("DATABASE_URL"), is_set("ZOOKEEPER_CONNECT")) {
+        (false, false) => format!("starting Postgres, ZooKeeper and {instances}"),
+        (false, true) => format!("starting Postgres and {instances}"),
+        (true, false) => format!("starting ZooKeeper and {instances}"),
+        (true, true) => format!("starting {instances}"),
+    }
 }
 
 /// Which trial begins.
 pub(crate) fn planned(planned: PlannedTrial<'_>) -> String {
     let what = if planned.warm_up { "warm-up".to_owned() } else { format!("block {}", planned.block) };
-    format!("{what}: {} with {} users", planned.subject.strategy, planned.subject.users)
+    format!("{what}: {} with {}", planned.subject.strategy, count_of(planned.subject.users.into(), "user"))
 }
 
 /// What a trial brought, in a line.
@@ -23,9 +30,9 @@ pub(crate) fn ended(trial: &Trial) -> String {
     let audit = &trial.audit;
     let warm_up = if trial.warm_up { " (warm-up)" } else { "" };
     let mut text = format!(
-        "{} with {} users{warm_up}: sold {}, oversold {}, undersold {}, in {}",
+        "{} with {}{warm_up}: sold {}, oversold {}, undersold {}, in {}",
         trial.strategy,
-        trial.users,
+        count_of(trial.users.into(), "user"),
         figures::signed(audit.sold),
         figures::signed(audit.oversold),
         figures::signed(audit.undersold),

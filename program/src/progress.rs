@@ -38,9 +38,7 @@ impl Progress {
         let kind = if quiet {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} {elapsed} {msg}");
-            bar.set_style(style.expect("BUG: the template is a constant and valid"));
+            let bar = ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}"));
             bar.enable_steady_tick(TICK);
             Kind::Bar(bar)
         } else {
@@ -53,6 +51,7 @@ impl Progress {
     pub fn planned(&mut self, step: &'static str, steps: usize) {
         (self.step, self.steps) = (step, steps);
         if let Kind::Bar(bar) = &self.kind {
+            bar.set_style(style("{spinner} {bar:24} {pos}/{len} {elapsed} {msg}"));
             bar.set_length(u64::try_from(steps).unwrap_or(u64::MAX));
         }
     }
@@ -93,4 +92,8 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("BUG: the template is a constant and valid")
 }

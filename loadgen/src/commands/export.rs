@@ -97,7 +97,7 @@ pub(super) fn epilogue() -> Epilogue {
 pub(super) fn export(args: ExportArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let out = args.out.clone();
     let (engine, settings) = args.resolve()?;
-    let text = render(engine, &settings)?;
+    let text = render(engine, &settings, out.as_deref())?;
     match out {
         Some(path) => fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))?,
         None => output.print(&text),

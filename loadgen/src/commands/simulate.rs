@@ -72,7 +72,7 @@ pub(crate) struct SimulateArgs {
 pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
-            ("measures up to 1000 waiters, and predicts up to 100 000", "loadgen simulate --out simulation.json"),
+            ("measures for two minutes, and predicts up to 100 000 waiters", "loadgen simulate --out simulation.json"),
             ("predicts again without measuring", "loadgen simulate --from simulation.json --waiters 10..5000"),
         ])
         .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])

@@ -18,6 +18,8 @@ use crate::export::load::{Load, Place, Run};
 #[template(path = "jmeter/plan.jmx", whitespace = "preserve")]
 struct Plan<'a> {
     load: &'a Load<'a>,
+    /// The name of the file.
+    file: &'a str,
     model: LoadModel,
     /// The load model in words.
     described: String,
@@ -34,11 +36,12 @@ struct Plan<'a> {
 /// # Errors
 ///
 /// [`Error::Usage`] for times that JMeter cannot keep.
-pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
+pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
     let (model, first) = (load.settings.model, load.first_run());
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));
     let plan = Plan {
         load,
+        file,
         model,
         described: model.describe(first.users),
         places: load.places(),

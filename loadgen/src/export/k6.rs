@@ -25,6 +25,8 @@ const RATE_UNIT_S: f64 = 1000.0;
 #[template(path = "k6/script.js", whitespace = "preserve")]
 struct Script<'a> {
     load: &'a Load<'a>,
+    /// The name of the file.
+    file: &'a str,
     model: LoadModel,
     /// The load model in words.
     described: String,
@@ -40,7 +42,7 @@ struct Script<'a> {
 /// # Errors
 ///
 /// [`Error::Usage`] when k6 cannot keep the rate.
-pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
+pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
     let model = load.settings.model;
     if let LoadModel::Open { rate_per_s, .. } = model {
         check_rate(rate_per_s)?;
@@ -48,6 +50,7 @@ pub(super) fn render(load: &Load<'_>) -> Result<String, Error> {
     let first = load.first_run();
     let script = Script {
         load,
+        file,
         model,
         described: model.describe(first.users),
         first,

@@ -39,6 +39,7 @@ impl Headline {
 
 /// The strategies that sold right, or the broken promises.
 fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
+    let users_named = count_of(users.into(), "user");
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<&str> {
         level.iter().filter(|result| is(result)).map(|result| result.strategy.as_str()).collect()
     };
@@ -46,7 +47,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     let right = names(&|result| result.is_comparable);
     let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
-        let nobody = format!("With {users} users, no strategy was found to sell right in every trial");
+        let nobody = format!("With {users_named}, no strategy was found to sell right in every trial");
         return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
     };
     let each = if plan.goods > 1 { " of each SKU" } else { "" };
@@ -60,7 +61,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     };
     let times = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
     let broke = if broke.is_empty() { broke } else { format!("; {broke}") };
-    format!("With {users} users, {} sold {what} in {times}{broke}.", listed(&right))
+    format!("With {users_named}, {} sold {what} in {times}{broke}.", listed(&right))
 }
 
 /// Two names, or how many there are.
@@ -114,7 +115,8 @@ fn bound(level: &[&StrategyResult]) -> Vec<String> {
     let bound = right.map(|result| result.bad_trial_rate_upper_95).reduce(f64::max);
     bound
         .map(|bound| {
-            format!("Failure rate of the others: below {} of the trials (95 % confidence)", format::percent(bound))
+            let of_others = if level.iter().all(|result| result.is_comparable) { "" } else { " of the others" };
+            format!("Failure rate{of_others}: below {} of the trials (95 % confidence)", format::percent(bound))
         })
         .into_iter()
         .collect()

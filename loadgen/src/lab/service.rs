@@ -299,7 +299,9 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
     if status == StatusCode::OK {
         return Ok(response);
     }
-    let body: String = response.text().await.unwrap_or_default().chars().take(BODY_SHOWN_CHARS).collect();
+    let body = response.text().await.unwrap_or_default();
+    let problem = serde_json::from_str::<Problem>(&body);
+    let said: String = problem.map_or(body, |problem| problem.detail).chars().take(BODY_SHOWN_CHARS).collect();
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "; does the service have the same ADMIN_TOKEN?",
         StatusCode::NOT_FOUND if url.contains("/admin/") => {
@@ -308,8 +310,14 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
         }
         _ => "",
     };
-    let what = format!("answered {status} {}{remedy}", body.trim_end());
+    let what = format!("answered {status} {}{remedy}", said.trim_end());
     Err(Error::Service { method, url: url.to_owned(), what, source: None })
+}
+
+/// What an instance answers if it refuses something.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
 }
 
 fn failed(method: &'static str, url: &str, what: &str) -> impl FnOnce(reqwest::Error) -> Error {

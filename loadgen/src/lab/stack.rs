@@ -12,7 +12,7 @@ use testbed::{
 };
 use uuid::Uuid;
 
-use crate::error::Error;
+use crate::error::{Error, Exit};
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
@@ -284,9 +284,12 @@ impl Instance {
                     }
                 }
                 None => {
-                    let status = process.wait().await?;
+                    let (status, log) = (process.wait().await?, process.log_tail());
+                    if status.code() == Some(Exit::Usage as i32) {
+                        return Err(Error::Usage(format!("demo-service refused its arguments:\n{log}")));
+                    }
                     let what = format!("ended while it was starting ({status})");
-                    return Err(Error::Instance { number, what, log: process.log_tail() });
+                    return Err(Error::Instance { number, what, log });
                 }
             }
         }
@@ -353,7 +356,8 @@ async fn own_zookeeper() -> Result<OwnServer, Error> {
     Ok(OwnServer { address, is_throwaway: true, pid, _guard: Box::new(server) })
 }
 
-fn is_set(variable: &str) -> bool {
+/// Returns whether the environment names a server by this variable. Then none is started.
+pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 

@@ -69,6 +69,9 @@ pub(crate) fn table(findings: &Findings) -> String {
     };
     let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
     let mut text = format!("{table}\n");
+    if findings.sales.iter().any(|sale| sale.lost_updates.is_some_and(|lost| lost < 0)) {
+        text += "lost updates below zero: the deduction of an order was overwritten\n";
+    }
     for StrategyHistory { strategy, audit } in &findings.histories {
         text += &format!(
             "history of {strategy}: {} sections, overlaps {}, at most {} inside, token regressions {}, dropped {}\n",

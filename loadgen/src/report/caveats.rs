@@ -19,9 +19,10 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     }
     let fewest = results.iter().filter(|result| result.trials > 0).map(|result| result.measured_trials).min();
     if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
-        let trials = count_of(u64::from(fewest), "trial");
+        let measured = count_of(u64::from(fewest), "trial");
+        let beside = if trials.iter().any(|trial| trial.warm_up) { " beside the warm-up" } else { "" };
         caveats.push(format!(
-            "only {trials} per strategy: no intervals and no significance; use at least {BLOCKS_MIN}, better 10"
+            "only {measured} per strategy{beside}: no intervals and no significance; use at least {BLOCKS_MIN}, better 10"
         ));
     } else if results.iter().filter_map(|result| result.ratio_to_reference.as_ref()).any(is_undecidable) {
         caveats.push("too few trials for significance with this many strategies (?); use at least 10".to_owned());

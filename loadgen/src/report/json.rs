@@ -34,8 +34,9 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 ///
 /// The file cannot be read, or it is no report of this version or an earlier one that can be read.
 pub fn read(path: &Path) -> Result<Report, Error> {
-    let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
-    parse(&text).map_err(|what| Error::NoReport { path: path.to_owned(), what })
+    let refused = |what| Error::NoReport { path: path.to_owned(), what };
+    let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    parse(&text).map_err(refused)
 }
 
 fn parse(text: &str) -> Result<Report, String> {

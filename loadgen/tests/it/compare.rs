@@ -206,8 +206,8 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     assert!(other.stderr.contains("hold was \"2ms\" and is \"9ms\""), "{}", other.stderr);
 
     let none = finish(&mut lab.loadgen(["report", "nowhere.json"]));
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("could not read nowhere.json"), "{}", none.stderr);
+    assert_eq!(none.code, Some(64), "{}", none.stderr);
+    assert!(none.stderr.contains("nowhere.json is no report that can be read"), "{}", none.stderr);
 }
 
 // There is a device that is always full.

@@ -74,6 +74,18 @@ fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
 }
 
 #[test]
+fn arguments_that_the_service_refuses_are_a_mistake_in_the_plan() {
+    let lab = Lab::new();
+    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
+    let mut command = lab.loadgen(["compare", "--plan", "plan.toml"]);
+    let finished = finish(command.arg("--demo-service").arg(demo_service()));
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.contains("demo-service refused its arguments"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("unexpected argument '--nonsense'"), "{}", finished.stderr);
+    assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
 fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
     let lab = Lab::new();
     let program = lab.path("dying-service");
@@ -141,6 +153,8 @@ fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable()
     assert_setup_error(&lab, &mut command, "at 127.0.0.1:1, the server of DATABASE_URL: ");
     let finished = finish(&mut command);
     assert!(!finished.stderr.contains("s3cret"), "{}", finished.stderr);
+    // Only what is started is said to start.
+    assert!(finished.stderr.starts_with("starting ZooKeeper and 3 instances\n"), "{}", finished.stderr);
 }
 
 #[test]

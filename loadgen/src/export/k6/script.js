@@ -3,7 +3,7 @@
 // Written by `loadgen export k6`.
 //
 // Run it:
-//   k6 run seckill.js
+//   k6 run {{ file|safe }}
 {%- if load.runs.len() > 1 %}
 //
 // The load has several runs. Each needs the settings of one line:
@@ -67,8 +67,8 @@
 {%- endif %}
 //
 // Several machines divide the users among them with --execution-segment, as the operator of k6 does:
-//   k6 run --execution-segment 0:1/2 --execution-segment-sequence 0,1/2,1 seckill.js
-//   k6 run --execution-segment 1/2:1 --execution-segment-sequence 0,1/2,1 seckill.js
+//   k6 run --execution-segment 0:1/2 --execution-segment-sequence 0,1/2,1 {{ file|safe }}
+//   k6 run --execution-segment 1/2:1 --execution-segment-sequence 0,1/2,1 {{ file|safe }}
 // USERS is the total of all machines
 {%- if let LoadModel::Open { .. } = model %}, and so is RATE{% endif %}. Each machine checks the thresholds by its own figures.
 {%- if model.is_one_shot() %}

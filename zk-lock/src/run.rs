@@ -233,7 +233,7 @@ async fn leave(session: &Session, within: Duration, notices: &Notices, first: im
     };
     if !matches!(timeout(within, leaving).await, Ok(Ok(()))) {
         notices.say(format_args!(
-            "ZooKeeper did not confirm the end of the session; its servers free the lock when they have heard nothing for {}",
+            "ZooKeeper did not confirm the end of the session; its servers free the lock after {} of silence",
             humantime::format_duration(session.timeout())
         ));
     }

@@ -259,6 +259,7 @@ fn sections(count: usize) -> Vec<Section> {
         asked_ns: Some(i / 3),
         entered_ns: 10 * i,
         left_ns: 10 * i + 5,
+        order_id: None,
     };
     shuffled(count).filter_map(|i| u64::try_from(i).ok()).map(section).collect()
 }

@@ -177,7 +177,7 @@ impl Batches {
     }
 
     /// Puts buyers of a SKU in its queue. Returns the number of the first of them, and whether no worker serves the SKU yet. The
-    /// numbers of the others follow.
+    /// numbers of the others follow. The lock makes the times at which they ask grow with their numbers.
     fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
         let mut queues = self.queues.lock();
         let is_first = !queues.waiting.contains_key(&goods_no);
@@ -186,7 +186,7 @@ impl Batches {
         let first = *arrived + 1;
         for mut buyer in buyers {
             *arrived += 1;
-            buyer.number = *arrived;
+            (buyer.number, buyer.asked) = (*arrived, Moment::now());
             queue.insert(buyer.number, buyer);
         }
         (first, is_first)

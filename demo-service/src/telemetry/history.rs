@@ -66,6 +66,10 @@ pub struct Record {
     pub entered_ns: u64,
     /// When the purchase was about to leave.
     pub left_ns: u64,
+    /// The order that a batch wrote for the purchase; null without one. If the transaction was rolled back, there is no such
+    /// order. The `asked_ns` of the orders of one transaction grow in the order in which its units were sold.
+    #[schema(required)]
+    pub order_id: Option<i64>,
 }
 
 /// A part of the history.
@@ -92,6 +96,7 @@ pub struct Visit {
     entered: Moment,
     /// When the purchase was last seen inside. `None` if it is inside until the drop.
     left: Option<Moment>,
+    order_id: Option<i64>,
 }
 
 impl History {
@@ -108,7 +113,7 @@ impl History {
         asked: Moment,
     ) -> Visit {
         let entered = Moment::now().max(asked);
-        Visit { history: self, strategy, places, asked, entered, left: None }
+        Visit { history: self, strategy, places, asked, entered, left: None, order_id: None }
     }
 
     /// Returns at most `limit` records from number `from` on. If that record is no longer kept, begins with the
@@ -142,6 +147,7 @@ impl History {
                 asked_ns: visit.asked.ns(),
                 entered_ns: visit.entered.ns(),
                 left_ns: left.ns(),
+                order_id: visit.order_id,
             });
         }
         while records.kept.len() > self.capacity {
@@ -152,6 +158,11 @@ impl History {
 }
 
 impl Visit {
+    /// Notes the order that a batch has written for the purchase.
+    pub fn wrote(&mut self, order_id: i64) {
+        self.order_id = Some(order_id);
+    }
+
     /// Notes that the section lasts until now at least. The next statement may end it, at a time that only the
     /// database knows. So the section counts as left now, unless the purchase is seen inside again.
     pub fn seen_inside(&mut self) {

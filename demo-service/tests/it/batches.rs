@@ -57,6 +57,17 @@ async fn batch_sizes(lab: &Lab, goods_no: i64) -> Vec<i64> {
     sqlx::query_scalar(sql).bind(goods_no).fetch_all(&mut lab.connect().await).await.unwrap()
 }
 
+/// The orders of the buyers of a SKU, in the order in which the history says that they arrived.
+async fn orders_by_arrival(instance: &Instance, goods_no: i64) -> Vec<Option<i64>> {
+    let history = instance.admin_get("/admin/history").await;
+    history.assert_ok();
+    let records = history.body["records"].as_array().unwrap().iter().filter(|record| record["goods_no"] == goods_no);
+    let mut orders: Vec<_> =
+        records.map(|record| (record["asked_ns"].as_u64(), record["order_id"].as_i64())).collect();
+    orders.sort_unstable_by_key(|(asked_ns, _)| *asked_ns);
+    orders.into_iter().map(|(_, order_id)| order_id).collect()
+}
+
 /// A first buyer whose commit waits at the gate, and `count` buyers who wait for the next batch.
 async fn crowd_behind_a_commit(
     lab: &Lab,
@@ -92,6 +103,9 @@ async fn those_who_come_during_a_commit_are_sold_by_the_next_one_in_the_order_of
         refused.iter().for_each(|answer| answer.assert_problem(409, "sold-out"));
         assert_eq!(batch_sizes(&lab, goods_no).await, [1, 9]);
         assert_eq!(lab.assert_adds_up(goods_no, "a crowd").await, 10);
+        let told = bought.iter().map(|answer| answer.body["order_id"].as_i64());
+        let expected: Vec<_> = told.chain(refused.iter().map(|_| None)).collect();
+        assert_eq!(orders_by_arrival(&instance, goods_no).await, expected, "{strategy}");
     }
 }
 

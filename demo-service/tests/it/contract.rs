@@ -110,7 +110,7 @@ async fn what_an_auditor_reads_is_documented_as_always_there() {
     let document = lab.start(&[]).await.get("/openapi.json").await.body;
     let schemas = &document["components"]["schemas"];
     for (schema, always) in [
-        ("CriticalSection", &["asked_ns", "entered_ns", "left_ns", "token"][..]),
+        ("CriticalSection", &["asked_ns", "entered_ns", "left_ns", "order_id", "token"][..]),
         ("OfferedStrategy", &["permits"]),
         ("Goods", &["guard", "strategy"]),
         ("History", &["instance", "clock"]),

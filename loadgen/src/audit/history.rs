@@ -27,6 +27,8 @@ pub struct Section {
     pub entered_ns: u64,
     /// When release was about to be called.
     pub left_ns: u64,
+    /// The order that a batch wrote for the visitor, if the service says so.
+    pub order_id: Option<i64>,
 }
 
 /// What a history says about the lock.
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     fn section(entered_ns: u64, left_ns: u64) -> Section {
-        Section { goods_no: 1, token: None, asked_ns: Some(0), entered_ns, left_ns }
+        Section { goods_no: 1, token: None, asked_ns: Some(0), entered_ns, left_ns, order_id: None }
     }
 
     fn with_token(entered_ns: u64, left_ns: u64, token: (i64, i64)) -> Section {

@@ -109,6 +109,7 @@ mod tests {
             quantity: 1,
             remaining: Some(*remaining),
             token: Some((token, 0)),
+            arrived_ns: None,
         };
         (10..).zip(remaining).map(order).collect()
     }

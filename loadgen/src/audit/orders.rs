@@ -4,7 +4,7 @@
 //! transaction that writes several orders, a batch, writes them one after the other, and numbers them in that order.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::audit::history::Token;
 
@@ -23,6 +23,9 @@ pub struct OrderRow {
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
     pub token: Option<Token>,
+    /// When its buyer arrived at the instance that sold it in a batch, where a history tells. Times of one transaction are of
+    /// one clock.
+    pub arrived_ns: Option<u64>,
 }
 
 /// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
@@ -39,6 +42,9 @@ pub(crate) struct Sequence {
     pub(crate) out_of_sequence: Option<u64>,
     /// Orders with a lower fencing token than an order that was sold before. Unknown without tokens.
     pub(crate) tokens_out_of_order: Option<u64>,
+    /// Orders that their transaction sold after the order of a buyer that arrived later. Unknown without two known arrivals in
+    /// one transaction.
+    pub(crate) overtaken_in_batch: Option<u64>,
 }
 
 impl Sequence {
@@ -50,6 +56,7 @@ impl Sequence {
             double_sales: double_sales(&sold),
             out_of_sequence: out_of_sequence(stock_initial, &sold),
             tokens_out_of_order: tokens_out_of_order(&sold),
+            overtaken_in_batch: overtaken_in_batch(&sold),
         }
     }
 }
@@ -90,6 +97,20 @@ fn tokens_out_of_order(sold: &[&OrderRow]) -> Option<u64> {
     highest.map(|_| found)
 }
 
+fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
+    let mut latest_arrivals = HashMap::new();
+    let mut found = None;
+    for (transaction, arrived_ns) in sold.iter().filter_map(|order| Some((order.transaction, order.arrived_ns?))) {
+        if let Some(latest_ns) = latest_arrivals.get_mut(&transaction) {
+            *found.get_or_insert(0) += u64::from(arrived_ns < *latest_ns);
+            *latest_ns = arrived_ns.max(*latest_ns);
+        } else {
+            latest_arrivals.insert(transaction, arrived_ns);
+        }
+    }
+    found
+}
+
 /// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
@@ -108,6 +129,7 @@ mod tests {
             strategy: "zk-merge".to_owned(),
             remaining: Some(left),
             token: Some((transaction, 0)),
+            arrived_ns: None,
         };
         rows.into_iter().map(order).collect()
     }
@@ -129,8 +151,7 @@ mod tests {
     fn batches_that_follow_each_other_are_in_sequence_in_whatever_order_they_are_read() {
         let batches = orders([(4, 8, 1), (1, 7, 4), (3, 7, 2), (2, 7, 3)]);
         let found = Sequence::of(Some(5), &batches);
-        let right = Sequence { double_sales: 0, out_of_sequence: Some(0), tokens_out_of_order: Some(0) };
-        assert_eq!(found, right);
+        assert_eq!((found.double_sales, found.out_of_sequence, found.tokens_out_of_order), (0, Some(0), Some(0)));
         assert_eq!(Sequence::of(None, &batches[..1]).out_of_sequence, Some(0), "the initial stock is unknown");
     }
 
@@ -180,11 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn a_buyer_that_arrived_earlier_in_the_same_batch_is_sold_to_earlier() {
+        let overtaken = |arrivals: [Option<u64>; 5]| {
+            let mut orders = orders([(1, 7, 4), (2, 7, 3), (3, 7, 2), (4, 8, 1), (5, 8, 0)]);
+            orders.iter_mut().zip(arrivals).for_each(|(order, arrived_ns)| order.arrived_ns = arrived_ns);
+            Sequence::of(Some(5), &orders).overtaken_in_batch
+        };
+        let [t1, t2, t3] = [Some(1), Some(2), Some(3)];
+        assert_eq!(overtaken([t1, t2, t2, t1, t3]), Some(0), "another batch may be of another instance");
+        assert_eq!(overtaken([t3, t1, t2, t1, t1]), Some(2));
+        assert_eq!(overtaken([t3, None, t2, None, t1]), Some(1), "an order without a record is passed over");
+        assert_eq!(overtaken([t3, None, None, t2, None]), None, "nothing to compare");
+    }
+
+    #[test]
     fn what_was_not_recorded_is_unknown() {
         let mut unrecorded = orders([(1, 7, 4), (2, 7, 4)]);
         unrecorded.iter_mut().for_each(|order| (order.remaining, order.token) = (None, None));
-        let unknown = Sequence { double_sales: 0, out_of_sequence: None, tokens_out_of_order: None };
-        assert_eq!(Sequence::of(Some(5), &unrecorded), unknown);
+        let found = Sequence::of(Some(5), &unrecorded);
+        assert_eq!((found.double_sales, found.out_of_sequence, found.tokens_out_of_order), (0, None, None));
         assert_eq!(Sequence::of(Some(5), &[]).out_of_sequence, Some(0));
     }
 }

@@ -51,6 +51,9 @@ pub struct Audit {
     /// Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a lock with
     /// several permits, whose holders may write in any order.
     pub tokens_out_of_order: Option<u64>,
+    /// Orders that a batch sold after the order of a buyer that arrived later. Absent unless the history tells the arrivals of
+    /// two orders of a batch.
+    pub overtaken_in_batch: Option<u64>,
     /// Orders no buyer was told of, as far as buyers without an answer explain them.
     pub indeterminate: u64,
     /// Orders no buyer was told of and no missing answer explains: sold behind a refusal.
@@ -91,6 +94,7 @@ impl Audit {
             double_sales: sequence.double_sales,
             out_of_sequence: sequence.out_of_sequence,
             tokens_out_of_order: sequence.tokens_out_of_order.filter(|_| one_at_a_time),
+            overtaken_in_batch: sequence.overtaken_in_batch,
             indeterminate,
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: count(unfounded),
@@ -115,6 +119,7 @@ impl Audit {
             double_sales: sum.double_sales + one.double_sales,
             out_of_sequence: sum_of_known(sum.out_of_sequence, one.out_of_sequence),
             tokens_out_of_order: sum_of_known(sum.tokens_out_of_order, one.tokens_out_of_order),
+            overtaken_in_batch: sum_of_known(sum.overtaken_in_batch, one.overtaken_in_batch),
             indeterminate: sum.indeterminate + one.indeterminate,
             orders_unexplained: sum.orders_unexplained + one.orders_unexplained,
             confirmations_unfounded: sum.confirmations_unfounded + one.confirmations_unfounded,
@@ -162,7 +167,7 @@ mod tests {
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
         let strategy = strategy.to_owned();
-        OrderRow { order_id, transaction: order_id, quantity, strategy, remaining: None, token: None }
+        OrderRow { order_id, transaction: order_id, quantity, strategy, remaining: None, token: None, arrived_ns: None }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
@@ -313,9 +318,11 @@ mod tests {
 
     #[test]
     fn what_is_known_of_several_skus_is_added_up() {
-        let known = Audit { out_of_sequence: Some(2), tokens_out_of_order: Some(1), ..Audit::default() };
+        let (out_of_sequence, tokens_out_of_order, overtaken_in_batch) = (Some(2), Some(1), Some(3));
+        let known = Audit { out_of_sequence, tokens_out_of_order, overtaken_in_batch, ..Audit::default() };
         let sum = Audit::sum([known, Audit::default(), known]);
-        assert_eq!((sum.out_of_sequence, sum.tokens_out_of_order), (Some(4), Some(2)));
+        let found = (sum.out_of_sequence, sum.tokens_out_of_order, sum.overtaken_in_batch);
+        assert_eq!(found, (Some(4), Some(2), Some(6)));
         assert_eq!(Audit::sum([Audit::default()]).out_of_sequence, None);
     }
 

@@ -13,7 +13,7 @@ pub(crate) enum Finding {
     /// It kept its promise in every trial.
     Kept,
     /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies; or its lock
-    /// did not exclude.
+    /// did not exclude; or its batches did not keep to the order of arrival.
     Broken,
     /// Nothing is known: buyers who were refused or failed left units, or the books of a trial that had not come to
     /// rest did not balance.
@@ -48,7 +48,7 @@ impl Finding {
         let wrong: fn(&Trial) -> bool = if expects_oversell {
             |trial| !trial.audit.ledger_balanced()
         } else {
-            |trial| trial.is_bad() || trial.is_excluding_violated()
+            |trial| trial.is_bad() || trial.is_order_violated()
         };
         if trials.is_empty() {
             Finding::NotRun
@@ -134,6 +134,15 @@ mod tests {
         let mut trial = Trial { history: None, ..fixture::trial("zk-merge", 0, 100, 100) };
         assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
         trial.audit.tokens_out_of_order = Some(1);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Broken);
+    }
+
+    #[test]
+    fn a_batch_that_does_not_keep_to_the_order_of_arrival_breaks_the_promise() {
+        let mut trial = fixture::trial("pg-merge", 0, 100, 100);
+        trial.audit.overtaken_in_batch = Some(0);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+        trial.audit.overtaken_in_batch = Some(1);
         assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Broken);
     }
 

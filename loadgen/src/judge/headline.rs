@@ -5,7 +5,7 @@ use stats::figures as format;
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
     DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVERLAPS, OVERSELL_RATE, OVERSOLD,
-    P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED, UNDERSOLD,
+    OVERTAKEN_IN_BATCH, P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED, UNDERSOLD,
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Promise, Wakes};
@@ -132,8 +132,11 @@ fn fault(result: &StrategyResult) -> String {
             count(&TOKEN_REGRESSIONS).map(|tokens| format!("gave {tokens} tokens not above all before")),
             count(&TOKENS_OUT_OF_ORDER).map(|orders| format!("let {orders} orders be written under an older token")),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        return format!("its lock {}", parts.join(", and "));
+        let of_lock: Vec<String> = parts.into_iter().flatten().collect();
+        let of_lock = (!of_lock.is_empty()).then(|| format!("its lock {}", of_lock.join(", and ")));
+        let of_batches =
+            count(&OVERTAKEN_IN_BATCH).map(|orders| format!("its batches sold {orders} orders after a later arrival"));
+        return of_lock.into_iter().chain(of_batches).collect::<Vec<_>>().join("; ");
     }
     let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
     let denied = || "told buyers what the database denies".to_owned();
@@ -256,6 +259,22 @@ mod tests {
         assert_eq!(
             verdict(vec![trial]).details[0],
             "pg-conditional broke its promise: its lock let 3 orders be written under an older token"
+        );
+    }
+
+    #[test]
+    fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_told_although_it_sold_right() {
+        let mut trial = fixture::trial("pg-conditional", 0, 100, 100);
+        trial.audit.overtaken_in_batch = Some(2);
+        assert_eq!(
+            verdict(vec![trial.clone()]).details[0],
+            "pg-conditional broke its promise: its batches sold 2 orders after a later arrival"
+        );
+        trial.audit.tokens_out_of_order = Some(3);
+        assert_eq!(
+            verdict(vec![trial]).details[0],
+            "pg-conditional broke its promise: its lock let 3 orders be written under an older token; its batches sold 2 orders \
+             after a later arrival"
         );
     }
 

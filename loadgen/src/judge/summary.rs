@@ -76,7 +76,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         is_comparable: run > 0
             && bad_trials == 0
             && inconclusive_trials == 0
-            && !trials.all.iter().any(|trial| trial.is_excluding_violated()),
+            && !trials.all.iter().any(|trial| trial.is_order_violated()),
         oversold_median: median(&oversold),
         answers: ByOutcome::fold(&answers, |counts| counts.sum()),
         undecided: trials.all.iter().map(|trial| trial.answers.undecided()).sum(),

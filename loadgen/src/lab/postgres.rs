@@ -228,6 +228,7 @@ async fn read_orders(executor: impl PgExecutor<'_>, goods_no: i64, sale: i64) ->
         strategy: row.strategy,
         remaining: row.remaining,
         token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
+        arrived_ns: None,
     });
     Ok(orders.collect())
 }
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(goods, Goods { sale: 7, stock_initial: 9, on_hand: 8, guard, strategy });
         let row = |order_id, transaction, quantity, remaining, token| {
             let strategy = "a".to_owned();
-            OrderRow { order_id, transaction, quantity, strategy, remaining, token }
+            OrderRow { order_id, transaction, quantity, strategy, remaining, token, arrived_ns: None }
         };
         let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);
         let of_batch = |order_id, quantity, left| row(order_id, batch, quantity, Some(left), Some((5, 2)));

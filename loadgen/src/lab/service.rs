@@ -68,6 +68,14 @@ pub(crate) struct HistorySince {
     pub(crate) one_clock: bool,
 }
 
+impl HistorySince {
+    /// When the buyers of orders that a batch of this strategy wrote arrived at their instances, in nanoseconds.
+    pub(crate) fn arrivals(&self, strategy: &str) -> HashMap<i64, u64> {
+        let sections = self.sections.get(strategy).into_iter().flatten();
+        sections.filter_map(|section| Some((section.order_id?, section.asked_ns?))).collect()
+    }
+}
+
 /// A page of `GET /admin/history`.
 #[derive(Deserialize)]
 struct HistoryPage {
@@ -90,6 +98,8 @@ struct HistoryRecord {
     asked_ns: Option<u64>,
     entered_ns: u64,
     left_ns: u64,
+    #[serde(default)]
+    order_id: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -250,6 +260,7 @@ impl Service {
                         asked_ns: record.asked_ns,
                         entered_ns: record.entered_ns,
                         left_ns: record.left_ns,
+                        order_id: record.order_id,
                     });
                 }
                 from = page.next;

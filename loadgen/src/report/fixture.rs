@@ -67,6 +67,7 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
         asked_ns: Some(if strategy == "zk-naive" { number * 7 % 300 } else { number }),
         entered_ns: number * step_ns,
         left_ns: number * step_ns + step_ns / 2,
+        order_id: None,
     };
     (1..=u64::from(USERS)).map(of).collect()
 }
@@ -82,6 +83,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         strategy: strategy.to_owned(),
         remaining: remaining(order_id),
         token: is_lock.then_some((order_id, 0)),
+        arrived_ns: None,
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
     let confirmed: Vec<i64> = (1..=sold).collect();

@@ -139,10 +139,13 @@ impl Trial {
         wrong_in_itself || !audit.ledger_balanced() || at_rest
     }
 
-    /// Whether the history shows that the lock did not exclude, or the tokens of the orders that a holder was overtaken.
-    pub(crate) fn is_excluding_violated(&self) -> bool {
-        let is_overtaken = self.audit.tokens_out_of_order.is_some_and(|orders| orders > 0);
-        is_overtaken || self.history.as_ref().is_some_and(HistoryAudit::is_violated)
+    /// Whether buyers were not served as the strategy promises: the lock did not exclude, an order has an older token than an
+    /// order before it, or a batch did not keep to the order of arrival.
+    pub(crate) fn is_order_violated(&self) -> bool {
+        let is_found = |orders: Option<u64>| orders.is_some_and(|orders| orders > 0);
+        is_found(self.audit.tokens_out_of_order)
+            || is_found(self.audit.overtaken_in_batch)
+            || self.history.as_ref().is_some_and(HistoryAudit::is_violated)
     }
 
     /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not

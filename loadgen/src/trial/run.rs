@@ -1,5 +1,6 @@
 //! One trial: open a sale and verify it, count, let everyone buy, wait until all is quiet, count again, audit.
 
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use buyers::health::{Effort, Generator};
@@ -95,7 +96,9 @@ pub(crate) async fn trial(
     let history = stack.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
     let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
 
-    let audit = audit(stack, conditions, strategy, &opened, &load.samples).instrument(debug_span!("audit")).await?;
+    let arrivals = history.arrivals(&strategy.name);
+    let audit = audit(stack, conditions, strategy, &opened, &load.samples, &arrivals);
+    let audit = audit.instrument(debug_span!("audit")).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let batches = stack.database.batches(&conditions.goods_nos, &sales).await?;
     let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
@@ -281,22 +284,24 @@ async fn with_lock_waits(
     }
 }
 
-/// Audits every SKU by itself, and adds the findings up.
+/// Audits every SKU by itself, and adds the findings up. `arrivals`: when the buyer of an order arrived, as far as a history tells.
 async fn audit(
     stack: &Stack,
     conditions: &Conditions,
     strategy: &Strategy,
     opened: &[Goods],
     samples: &[Sample],
+    arrivals: &HashMap<i64, u64>,
 ) -> Result<Audit, Error> {
     let mut audits = Vec::with_capacity(opened.len());
     for (index, (goods_no, opened)) in conditions.goods_nos.iter().zip(opened).enumerate() {
-        let (closed, orders) = stack.database.books(*goods_no, opened.sale).await?;
+        let (closed, mut orders) = stack.database.books(*goods_no, opened.sale).await?;
         if closed.sale != opened.sale {
             let advice = "nobody else may sell this SKU meanwhile";
             return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
         }
         ensure_own(&orders, strategy)?;
+        orders.iter_mut().for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
         let of_goods: Vec<Sample> = samples.iter().filter(|sample| sample.goods == index).cloned().collect();
         let answers = ByOutcome::count(&of_goods);
         let confirmed = of_goods.iter().filter_map(|sample| match sample.outcome {

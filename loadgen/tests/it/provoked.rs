@@ -107,6 +107,7 @@ impl Broken {
             let has_tokens = strategy.starts_with("zk-");
             let tokens = if has_tokens { 0.into() } else { Value::Null };
             assert_eq!((&audit["out_of_sequence"], &audit["tokens_out_of_order"]), (&0.into(), &tokens), "{audit:#}");
+            assert_eq!(audit["overtaken_in_batch"].as_u64().unwrap_or(0), 0, "{audit:#}");
         }
     }
 
@@ -284,6 +285,32 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
             let (audit, history) = (&trial["audit"], &trial["history"]);
             (&audit["tokens_out_of_order"], &audit["out_of_sequence"]) == (&1.into(), &0.into())
                 && history["token_regressions"].is_null()
+        });
+    }
+    broken.stop();
+}
+
+#[test]
+fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_history() {
+    let broken = Broken::start();
+    // The first buyers take so long that all others wait for the batches behind them.
+    broken.execute(
+        "create function linger() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return null; end $$;
+         create trigger linger after insert on orders for each statement execute function linger();",
+    );
+    broken.assert_kept_by_batches();
+    // The service would say so if its batches sold to the latest arrivals first.
+    broken.falsify(|path, status, body| {
+        let records = (path == "/admin/history").then(|| body["records"].as_array_mut()).flatten();
+        for record in records.into_iter().flatten() {
+            record["asked_ns"] = (1_u64 << 62).saturating_sub(record["asked_ns"].as_u64().unwrap()).into();
+        }
+        status
+    });
+    for strategy in BATCHES {
+        broken.assert_found_of(strategy, "orders behind later arrivals", |trial| {
+            let audit = &trial["audit"];
+            audit["overtaken_in_batch"].as_u64().unwrap() > 0 && audit["out_of_sequence"] == 0
         });
     }
     broken.stop();

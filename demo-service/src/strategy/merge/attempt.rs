@@ -134,6 +134,8 @@ impl<T: Turn> Shop<T> {
             orders => orders?,
         };
         visits.iter_mut().for_each(Visit::seen_inside);
+        let sold = visits.iter_mut().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
+        sold.zip(&orders).for_each(|((visit, _), order)| visit.wrote(order.order_id));
         Ok((shares, orders, visits))
     }
 

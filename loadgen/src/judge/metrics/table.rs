@@ -108,6 +108,13 @@ metrics! {
             lock with several permits.",
         source: Source::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
     }
+    OVERTAKEN_IN_BATCH {
+        key: "overtaken_in_batch", title: "Over\u{ad}taken in a batch", unit: "orders, all trials", kind: Kind::Count,
+        better: Better::Zero,
+        definition: "Orders that a batch sold after the order of a buyer that arrived later at the same instance. Absent without \
+            batches, or if the history does not tell when their buyers arrived.",
+        source: Source::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
+    }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
         definition: "Orders in the database whose buyers saw an error or nothing. They are held against nobody.",

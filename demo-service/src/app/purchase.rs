@@ -173,7 +173,7 @@ impl App {
             return Ok(entry);
         }
         for _ in 0..ADMISSIONS_MAX {
-            let sales = call.wait(call.in_time(self.look_up(cart))).await??;
+            let sales = call.wait(call.in_time(Box::pin(self.look_up(cart)))).await??;
             match self.offer.admit(named, &sales)? {
                 Admission::Serve(entry) => {
                     call.admit(&sales);
@@ -182,7 +182,8 @@ impl App {
                 Admission::Claim(entry) => {
                     let unclaimed = sales.iter().filter(|goods| goods.guard.is_none());
                     let unclaimed: Vec<_> = unclaimed.map(|goods| (goods.goods_no, goods.sale)).collect();
-                    call.wait(self.store.claim(&unclaimed, entry.family, entry.name, call.until)).await??;
+                    let claim = Box::pin(self.store.claim(&unclaimed, entry.family, entry.name, call.until));
+                    call.wait(claim).await??;
                 }
             }
         }
@@ -203,7 +204,7 @@ impl App {
     /// Returns the order under the key of a purchase. Returns `None` without a key or an order.
     async fn recall(&self, call: &Call) -> Result<Option<Answer>, Failure> {
         let Purchase { cart, key: Some(key) } = &call.purchase else { return Ok(None) };
-        match call.wait(call.in_time(self.store.recall(key, cart))).await?? {
+        match call.wait(call.in_time(Box::pin(self.store.recall(key, cart)))).await?? {
             None => Ok(None),
             Some(Remembered::Order(order)) => Ok(Some(Answer { order, is_replay: true })),
             Some(Remembered::OtherCart) => {
@@ -242,7 +243,7 @@ impl App {
         if !self.memory.is_sold_out(line.goods_no) {
             return false;
         }
-        let look = call.wait(call.in_time(self.store.look(line.goods_no)));
+        let look = call.wait(call.in_time(Box::pin(self.store.look(line.goods_no))));
         match look.await.flatten() {
             Ok(Some(goods)) if goods.on_hand < line.quantity.get() => true,
             Ok(Some(_)) => {

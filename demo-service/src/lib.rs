@@ -7,6 +7,9 @@
 //! statements of [`store`]. [`sale`] is the domain: what is sold, and what may be sold. [`failure`] lists everything
 //! that can go wrong.
 
+// Each purchase allocates and copies its future.
+#![warn(clippy::large_futures)]
+
 // In reading order.
 pub mod config;
 

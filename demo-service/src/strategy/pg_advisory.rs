@@ -19,11 +19,11 @@ impl PgAdvisory {
 
     async fn sell(&self, call: &Call) -> Decision {
         let (asked, until) = (Moment::now(), self.context.lock_until(call));
-        let locked = async {
+        let locked = Box::pin(async {
             let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
             let locked = section.lock_advisory().await;
             Ok::<_, Failure>((section, locked))
-        };
+        });
         let (mut section, locked) = self.context.metrics.waiting(locked).await?;
         let sold = match locked {
             Ok(()) => {

@@ -18,11 +18,11 @@ impl PgRowLock {
 
     async fn sell(&self, call: &Call) -> Decision {
         let (asked, until) = (Moment::now(), self.context.lock_until(call));
-        let locked = async {
+        let locked = Box::pin(async {
             let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
             let levels = section.read_for_update().await;
             Ok::<_, Failure>((section, levels))
-        };
+        });
         let (mut section, levels) = self.context.metrics.waiting(locked).await?;
         let sold = match levels {
             Ok(levels) => {

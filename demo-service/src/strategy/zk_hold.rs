@@ -151,8 +151,7 @@ impl Locks {
         let locks: Result<Vec<_>, _> = lines.iter().map(|line| make(session, line.goods_no)).collect();
         let wait = context.lock_wait_left(call);
         let asked = Moment::now();
-        // Boxed, because the recipes' future is large, and every wrapper around it would take as much of the stack
-        // again.
+        // Boxed, because each wrapper around a future takes its size again.
         let acquire = Box::pin(async {
             Span::current().record("session", display(format_args!("{:#x}", session.id())));
             let held = locks.and_then(MultiLock::new)?.acquire_within(wait).await?;

@@ -62,8 +62,7 @@ async fn orders_by_arrival(instance: &Instance, goods_no: i64) -> Vec<Option<i64
     let history = instance.admin_get("/admin/history").await;
     history.assert_ok();
     let records = history.body["records"].as_array().unwrap().iter().filter(|record| record["goods_no"] == goods_no);
-    let mut orders: Vec<_> =
-        records.map(|record| (record["asked_ns"].as_u64(), record["order_id"].as_i64())).collect();
+    let mut orders: Vec<_> = records.map(|record| (record["asked_ns"].as_u64(), record["order_id"].as_i64())).collect();
     orders.sort_unstable_by_key(|(asked_ns, _)| *asked_ns);
     orders.into_iter().map(|(_, order_id)| order_id).collect()
 }

@@ -168,7 +168,8 @@ impl MultiLock {
         let mut held = MultiGuard::new(Vec::with_capacity(self.locks.len()));
         for lock in self.locks.iter() {
             // Once one of the locks is lost, there is no reason to wait for the others.
-            let cause = match held.run(patience.acquire(lock)).await.flatten() {
+            // Boxed, because each wrapper around a future takes its size again.
+            let cause = match held.run(Box::pin(patience.acquire(lock))).await.flatten() {
                 Ok(Some(guard)) => {
                     held.push(guard);
                     continue;

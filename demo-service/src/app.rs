@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +20,7 @@ use self::memory::Memory;
 pub use self::purchase::Answer;
 use crate::config::Config;
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Batch, Peers, Told};
+use crate::peers::{Address, Batch, Line, Peers, Told};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 use crate::store::{Store, schema};
@@ -61,7 +63,7 @@ pub struct App {
     closing: CancellationToken,
     slots: Arc<Semaphore>,
     /// Limits the purchases that other instances have handed over.
-    handed: Semaphore,
+    handed: Arc<Semaphore>,
     purchases: TaskTracker,
 }
 
@@ -120,7 +122,7 @@ impl App {
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
         let offer = Offer { strategies: config.offered().collect(), default: config.strategy };
         let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
-        let handed = Semaphore::new(config.concurrency_max as usize);
+        let handed = Arc::new(Semaphore::new(config.concurrency_max as usize));
         Ok(Self {
             config,
             store,
@@ -144,21 +146,22 @@ impl App {
         Some(Slot { arrived, _permit: Arc::new(permit) })
     }
 
-    /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns `None` if nothing of
-    /// it was decided.
-    ///
-    /// # Cancel safety
-    /// Dropped, buyers whose commit was not sent give up.
-    pub async fn take_over(&self, mut batch: Batch) -> Option<Vec<Told>> {
+    /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns the answer to each
+    /// purchase when it is decided, or `None` if nothing of the batch is. Dropped, the stream gives up as
+    /// [`Strategy::take_over`] says.
+    pub fn take_over(&self, mut batch: Batch) -> Option<BoxStream<'static, Line>> {
         let count = batch.purchases.len();
         batch.purchases.truncate(self.handed.available_permits());
-        if batch.purchases.is_empty() {
+        let taken = batch.purchases.len();
+        if taken == 0 {
             return None;
         }
-        let _permits = self.handed.try_acquire_many(u32::try_from(batch.purchases.len()).ok()?).ok()?;
-        let mut told = self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch).await?;
-        told.resize_with(count, || Told::Elsewhere);
-        Some(told)
+        let mut places = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
+        let told = self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch)?;
+        // Each answer frees a place. A dropped stream frees those that are left.
+        let told = told.inspect(move |_| drop(places.split(1)));
+        let no_place = (taken..count).map(|place| Line { place, told: Told::Elsewhere });
+        Some(stream::iter(no_place).chain(told).boxed())
     }
 
     /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.

@@ -3,18 +3,26 @@
 //! A batch of purchases of one SKU is one `POST` over a kept connection. `http::peers` receives it.
 //! The receiver decides each purchase or says that it decides none of this SKU. It hands nothing on: a purchase makes one
 //! hop.
+//!
+//! The answer has one [`Line`] of JSON per purchase. The receiver sends the line as soon as the purchase is decided, so a
+//! purchase that takes long delays no other one.
 
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{Request, StatusCode};
+use futures_util::TryStreamExt;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncBufReadExt;
+use tokio_util::io::StreamReader;
 
 use crate::failure::Failure;
 use crate::sale::Order;
@@ -22,7 +30,7 @@ use crate::sale::Order;
 /// The path to which batches are posted.
 pub const PATH: &str = "/purchases";
 
-/// The largest batch or list of answers in bytes. A purchase takes less than 1 KiB, and so does its answer.
+/// The largest batch, and the largest answer to a batch, in bytes. A purchase takes less than 1 KiB, and so does its line.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
 /// The time limit for a connection to another instance.
@@ -74,6 +82,15 @@ pub struct Wanted {
     pub within_ms: u64,
 }
 
+/// One line of the answer to a batch.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// The place of the purchase in its batch, from 0.
+    pub place: usize,
+    /// What its buyer is told.
+    pub told: Told,
+}
+
 /// The answer to one purchase.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,13 +138,13 @@ impl Told {
     }
 }
 
-/// Why a batch was not answered.
+/// Why a batch was not answered, or not whole.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// The batch did not reach the instance. Nothing was written.
     #[error("another instance of the service was not reached")]
     NotReached(#[source] Cause),
-    /// The batch was sent, and the answer did not come. Any part of it may have been written.
+    /// The batch was sent, and the answer did not come to its end. Any purchase without a line may have been written.
     #[error("another instance of the service did not answer")]
     Unknown(#[source] Cause),
 }
@@ -154,14 +171,41 @@ impl Default for Peers {
 }
 
 impl Peers {
-    /// Hands a batch over. Returns an answer for each of its purchases.
+    /// Hands a batch over. Calls `tell` with the place of each purchase and its answer, when its line comes. Afterwards every
+    /// purchase was told once, or there was an error.
     ///
     /// # Errors
-    /// A [`NoAnswer`].
+    /// A [`NoAnswer`]. What was told before counts.
     ///
     /// # Cancel safety
-    /// Dropped, any part of the batch may be written. The receiver gives up what it has not begun.
-    pub async fn hand_over(&self, to: &Address, batch: &Batch) -> Result<Vec<Told>, NoAnswer> {
+    /// Dropped, any purchase that was not told may be written. The receiver gives up what it has not begun.
+    pub async fn hand_over(
+        &self,
+        to: &Address,
+        batch: &Batch,
+        mut tell: impl FnMut(usize, Told),
+    ) -> Result<(), NoAnswer> {
+        let body = self.post(to, batch).await?;
+        let unknown = |error: io::Error| NoAnswer::Unknown(error.into());
+        let body = Limited::new(body, BYTES_MAX).into_data_stream().map_err(io::Error::other);
+        let mut lines = StreamReader::new(body).lines();
+        let mut is_told = vec![false; batch.purchases.len()];
+        while let Some(line) = lines.next_line().await.map_err(unknown)? {
+            let Line { place, told } = serde_json::from_str(&line).map_err(|error| unknown(error.into()))?;
+            match is_told.get_mut(place) {
+                Some(is_told) if !*is_told => *is_told = true,
+                _ => return Err(unknown(io::Error::other("it answers a purchase that does not wait for an answer"))),
+            }
+            tell(place, told);
+        }
+        match is_told.contains(&false) {
+            true => Err(unknown(io::ErrorKind::UnexpectedEof.into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends a batch. Returns the body of the answer.
+    async fn post(&self, to: &Address, batch: &Batch) -> Result<Incoming, NoAnswer> {
         let not_reached = |cause: Cause| NoAnswer::NotReached(cause);
         let body = serde_json::to_vec(batch).map_err(|error| not_reached(error.into()))?;
         let request = Request::post(format!("http://{}{PATH}", to.at))
@@ -174,19 +218,12 @@ impl Peers {
             false => NoAnswer::Unknown(error.into()),
         })?;
         match response.status() {
-            StatusCode::OK => {}
+            StatusCode::OK => Ok(response.into_body()),
             // Another process or version listens there, or the batch is more than it takes now. It has begun nothing.
             status if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE => {
-                return Err(not_reached(format!("its answer has status {status}").into()));
+                Err(not_reached(format!("its answer has status {status}").into()))
             }
-            status => return Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
-        }
-        let body = Limited::new(response.into_body(), BYTES_MAX).collect().await.map_err(NoAnswer::Unknown)?;
-        let answers: Vec<Told> =
-            serde_json::from_slice(&body.to_bytes()).map_err(|error| NoAnswer::Unknown(error.into()))?;
-        match answers.len() == batch.purchases.len() {
-            true => Ok(answers),
-            false => Err(NoAnswer::Unknown("it does not have one answer for each purchase".into())),
+            status => Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
         }
     }
 }

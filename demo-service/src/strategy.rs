@@ -29,12 +29,12 @@ mod zk_merge;
 mod zk_owner;
 mod zk_semaphore;
 
-use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::zk_hold::probe;
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Batch, Peers, Told};
+use crate::peers::{Address, Batch, Line, Peers};
 use crate::sale::{BusinessTime, Goods, GoodsNo, LockOrder, Order, Purchase};
 use crate::sessions::SessionPool;
 use crate::store::{Store, WrittenOrder};
@@ -72,12 +72,13 @@ pub trait Strategy: Send + Sync {
         Box::pin(call.in_time(self.context().store.look(goods_no)))
     }
 
-    /// Decides a batch that another instance has handed over. Returns `None` if nothing of it was decided.
+    /// Takes in a batch that another instance has handed over. Returns the answer to each purchase when it is decided, or
+    /// `None` if nothing of the batch is.
     ///
     /// # Cancel safety
-    /// Dropped, buyers whose commit was not sent give up.
-    fn take_over<'a>(&'a self, _batch: Batch) -> Boxed<'a, Option<Vec<Told>>> {
-        Box::pin(ready(None))
+    /// If the stream is dropped, buyers whose commit was not sent give up.
+    fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, Line>> {
+        None
     }
 
     /// What the strategy works with.

@@ -1,22 +1,25 @@
 //! The listener for the other instances: it receives the batches that they hand over.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use axum_extra::TypedHeader;
 use axum_extra::headers::Authorization;
 use axum_extra::headers::authorization::Bearer;
+use futures_util::StreamExt;
 use subtle::ConstantTimeEq;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
-use crate::peers::{BYTES_MAX, Batch, PATH, Told};
+use crate::peers::{BYTES_MAX, Batch, Line, PATH};
 
 /// Makes the routes for the other instances.
 pub(super) fn router(app: Arc<App>) -> Router {
@@ -51,6 +54,20 @@ async fn say_goodbye(State(app): State<Arc<App>>, request: Request, next: Next) 
     response
 }
 
-async fn take_over(State(app): State<Arc<App>>, Json(batch): Json<Batch>) -> Result<Json<Vec<Told>>, StatusCode> {
-    app.take_over(batch).await.map(Json).ok_or(StatusCode::SERVICE_UNAVAILABLE)
+/// Answers each purchase of a batch as soon as it is decided. Decisions that are ready together are sent together. If
+/// the sender goes, the body is dropped, and its buyers give up.
+async fn take_over(State(app): State<Arc<App>>, Json(batch): Json<Batch>) -> Result<Response, StatusCode> {
+    let frame_max = batch.purchases.len().max(1);
+    let told = app.take_over(batch).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+    let frames = told.ready_chunks(frame_max).map(|lines| Ok::<_, Infallible>(frame(&lines)));
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(frames)).into_response())
+}
+
+fn frame(lines: &[Line]) -> Bytes {
+    let mut frame = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut frame, line).expect("BUG: a line is not JSON");
+        frame.push(b'\n');
+    }
+    frame.into()
 }

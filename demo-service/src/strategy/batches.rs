@@ -69,8 +69,8 @@ pub(super) struct Worker<'a> {
 }
 
 /// The place of a buyer in a queue. Dropped, it gives the place up, if the batch has not begun.
-struct Place<'a> {
-    batches: &'a Batches,
+struct Place {
+    batches: Arc<Batches>,
     goods_no: GoodsNo,
     number: u64,
 }
@@ -129,7 +129,7 @@ impl Batches {
     /// # Cancel safety
     /// Dropped, the buyer gives up, unless the commit was sent.
     pub(super) async fn decide(
-        &self,
+        self: &Arc<Self>,
         context: &Context,
         call: &Call,
         until: Instant,
@@ -151,7 +151,7 @@ impl Batches {
             waiting: Some(context.metrics.wait()),
         };
         let (number, is_first) = self.join(goods_no, [buyer]);
-        let place = Place { batches: self, goods_no, number };
+        let place = Place { batches: Arc::clone(self), goods_no, number };
         if is_first {
             begin(goods_no);
         }
@@ -260,7 +260,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-impl Place<'_> {
+impl Place {
     /// Gives the place up. Returns `false` if the batch has begun.
     fn give_up(&self) -> bool {
         let mut queues = self.batches.queues.lock();
@@ -268,7 +268,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         self.give_up();
     }
@@ -290,14 +290,14 @@ mod tests {
         Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting }
     }
 
-    fn join(batches: &Batches) -> (Place<'_>, bool) {
+    fn join(batches: &Arc<Batches>) -> (Place, bool) {
         let (number, is_first) = batches.join(goods(), [buyer()]);
-        (Place { batches, goods_no: goods(), number }, is_first)
+        (Place { batches: Arc::clone(batches), goods_no: goods(), number }, is_first)
     }
 
     #[test]
     fn a_place_of_an_earlier_queue_is_nobody_elses_place() {
-        let batches = Batches::default();
+        let batches = Arc::default();
         let (earlier, is_first) = join(&batches);
         assert!(is_first);
         let mut worker = batches.worker(goods());
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_buyer_may_give_up_until_the_batch_begins() {
-        let batches = Batches::default();
+        let batches = Arc::default();
         let places = [(); 3].map(|()| join(&batches).0);
         assert!(places[1].give_up());
         assert_eq!(batches.worker(goods()).claim(1).len(), 2);
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_a_bound_and_the_rest_wait_for_the_next_one() {
-        let batches = Batches::default();
+        let batches = Arc::default();
         let _places: Vec<_> = (0..=BATCH_MAX).map(|_| join(&batches)).collect();
         let worker = batches.worker(goods());
         assert_eq!([(); 3].map(|()| worker.claim(1).len()), [BATCH_MAX, 1, 0]);
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn after_a_worker_that_panicked_the_next_buyer_starts_another_one() {
-        let batches = Batches::default();
+        let batches = Arc::default();
         let _waiting = join(&batches);
         drop(batches.worker(goods()));
         assert!(join(&batches).1);

@@ -15,7 +15,7 @@ use super::batches::{Batches, Buyer, Handed, HandedAnswer, latest};
 use super::section::do_business_first;
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
-use crate::peers::Address;
+use crate::peers::{Address, Wanted};
 use crate::sale::{GoodsNo, Level, Token};
 use crate::store::Transaction;
 
@@ -43,14 +43,20 @@ pub(super) trait Turn: Send + Sync + 'static {
         pending()
     }
 
-    /// Hands purchases over to their owner. Returns a decision for each. `None` means that nothing was decided.
+    /// Hands purchases over to their owner. Calls `tell` with the place of each purchase and its decision as soon as the owner
+    /// has answered. `None` means that nothing was decided. Returns the failure of the purchases that were not told, or `None`
+    /// if nothing was decided for them.
+    ///
+    /// # Cancel safety
+    /// Dropped, the outcome of the purchases that were not told is unknown.
     fn hand_over(
         &self,
         _owner: &Address,
         _goods_no: GoodsNo,
-        buyers: &[Buyer],
-    ) -> impl Future<Output = Vec<Option<Decision>>> + Send {
-        ready(buyers.iter().map(|_| None).collect())
+        _purchases: Vec<Wanted>,
+        _tell: impl FnMut(usize, Option<Decision>) + Send,
+    ) -> impl Future<Output = Option<Failure>> + Send {
+        ready(None)
     }
 }
 
@@ -78,12 +84,12 @@ pub(super) struct Begun<'a> {
 /// A strategy that sells in batches.
 pub(super) struct Shop<T> {
     turn: T,
-    batches: Batches,
+    batches: Arc<Batches>,
 }
 
 impl<T: Turn> Shop<T> {
     pub(super) fn new(turn: T) -> Arc<Self> {
-        Arc::new(Self { turn, batches: Batches::default() })
+        Arc::new(Self { turn, batches: Arc::default() })
     }
 
     pub(super) fn context(&self) -> &Context {
@@ -106,7 +112,7 @@ impl<T: Turn> Shop<T> {
     }
 
     /// Takes in purchases of one SKU that another instance has handed over. Returns their answers.
-    pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer<'_>> {
+    pub(super) fn take_in(self: &Arc<Self>, goods_no: GoodsNo, purchases: Vec<Handed>) -> Vec<HandedAnswer> {
         self.batches.take_in(goods_no, purchases, |goods_no| self.start(goods_no))
     }
 
@@ -154,28 +160,34 @@ impl<T: Turn> Shop<T> {
         }
     }
 
-    /// Hands a batch over to the owner of its SKU, and answers everyone in it. Undecided buyers wait again.
+    /// Hands a batch over to the owner of its SKU, and answers each buyer as soon as the owner has decided. Undecided buyers wait
+    /// again.
     async fn hand_over(self: &Arc<Self>, goods_no: GoodsNo, owner: &Address, mut batch: Vec<Buyer>) {
         // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
         if batch.is_empty() {
             return;
         }
-        let decisions = tokio::select! {
-            decisions = self.turn.hand_over(owner, goods_no, &batch) => decisions,
+        let purchases = batch.iter().map(Buyer::wanted).collect();
+        let mut unanswered: Vec<_> = batch.into_iter().map(Some).collect();
+        let mut undecided = Vec::new();
+        let tell = |place: usize, decision| match (unanswered[place].take(), decision) {
+            (Some(buyer), Some(decision)) => buyer.answer(decision),
+            (buyer, _) => undecided.extend(buyer),
+        };
+        let failure = tokio::select! {
+            // The answers that have come are read first, so they count.
+            biased;
+            failure = self.turn.hand_over(owner, goods_no, purchases, tell) => failure,
             // A frozen owner may never answer, and sells nothing after its term.
-            () = self.turn.outlived(goods_no, owner) => {
-                batch.iter().map(|_| Some(Err(Failure::outcome_unknown_elsewhere()))).collect()
-            }
+            () = self.turn.outlived(goods_no, owner) => Some(Failure::outcome_unknown_elsewhere()),
         };
-        let answer = |(buyer, decision): (Buyer, Option<Decision>)| match decision {
-            Some(decision) => {
-                buyer.answer(decision);
-                None
+        for buyer in unanswered.into_iter().flatten() {
+            match &failure {
+                Some(failure) => buyer.answer(Err(failure.clone())),
+                None => undecided.push(buyer),
             }
-            None => Some(buyer),
-        };
-        let undecided: Vec<_> = batch.into_iter().zip(decisions).filter_map(answer).collect();
+        }
         let is_decided = undecided.is_empty();
         self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.start(goods_no));
         if !is_decided {

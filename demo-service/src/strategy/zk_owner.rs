@@ -10,16 +10,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, FuturesUnordered};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::batches::{Buyer, Handed};
+use super::batches::Handed;
 use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
 use super::ownership::{Owner, Ownership, Term};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
+use crate::peers::{Address, Batch, Line, NoAnswer, Told, Wanted};
 use crate::sale::{Cart, GoodsNo, Level, Purchase, Quantity, Token};
 use crate::store::{Isolation, Transaction};
 
@@ -79,25 +80,35 @@ impl Turn for Arc<Ownership> {
         sleep(LAST_ANSWERS_WITHIN).await;
     }
 
-    async fn hand_over(&self, owner: &Address, goods_no: GoodsNo, buyers: &[Buyer]) -> Vec<Option<Decision>> {
+    async fn hand_over(
+        &self,
+        owner: &Address,
+        goods_no: GoodsNo,
+        purchases: Vec<Wanted>,
+        mut tell: impl FnMut(usize, Option<Decision>) + Send,
+    ) -> Option<Failure> {
         let context = Ownership::context(self);
-        let batch = Batch { goods_no: goods_no.get(), purchases: buyers.iter().map(wanted).collect() };
+        let batch = Batch { goods_no: goods_no.get(), purchases };
+        let mut has_decided = false;
+        let tell = |place, told: Told| {
+            has_decided |= told.is_decided();
+            tell(place, told.decision());
+        };
         // By then, every buyer has given up.
-        let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch)).await;
+        let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch, tell)).await;
         match &told {
-            Ok(Ok(told)) if told.iter().any(Told::is_decided) => {}
-            Ok(Ok(_)) => self.note_leaving(goods_no, owner),
+            Ok(Ok(())) if has_decided => {}
+            Ok(Ok(())) => self.note_leaving(goods_no, owner),
             Ok(Err(_)) | Err(_) => self.forget(goods_no, owner),
         }
-        let all = |decision: Option<Decision>| buyers.iter().map(|_| decision.clone()).collect();
         match told {
-            Ok(Ok(told)) => told.into_iter().map(Told::decision).collect(),
+            Ok(Ok(())) => None,
             Ok(Err(NoAnswer::NotReached(cause))) => {
                 debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
-                all(None)
+                None
             }
-            Ok(Err(unknown)) => all(Some(Err(Failure::outcome_unknown_elsewhere().caused_by(unknown)))),
-            Err(_) => all(Some(Err(Failure::outcome_unknown_elsewhere()))),
+            Ok(Err(unknown)) => Some(Failure::outcome_unknown_elsewhere().caused_by(unknown)),
+            Err(_) => Some(Failure::outcome_unknown_elsewhere()),
         }
     }
 }
@@ -114,33 +125,22 @@ async fn begin(context: &Context, term: &Term, goods_no: GoodsNo, sale: i64) -> 
     timeout(context.db_timeout, begun).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
 }
 
-fn wanted(buyer: &Buyer) -> Wanted {
-    let within = buyer.until.saturating_duration_since(Instant::now());
-    Wanted {
-        sale: buyer.sale,
-        has_decided: buyer.has_decided,
-        quantity: buyer.line().quantity.get(),
-        key: buyer.purchase.key.as_ref().map(ToString::to_string),
-        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
-    }
-}
-
 impl Strategy for ZkOwner {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         self.shop.purchase(call)
     }
 
-    fn take_over<'a>(&'a self, batch: Batch) -> Boxed<'a, Option<Vec<Told>>> {
-        Box::pin(async move {
-            let context = self.context();
-            let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
-            let purchases = batch.purchases.into_iter().map(|wanted| handed(context, goods_no, wanted));
-            let answers = self.shop.take_in(goods_no, purchases.collect::<Option<_>>()?);
-            let late = context.lock_timeout();
-            let told =
-                answers.into_iter().map(async |answer| answer.decided(&late).await.map_or(Told::Elsewhere, Told::of));
-            Some(join_all(told).await)
-        })
+    fn take_over(&self, batch: Batch) -> Option<BoxStream<'static, Line>> {
+        let context = self.context();
+        let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
+        let purchases = batch.purchases.into_iter().map(|wanted| handed(context, goods_no, wanted));
+        let answers = self.shop.take_in(goods_no, purchases.collect::<Option<_>>()?);
+        let late = Arc::new(context.lock_timeout());
+        let told = answers.into_iter().enumerate().map(|(place, answer)| {
+            let late = Arc::clone(&late);
+            async move { Line { place, told: answer.decided(&late).await.map_or(Told::Elsewhere, Told::of) } }
+        });
+        Some(told.collect::<FuturesUnordered<_>>().boxed())
     }
 
     fn context(&self) -> &Context {
@@ -179,8 +179,8 @@ mod tests {
         let order = Order { order_id: MAX, strategy: "zk-owner".to_owned(), instance: "\"".repeat(100), lines };
         for decision in [Ok(order), Err(Failure::outcome_unknown(Some(MAX))), Err(Failure::outcome_unknown_elsewhere())]
         {
-            let answers: Vec<Told> = (0..BATCH_MAX).map(|_| Told::of(decision.clone())).collect();
-            assert!(serde_json::to_vec(&answers).unwrap().len() <= BYTES_MAX, "{decision:?}");
+            let line = serde_json::to_vec(&Line { place: BATCH_MAX, told: Told::of(decision) }).unwrap();
+            assert!(BATCH_MAX * (line.len() + 1) <= BYTES_MAX, "{}", String::from_utf8(line).unwrap());
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Batches, Buyer, Place};
 use crate::failure::Failure;
+use crate::peers::Wanted;
 use crate::sale::{GoodsNo, Purchase};
 use crate::strategy::{Committing, Decision};
 use crate::telemetry::clock::Moment;
@@ -22,22 +23,36 @@ pub(in crate::strategy) struct Handed {
 }
 
 /// The answer that such a purchase waits for.
-pub(in crate::strategy) struct HandedAnswer<'a> {
+pub(in crate::strategy) struct HandedAnswer {
     decided: oneshot::Receiver<Decision>,
     committing: Arc<Mutex<Option<Committing>>>,
     until: Instant,
-    place: Place<'a>,
+    place: Place,
+}
+
+impl Buyer {
+    /// What another instance must know to decide the purchase.
+    pub(in crate::strategy) fn wanted(&self) -> Wanted {
+        let within = self.until.saturating_duration_since(Instant::now());
+        Wanted {
+            sale: self.sale,
+            has_decided: self.has_decided,
+            quantity: self.line().quantity.get(),
+            key: self.purchase.key.as_ref().map(ToString::to_string),
+            within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 impl Batches {
     /// Takes in purchases of one SKU that another instance has handed over. `begin` starts the worker of the SKU if none runs.
     /// Returns the answer that each of them waits for.
     pub(in crate::strategy) fn take_in(
-        &self,
+        self: &Arc<Self>,
         goods_no: GoodsNo,
         purchases: Vec<Handed>,
         begin: impl FnOnce(GoodsNo),
-    ) -> Vec<HandedAnswer<'_>> {
+    ) -> Vec<HandedAnswer> {
         let take_in = |Handed { purchase, sale, has_decided, until }| {
             let (answer, decided) = oneshot::channel();
             let committing = Arc::<Mutex<Option<Committing>>>::default();
@@ -56,7 +71,7 @@ impl Batches {
             decided,
             committing,
             until,
-            place: Place { batches: self, goods_no, number },
+            place: Place { batches: Arc::clone(self), goods_no, number },
         };
         (first..).zip(answers).map(answer).collect()
     }
@@ -90,7 +105,7 @@ impl Batches {
     }
 }
 
-impl HandedAnswer<'_> {
+impl HandedAnswer {
     /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
     /// buyer's deadline, the buyer gives up, and the decision is `late`.
     ///
@@ -122,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_buyer_whose_instance_does_not_wait_for_the_answer_keeps_no_place() {
-        let batches = Batches::default();
+        let batches = Arc::<Batches>::default();
         let until = Instant::now();
         let handed = || Handed {
             purchase: Purchase::of_one("1".parse().unwrap(), Quantity::ONE),

@@ -2,17 +2,20 @@
 //! two is an instance, or the test itself.
 
 use std::future::pending;
+use std::io;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::StatusCode as Status;
 use axum::routing::post;
 use axum::{Json, Router};
 use demo_service::http::server::Server;
 use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_recipes::{LeaderLatch, LockGuard, Session, SessionConfig};
@@ -27,28 +30,58 @@ const ELECTION: &str = "/seckill/zk-owner/1";
 /// A batch that has not come by then never will.
 const BATCH_WITHIN: Duration = Duration::from_secs(60);
 
-/// A batch that the test has received as an owner, and the way to answer it. Dropped, the answer is a failure.
-type Received = (Value, oneshot::Sender<Value>);
+/// The end of an answer, which comes in chunks.
+const END: &str = "\r\n0\r\n\r\n";
+
+/// A batch that the test has received as an owner, and the way to answer it.
+type Received = (Value, Answers);
+
+/// The answer of the test to a batch. Its head is sent with the first line. Dropped before, the answer is a failure.
+pub(super) struct Answers(mpsc::UnboundedSender<io::Result<String>>);
+
+impl Answers {
+    /// Tells the buyer at a place that all units are sold.
+    pub(super) fn sold_out(&self, place: usize) {
+        let refused = json!({ "kind": "sold-out", "detail": "not enough is left", "order_id": null });
+        self.send(&line(place, &json!({ "refused": refused })));
+    }
+
+    pub(super) fn send(&self, text: &str) {
+        self.0.send(Ok(text.to_owned())).unwrap();
+    }
+
+    /// Breaks the connection.
+    pub(super) fn break_off(&self) {
+        self.0.send(Err(io::ErrorKind::ConnectionReset.into())).unwrap();
+    }
+}
+
+/// A line of the answer to a batch.
+pub(super) fn line(place: usize, told: &Value) -> String {
+    format!("{}\n", json!({ "place": place, "told": told }))
+}
 
 /// The test as the owner of the range of SKU 1. It decides purchases of this SKU only.
-struct Owner {
+pub(super) struct Owner {
     term: LockGuard,
     batches: mpsc::UnboundedReceiver<Received>,
     _server: JoinSet<()>,
 }
 
 impl Owner {
-    async fn elect(lab: &Lab) -> Self {
+    pub(super) async fn elect(lab: &Lab) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let id = json!({ "at": listener.local_addr().unwrap().to_string(), "secret": "" });
         let (sender, batches) = mpsc::unbounded_channel::<Received>();
         let receive = async move |Json(batch): Json<Value>| {
             if batch["goods_no"] != 1 {
-                return Ok(Json(json!(["elsewhere"])));
+                return Ok::<_, Status>(Body::from(line(0, &json!("elsewhere"))));
             }
-            let (answer, answered) = oneshot::channel();
-            sender.send((batch, answer)).ok();
-            answered.await.map(Json).map_err(|_| Status::INTERNAL_SERVER_ERROR)
+            let (answers, mut answered) = mpsc::unbounded_channel();
+            sender.send((batch, Answers(answers))).ok();
+            let first = answered.recv().await.ok_or(Status::INTERNAL_SERVER_ERROR)?;
+            let rest = stream::unfold(answered, async |mut answered| Some((answered.recv().await?, answered)));
+            Ok(Body::from_stream(stream::iter([first]).chain(rest)))
         };
         let mut server = JoinSet::new();
         server.spawn(async { axum::serve(listener, Router::new().route("/purchases", post(receive))).await.unwrap() });
@@ -57,7 +90,7 @@ impl Owner {
         Self { term: latch.lead().await.unwrap(), batches, _server: server }
     }
 
-    async fn batch(&mut self) -> Received {
+    pub(super) async fn batch(&mut self) -> Received {
         timeout(BATCH_WITHIN, self.batches.recv()).await.expect("a batch should come").unwrap()
     }
 }
@@ -112,13 +145,8 @@ impl Sender {
     }
 }
 
-/// The answer of an owner that has sold all units.
-fn sold_out() -> Value {
-    json!([{ "refused": { "kind": "sold-out", "detail": "not enough is left", "order_id": null } }])
-}
-
 /// The purchases of an instance that wait for their batch.
-async fn wait_for_waiting(instance: &Instance, count: u32) {
+pub(super) async fn wait_for_waiting(instance: &Instance, count: u32) {
     let series = format!("seckill_queue_depth{{strategy=\"{STRATEGY}\"}}");
     wait_until(async || instance.metric(&series).await == Some(f64::from(count))).await;
 }
@@ -221,7 +249,7 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     for part in idle.batch() {
         idle.send(&part).await;
     }
-    idle.read_until("]}}]").await;
+    idle.read_until(END).await;
     let [head, body] = sending.batch();
     sending.send(&head).await;
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
@@ -235,7 +263,8 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     }
     for sender in [idle, sending] {
         let answer = sender.read_to_end().await;
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"["elsewhere"]"#), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(END), "{answer}");
+        assert!(answer.contains(&line(0, &json!("elsewhere"))), "{answer}");
         // So the sender sends its next batch on another connection.
         assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
     }
@@ -257,7 +286,7 @@ async fn the_answer_of_an_owner_counts_although_the_next_term_has_begun() {
     let (_, answer) = owner.batch().await;
     owner.term.release().await.unwrap();
     instance.buy(17, STRATEGY).await.assert_ok();
-    answer.send(sold_out()).unwrap();
+    answer.sold_out(0);
     buyer.await.unwrap().assert_problem(409, "sold-out");
 }
 
@@ -276,7 +305,7 @@ async fn a_purchase_whose_owner_fails_is_of_unknown_outcome_and_is_handed_over_o
     let next = instance.spawn_buy(1, STRATEGY);
     let (batch, answer) = owner.batch().await;
     assert_eq!(batch["purchases"].as_array().unwrap().len(), 1);
-    answer.send(sold_out()).unwrap();
+    answer.sold_out(0);
     next.await.unwrap().assert_problem(409, "sold-out");
     assert_eq!(lab.orders().await, 0);
 }
@@ -292,6 +321,6 @@ async fn an_owner_that_never_answers_keeps_an_instance_for_the_deadline_of_its_b
     buyer.await.unwrap().assert_problem(503, "outcome-unknown");
     let next = instance.spawn_buy(1, STRATEGY);
     let (_, answer) = owner.batch().await;
-    answer.send(sold_out()).unwrap();
+    answer.sold_out(0);
     next.await.unwrap().assert_problem(409, "sold-out");
 }

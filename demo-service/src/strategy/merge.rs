@@ -189,7 +189,8 @@ impl<T: Turn> Shop<T> {
             }
         }
         let is_decided = undecided.is_empty();
-        self.batches.put_back(goods_no, undecided, &self.context().lock_timeout(), |goods_no| self.start(goods_no));
+        let (late, metrics) = (self.context().lock_timeout(), &self.context().metrics);
+        self.batches.put_back(goods_no, undecided, &late, metrics, |goods_no| self.start(goods_no));
         if !is_decided {
             sleep(UNDECIDED_PAUSE).await;
         }

@@ -154,7 +154,8 @@ fn handed(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Handed
     let key = key.map(|key| key.parse()).transpose().ok()?;
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
     let within = Duration::from_millis(within_ms).min(context.db_timeout);
-    Some(Handed { purchase, sale, has_decided, until: Instant::now() + within })
+    let (until, waiting) = (Instant::now() + within, context.metrics.wait_on());
+    Some(Handed { purchase, sale, has_decided, until, waiting })
 }
 
 #[cfg(test)]

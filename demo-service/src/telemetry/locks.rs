@@ -29,10 +29,10 @@ pub struct LockMetrics {
     lost: HashMap<LostReason, Counter>,
 }
 
-/// One wait for a lock. Its drop ends it and records its duration.
+/// One wait for a lock. Its drop ends it and records its duration, if it is the whole wait of a purchase.
 pub struct Waiting {
     queue_depth: Gauge,
-    wait_seconds: Histogram,
+    wait_seconds: Option<Histogram>,
     since: Instant,
 }
 
@@ -59,9 +59,16 @@ impl LockMetrics {
 
     /// Begins a wait that is counted until it is dropped.
     pub fn wait(&self) -> Waiting {
+        let mut waiting = self.wait_on();
+        waiting.wait_seconds = Some(self.wait_seconds.clone());
+        waiting
+    }
+
+    /// Begins a further wait of a purchase that has waited before, here or at another instance. It is counted until it is
+    /// dropped. Its duration is not recorded: a purchase records one duration.
+    pub fn wait_on(&self) -> Waiting {
         self.queue_depth.increment(1.0);
-        let (queue_depth, wait_seconds) = (self.queue_depth.clone(), self.wait_seconds.clone());
-        Waiting { queue_depth, wait_seconds, since: Instant::now() }
+        Waiting { queue_depth: self.queue_depth.clone(), wait_seconds: None, since: Instant::now() }
     }
 
     /// Records how long a lock was held.
@@ -110,7 +117,9 @@ pub async fn in_acquire_span<F: Future>(waiting: Option<Waiting>, acquire: F) ->
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.queue_depth.decrement(1.0);
-        self.wait_seconds.record(self.since.elapsed());
+        if let Some(wait_seconds) = &self.wait_seconds {
+            wait_seconds.record(self.since.elapsed());
+        }
     }
 }
 

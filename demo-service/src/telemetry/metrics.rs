@@ -205,7 +205,7 @@ fn describe() {
     describe_histogram!("seckill_lock_wait_seconds", "time from the request for a lock to its grant or to giving up");
     describe_histogram!("seckill_lock_hold_seconds", "time from the grant of a lock to its release");
     describe_counter!("seckill_lock_lost_total", "holds lost before their release, by reason");
-    describe_gauge!("seckill_queue_depth", "deductions of this instance that wait for a lock");
+    describe_gauge!("seckill_queue_depth", "deductions that wait for a lock or a batch at this instance");
     describe_counter!("seckill_retries_total", "attempts of deductions repeated after a conflict");
     describe_counter!("seckill_requests_shed_total", "requests refused because too many were in progress");
     describe_counter!(

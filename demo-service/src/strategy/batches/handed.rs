@@ -12,6 +12,7 @@ use crate::peers::Wanted;
 use crate::sale::{GoodsNo, Purchase};
 use crate::strategy::{Committing, Decision};
 use crate::telemetry::clock::Moment;
+use crate::telemetry::{LockMetrics, Waiting};
 
 /// A purchase that another instance has handed over.
 pub(in crate::strategy) struct Handed {
@@ -20,6 +21,8 @@ pub(in crate::strategy) struct Handed {
     pub(in crate::strategy) has_decided: bool,
     /// When its buyer gives up waiting.
     pub(in crate::strategy) until: Instant,
+    /// The wait for its batch.
+    pub(in crate::strategy) waiting: Waiting,
 }
 
 /// The answer that such a purchase waits for.
@@ -53,11 +56,11 @@ impl Batches {
         purchases: Vec<Handed>,
         begin: impl FnOnce(GoodsNo),
     ) -> Vec<HandedAnswer> {
-        let take_in = |Handed { purchase, sale, has_decided, until }| {
+        let take_in = |Handed { purchase, sale, has_decided, until, waiting }| {
             let (answer, decided) = oneshot::channel();
             let committing = Arc::<Mutex<Option<Committing>>>::default();
             let handed = (decided, Arc::clone(&committing), until);
-            let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, None);
+            let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, Some(waiting));
             let buyer =
                 Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
             (buyer, handed)
@@ -83,6 +86,7 @@ impl Batches {
         goods_no: GoodsNo,
         buyers: Vec<Buyer>,
         late: &Failure,
+        metrics: &LockMetrics,
         begin: impl FnOnce(GoodsNo),
     ) {
         let now = Instant::now();
@@ -94,8 +98,9 @@ impl Batches {
         let mut queues = self.queues.lock();
         let is_first = !queues.waiting.contains_key(&goods_no);
         let queue = queues.waiting.entry(goods_no).or_default();
-        for buyer in back {
+        for mut buyer in back {
             buyer.note_rollback();
+            buyer.waiting = Some(metrics.wait_on());
             queue.insert(buyer.number, buyer);
         }
         drop(queues);
@@ -132,22 +137,58 @@ impl HandedAnswer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::failure::LOCK_TIMEOUT;
     use crate::sale::Quantity;
+    use crate::telemetry::{Levels, Metrics};
+
+    const STRATEGY: &str = "zk-owner";
+
+    fn goods() -> GoodsNo {
+        "1".parse().unwrap()
+    }
+
+    fn handed(metrics: &Metrics) -> Handed {
+        let (purchase, until) = (Purchase::of_one(goods(), Quantity::ONE), Instant::now() + Duration::from_secs(3600));
+        let waiting = metrics.locks(STRATEGY).wait_on();
+        Handed { purchase, sale: 1, has_decided: false, until, waiting }
+    }
 
     #[test]
     fn a_buyer_whose_instance_does_not_wait_for_the_answer_keeps_no_place() {
         let batches = Arc::<Batches>::default();
-        let until = Instant::now();
-        let handed = || Handed {
-            purchase: Purchase::of_one("1".parse().unwrap(), Quantity::ONE),
-            sale: 1,
-            has_decided: false,
-            until,
-        };
-        let mut answers = batches.take_in("1".parse().unwrap(), vec![handed(), handed(), handed()], |_| ());
+        let metrics = Metrics::new([STRATEGY].into_iter());
+        let mut answers = batches.take_in(goods(), [(); 3].map(|()| handed(&metrics)).into(), |_| ());
         drop(answers.remove(1));
-        let worker = batches.worker("1".parse().unwrap());
+        let worker = batches.worker(goods());
         assert_eq!(worker.claim(1).iter().map(|buyer| buyer.number).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn buyers_that_change_instances_are_counted_while_they_wait() {
+        let (batches, metrics) = (Arc::<Batches>::default(), Metrics::new([STRATEGY].into_iter()));
+        let assert_waiting = |count: usize| {
+            let rendered = metrics.render(&Levels::default());
+            for line in [
+                format!(r#"seckill_queue_depth{{strategy="{STRATEGY}"}} {count}"#),
+                format!(r#"seckill_lock_wait_seconds_count{{strategy="{STRATEGY}"}} 0"#),
+            ] {
+                assert!(rendered.lines().any(|rendered| rendered == line), "{line} in {rendered}");
+            }
+        };
+        let mut answers = batches.take_in(goods(), [(); 3].map(|()| handed(&metrics)).into(), |_| ());
+        assert_waiting(3);
+        drop(answers.pop());
+        assert_waiting(2);
+        let worker = batches.worker(goods());
+        let mut claimed = worker.claim(1);
+        assert_waiting(0);
+        claimed[1].until = Instant::now();
+        batches.put_back(goods(), claimed, &Failure::of(&LOCK_TIMEOUT), metrics.locks(STRATEGY), |_| ());
+        assert_waiting(1);
+        drop(worker);
+        assert_waiting(0);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;
 
-use super::peers::{Answers, Owner, line, wait_for_waiting};
+use super::peers::{Answers, Owner, Sender, line, wait_for_waiting};
 use super::{STRATEGY, make_owner, named};
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop};
@@ -106,4 +106,27 @@ async fn only_buyers_whose_answer_did_not_come_get_an_unknown_outcome() {
     drop(answers);
     one.await.unwrap().assert_problem(409, "sold-out");
     assert_eq!(lab.orders().await, 0);
+}
+
+/// Goal: a buyer whose instance is gone buys nothing. Method: the test hands a buyer over, and hangs up while the buyer waits for
+/// its batch at the owner.
+#[tokio::test]
+async fn a_buyer_whose_instance_hangs_up_waits_no_longer_at_the_owner() {
+    let lab = Lab::new().await;
+    let owner = named(&lab, "owner").await;
+    make_owner(&owner).await;
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let first = owner.spawn_buy(1, STRATEGY);
+    lab.wait_for_statement("active", "commit").await;
+    let mut sender = Sender::connect(&lab).await;
+    for part in sender.batch() {
+        sender.send(&part).await;
+    }
+    wait_for_waiting(&owner, 1).await;
+    drop(sender);
+    wait_for_waiting(&owner, 0).await;
+    gate.open().await;
+    first.await.unwrap().assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "an instance is gone").await, 2);
 }

@@ -96,14 +96,14 @@ impl Owner {
 }
 
 /// The test as an instance that hands over to the owner of the range of SKU 1, on one kept connection.
-struct Sender {
+pub(super) struct Sender {
     connection: TcpStream,
     secret: String,
 }
 
 impl Sender {
     /// Connects to the owner that the election names.
-    async fn connect(lab: &Lab) -> Self {
+    pub(super) async fn connect(lab: &Lab) -> Self {
         let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
         let leader = LeaderLatch::new(&session, ELECTION).unwrap().leader().await.unwrap().unwrap();
         let address: Value = serde_json::from_slice(&leader.data).unwrap();
@@ -112,7 +112,7 @@ impl Sender {
     }
 
     /// The head and the body of a batch of one purchase of SKU 1.
-    fn batch(&self) -> [String; 2] {
+    pub(super) fn batch(&self) -> [String; 2] {
         let wanted = json!({ "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 50_000 });
         let body = json!({ "goods_no": 1, "purchases": [wanted] }).to_string();
         let head = format!(
@@ -124,7 +124,7 @@ impl Sender {
         [head, body]
     }
 
-    async fn send(&mut self, part: &str) {
+    pub(super) async fn send(&mut self, part: &str) {
         self.connection.write_all(part.as_bytes()).await.unwrap();
     }
 

@@ -315,8 +315,11 @@ fn sqlstate(error: &sqlx::Error) -> Option<String> {
 /// Returns whether this SQLSTATE, in answer to a commit, proves that the commit did not happen. Class 23 (constraint)
 /// and class 40 (rollback) prove it, except 40003 (statement completion unknown). Class 57 (server shutting down)
 /// proves nothing.
+///
+/// 25P03 (idle in transaction for too long) proves it, too. The server ends such a session only while it waits for the next
+/// statement, so it has not begun the commit. The message was sent before the commit, and is read as its answer.
 fn refuses_commit(sqlstate: &str) -> bool {
-    sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
+    sqlstate == "25P03" || sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
 }
 
 /// Returns whether the reason of this SQLSTATE is temporary. Temporary are: connection lost (08), transaction timed out
@@ -343,9 +346,16 @@ mod tests {
 
     #[test]
     fn only_a_refusal_in_words_proves_that_a_commit_did_not_happen() {
-        for (sqlstate, refuses) in
-            [("23505", true), ("40001", true), ("40P01", true), ("40003", false), ("57P01", false), ("08006", false)]
-        {
+        for (sqlstate, refuses) in [
+            ("23505", true),
+            ("25P03", true),
+            ("40001", true),
+            ("40P01", true),
+            ("25P04", false),
+            ("40003", false),
+            ("57P01", false),
+            ("08006", false),
+        ] {
             assert_eq!(refuses_commit(sqlstate), refuses, "{sqlstate}");
         }
     }

@@ -241,7 +241,7 @@ fn is_from_server<T>(answer: &Result<T, sqlx::Error>) -> bool {
 }
 
 /// Returns whether the connection can be used again after this answer.
-fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
+pub(super) fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
     match answer {
         Ok(_) => true,
         Err(sqlx::Error::Database(refusal)) => !refusal.code().is_some_and(|code| ends_connection(&code)),

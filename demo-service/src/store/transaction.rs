@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Executor};
 use tokio::time::{Instant, timeout};
 
 use super::Store;
-use super::connections::Connection;
+use super::connections::{Connection, is_usable_after};
 use super::keys::cart_json;
 use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
@@ -357,9 +357,10 @@ impl Transaction {
     pub async fn commit(mut self, order_id: Option<i64>) -> Result<(), Failure> {
         let committed = self.connection().execute("commit").await;
         self.connection.note(&committed);
+        let is_usable = is_usable_after(&committed);
         let committed = committed.map(drop).map_err(|error| Failure::of_commit(error, order_id));
-        // A refused commit ends the transaction, too, so the connection can be used again.
-        if !matches!(&committed, Err(failure) if failure.is(&OUTCOME_UNKNOWN)) {
+        // A refused commit ends the transaction, too. So the connection can be used again, unless the server has closed it.
+        if is_usable && !matches!(&committed, Err(failure) if failure.is(&OUTCOME_UNKNOWN)) {
             self.connection.settle(&Ok(()));
         }
         committed

@@ -8,8 +8,7 @@ mod peers;
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use testbed::{Proxy, StopSignal};
@@ -33,10 +32,6 @@ async fn named(lab: &Lab, instance: &str) -> Instance {
 async fn program(lab: &Lab, instance: &str) -> Program {
     let arguments = [&TIMES[..], &["--instance", instance]].concat();
     Program::start(lab, StopSignal::Terminate, &arguments, &[]).await
-}
-
-fn signal(program: &Program, signal: Signal) {
-    kill(Pid::from_raw(program.process.pid()), signal).unwrap();
 }
 
 /// A lab whose service reaches a server only through a proxy.
@@ -152,7 +147,7 @@ async fn an_owner_that_is_killed_is_followed_by_another_instance() {
     let first = make_owner(&owner).await;
     let crowds = [Crowd::through(&owner), Crowd::through(&other)];
     wait_for_orders(&lab, 50).await;
-    signal(&owner, Signal::SIGKILL);
+    owner.signal(Signal::SIGKILL);
     wait_for_next_owner(&lab).await;
     let [of_owner, of_other] = crowds.map(Crowd::stop);
     let (of_owner, of_other) = tokio::join!(of_owner, of_other);
@@ -169,9 +164,9 @@ async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
     let first = make_owner(&owner).await;
     let crowds = [Crowd::through(&owner), Crowd::through(&other)];
     wait_for_orders(&lab, 50).await;
-    signal(&owner, Signal::SIGSTOP);
+    owner.pause().await;
     wait_for_next_owner(&lab).await;
-    signal(&owner, Signal::SIGCONT);
+    owner.go_on();
     wait_for_orders(&lab, 50).await;
     let [of_owner, of_other] = crowds.map(Crowd::stop);
     let (of_owner, of_other) = tokio::join!(of_owner, of_other);
@@ -192,7 +187,7 @@ async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
     let gate = Gate::close(&lab).await;
     let abandoned = owner.spawn_buy(1, STRATEGY);
     lab.wait_for_statement("active", "with bounded").await;
-    signal(&owner, Signal::SIGSTOP);
+    owner.pause().await;
     gate.open().await;
     let mut bought = first;
     // Nothing more is heard of the purchases that were handed over to the frozen owner. The next owner serves later ones.
@@ -203,7 +198,7 @@ async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
         assert_eq!(answer.problem(), problem, "{answer:?}");
         bought.note(&answer);
     }
-    signal(&owner, Signal::SIGCONT);
+    owner.go_on();
     bought.note(&abandoned.await.unwrap());
     assert_eq!(bought.confirmed.len(), 2, "{bought:?}");
     bought.assert_sold_once(&lab).await;

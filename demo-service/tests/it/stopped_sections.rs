@@ -8,12 +8,13 @@ use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
 use demo_service::strategy::entry::{Entry, Mechanism, Promise};
 use demo_service::strategy::registry::{self, STRATEGIES};
 use sqlx::{Connection, Executor};
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::time::Instant;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::commits::slow_down_commits;
+use crate::commits::{Gate, slow_down_commits};
 use crate::lab::{Lab, lock_path, wait_until};
+use crate::program::Program;
 
 fn goods(number: i64) -> GoodsNo {
     GoodsNo::try_from(number).unwrap()
@@ -199,4 +200,32 @@ async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
         let on_hand = instance.get(&format!("/goods/{goods_no}")).await.body["on_hand"].clone();
         assert_eq!(on_hand, 5, "{}: the whole transaction was rolled back", entry.name);
     }
+}
+
+/// Goal: a commit that comes after the server has ended its idle transaction is known to have sold nothing. Method: a batch waits
+/// at a gate behind its statement, and the process is paused before the gate opens. It goes on when its session is gone.
+#[tokio::test]
+async fn a_transaction_that_the_server_ended_before_its_commit_has_sold_nothing() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
+    let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
+    program.put_on_sale(1, 10, "pg-merge").await.assert_ok();
+    Gate::behind_statements(&lab, "order_lines", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let buyer = program.spawn_buy(1, "pg-merge");
+    lab.wait_for_lock().await;
+    program.pause().await;
+    gate.open().await;
+    let mut connection = lab.connect().await;
+    wait_until(async || {
+        let sql = "select not exists (select from pg_stat_activity where datname = current_database()
+                   and application_name like 'demo-service%' and query like 'with bounded%')";
+        sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+    })
+    .await;
+    program.go_on();
+    buyer.await.unwrap().assert_problem(503, "database-unavailable");
+    // The connection that the server has closed serves no other buyer.
+    program.buy(1, "pg-merge").await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a paused process").await, 1);
 }

@@ -13,16 +13,20 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, StatusCode, Uri};
 use futures_util::TryStreamExt;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncBufReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_util::io::StreamReader;
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt, service_fn};
 
 use crate::failure::Failure;
 use crate::sale::Order;
@@ -33,7 +37,7 @@ pub const PATH: &str = "/purchases";
 /// The largest batch, and the largest answer to a batch, in bytes. A purchase takes less than 1 KiB, and so does its line.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
-/// The time limit for a connection to another instance.
+/// The time limit for a connection to another instance, the lookup of its name included.
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long an unused connection is kept. The sender must be the one who closes it: a batch that meets a connection which the
@@ -154,23 +158,41 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// The connections to the other instances.
 #[derive(Debug, Clone)]
 pub struct Peers {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
 }
+
+type Connector = BoxCloneSyncService<Uri, TokioIo<TcpStream>, Cause>;
 
 impl Default for Peers {
     fn default() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_WITHIN));
         connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .build(connector);
-        Self { client }
+        Self::by(connector)
     }
 }
 
 impl Peers {
+    /// Connects by `connector`, within the time limit. The connector's own limit does not count the lookup of the name.
+    fn by<C>(connector: C) -> Self
+    where
+        C: Service<Uri, Response = TokioIo<TcpStream>, Future: Send, Error: Into<Cause>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        let connect = move |to| {
+            let connected = timeout(CONNECT_WITHIN, connector.clone().oneshot(to));
+            async { connected.await.map_err(Cause::from)?.map_err(Into::into) }
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(BoxCloneSyncService::new(service_fn(connect)));
+        Self { client }
+    }
+
     /// Hands a batch over. Calls `tell` with the place of each purchase and its answer, when its line comes. Afterwards every
     /// purchase was told once, or there was an error.
     ///
@@ -233,4 +255,19 @@ impl Peers {
 fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>());
     error.is_connect() || cause.is_some_and(hyper::Error::is_canceled)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_instance_whose_name_is_not_looked_up_in_time_is_not_reached() {
+        let peers = Peers::by(service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>()));
+        let batch = Batch { goods_no: 1, purchases: Vec::new() };
+        let answered = peers.hand_over(&Address::of_this_process("silent:1".to_owned()), &batch, |_, _| ()).await;
+        assert!(matches!(answered, Err(NoAnswer::NotReached(_))), "{answered:?}");
+    }
 }

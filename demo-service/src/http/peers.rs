@@ -45,7 +45,8 @@ async fn authorize(
     }
 }
 
-/// Tells the sender that no other batch may come on this connection, if this instance shuts down.
+/// Tells the sender that no other batch may come on this connection, if this instance shuts down. An answer whose head was sent
+/// before does not say so. Its sender hears it with the next batch, or closes the connection after `IDLE_MAX`.
 async fn say_goodbye(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if app.is_stopping() {

@@ -12,8 +12,8 @@ use crate::trial::record::Trial;
 pub(crate) enum Finding {
     /// It kept its promise in every trial.
     Kept,
-    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies; or its lock
-    /// did not exclude; or its batches did not keep to the order of arrival.
+    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies. Or its lock did
+    /// not exclude, or its batches did not keep to the order of arrival.
     Broken,
     /// Nothing is known: buyers who were refused or failed left units, or the books of a trial that had not come to
     /// rest did not balance.

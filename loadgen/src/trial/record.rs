@@ -139,8 +139,8 @@ impl Trial {
         wrong_in_itself || !audit.ledger_balanced() || at_rest
     }
 
-    /// Whether buyers were not served as the strategy promises: the lock did not exclude, an order has an older token than an
-    /// order before it, or a batch did not keep to the order of arrival.
+    /// Whether the order in which buyers were served breaks a promise. The lock did not exclude, an order has an older token
+    /// than an order before it, or a batch did not keep to the order of arrival.
     pub(crate) fn is_order_violated(&self) -> bool {
         let is_found = |orders: Option<u64>| orders.is_some_and(|orders| orders > 0);
         is_found(self.audit.tokens_out_of_order)

@@ -295,22 +295,21 @@ fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_histor
     let broken = Broken::start();
     // The first buyers take so long that all others wait for the batches behind them.
     broken.execute(
-        "create function linger() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return null; end $$;
-         create trigger linger after insert on orders for each statement execute function linger();",
+        "create function doze() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return null; end $$;
+         create trigger doze after insert on orders for each statement execute function doze();",
     );
     broken.assert_kept_by_batches();
     // The service would say so if its batches sold to the latest arrivals first.
     broken.falsify(|path, status, body| {
         let records = (path == "/admin/history").then(|| body["records"].as_array_mut()).flatten();
-        for record in records.into_iter().flatten() {
+        records.into_iter().flatten().for_each(|record| {
             record["asked_ns"] = (1_u64 << 62).saturating_sub(record["asked_ns"].as_u64().unwrap()).into();
-        }
+        });
         status
     });
     for strategy in BATCHES {
         broken.assert_found_of(strategy, "orders behind later arrivals", |trial| {
-            let audit = &trial["audit"];
-            audit["overtaken_in_batch"].as_u64().unwrap() > 0 && audit["out_of_sequence"] == 0
+            trial["audit"]["overtaken_in_batch"].as_u64().unwrap() > 0 && trial["audit"]["out_of_sequence"] == 0
         });
     }
     broken.stop();

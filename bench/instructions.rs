@@ -187,6 +187,7 @@ fn sale(orders: usize) -> (Vec<OrderRow>, Vec<i64>) {
         strategy: "zk-mutex".to_owned(),
         remaining: Some(order_id),
         token: Some((order_id, 0)),
+        arrived_ns: None,
     };
     (order_ids().map(order).collect(), order_ids().collect())
 }

@@ -114,6 +114,7 @@ metrics! {
         definition: "Orders that a batch sold after the order of a buyer that arrived later at the same instance. Absent without \
             batches, or if the history does not tell when their buyers arrived.",
         source: Source::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
+        section: Section::Handover,
     }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,

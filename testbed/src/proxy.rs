@@ -5,6 +5,7 @@ pub(crate) mod lane;
 pub(crate) mod relay;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -32,6 +33,7 @@ pub struct ProxyTraffic {
 /// | [`refuse`](Self::refuse) | served | closed at once | [`accept`](Self::accept) |
 /// | [`swallow_replies`](Self::swallow_replies) | requests pass, replies are lost | served | [`deliver`](Self::deliver), or the connection |
 /// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
+/// | [`delay`](Self::delay) | each byte arrives late | each byte arrives late | `delay(Duration::ZERO)` |
 ///
 /// The faults combine: `refuse` and then `cut` make an unreachable server, `swallow_replies` and then `cut` a lost reply. Each
 /// is in force when its call returns. Calls block, for well below a millisecond.
@@ -137,6 +139,12 @@ impl Proxy {
     /// Ends [`blackhole`](Self::blackhole), so that what was held back arrives late, and [`swallow_replies`](Self::swallow_replies).
     pub fn deliver(&self) {
         self.worker.order(Command::Deliver);
+    }
+
+    /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. What was read before keeps
+    /// its time. Accurate to about a millisecond.
+    pub fn delay(&self, latency: Duration) {
+        self.worker.order(Command::Delay(latency));
     }
 
     /// The number of open connections.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Swallow,
     Blackhole,
     Deliver,
+    /// Holds each byte for this long.
+    Delay(Duration),
     /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
     Strand(End),
 }
@@ -68,9 +71,10 @@ impl Lane {
             Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
             Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
             Command::Deliver => {
-                rules.send_replace(Rules::default());
+                rules.send_modify(|rules| *rules = Rules { latency: rules.latency, ..Rules::default() });
                 self.stranded.clear();
             }
+            Command::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
             Command::Strand(end) => self.strand(end).await,
         }
         self.count();

@@ -3,15 +3,20 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::ProxyTraffic;
 
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Upper bound of what one direction of a connection holds at once. Beyond it nothing more is read.
+const CHUNKS_MAX: usize = 1024;
 
 /// One of the two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub(crate) enum End {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     pub(super) is_blackhole: bool,
+    /// How long each byte is held, and the end of a direction.
+    pub(super) latency: Duration,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
     /// Every connection ends but for this end of it.
@@ -42,6 +49,12 @@ pub(super) struct Shared {
 enum Direction {
     ToServer,
     FromServer,
+}
+
+/// Bytes that were read, and when they are due. Without bytes it is the end of the direction.
+struct Chunk {
+    due: Instant,
+    bytes: Vec<u8>,
 }
 
 pub(super) struct Connection {
@@ -84,37 +97,63 @@ impl Connection {
     }
 
     /// Passes on one direction until its end, and then the end.
-    async fn relay(&self, from: ReadHalf<'_>, mut to: WriteHalf<'_>, direction: Direction) -> io::Result<()> {
+    async fn relay(&self, from: ReadHalf<'_>, to: WriteHalf<'_>, direction: Direction) -> io::Result<()> {
+        let (chunks, read) = mpsc::channel(CHUNKS_MAX);
+        tokio::try_join!(self.take(from, chunks, direction), self.give(read, to, direction)).map(drop)
+    }
+
+    /// Reads one direction until its end.
+    async fn take(&self, from: ReadHalf<'_>, chunks: mpsc::Sender<Chunk>, direction: Direction) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
-            let Some(mut bytes) = self.read(&from, &mut buffer).await? else {
-                self.until_open().await;
-                return to.shutdown().await;
-            };
-            if direction == Direction::FromServer {
+            let bytes = self.read(&from, &mut buffer).await?;
+            if direction == Direction::FromServer && !bytes.is_empty() {
                 self.shared.traffic.send_modify(|traffic| traffic.bytes_from_server += length(bytes));
                 if self.number < self.shared.rules.borrow().swallowed_below {
                     continue;
                 }
             }
-            while !bytes.is_empty() {
-                let written = self.write(&to, bytes).await?;
-                if direction == Direction::ToServer {
-                    self.shared.traffic.send_modify(|traffic| traffic.bytes_to_server += length(&bytes[..written]));
-                }
-                bytes = &bytes[written..];
+            let is_end = bytes.is_empty();
+            let chunk = Chunk { due: Instant::now() + self.shared.rules.borrow().latency, bytes: bytes.to_vec() };
+            // It is refused only if the other half has failed, which ends this one, too.
+            if chunks.send(chunk).await.is_err() || is_end {
+                return Ok(());
             }
         }
     }
 
-    /// The next bytes, and `None` at the end. Nothing is read in a black hole, not even the end.
-    async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    /// Writes what was read, when it is due.
+    async fn give(
+        &self,
+        mut read: mpsc::Receiver<Chunk>,
+        mut to: WriteHalf<'_>,
+        direction: Direction,
+    ) -> io::Result<()> {
+        while let Some(Chunk { due, bytes }) = read.recv().await {
+            sleep_until(due).await;
+            if bytes.is_empty() {
+                self.until_open().await;
+                return to.shutdown().await;
+            }
+            let mut left = bytes.as_slice();
+            while !left.is_empty() {
+                let written = self.write(&to, left).await?;
+                if direction == Direction::ToServer {
+                    self.shared.traffic.send_modify(|traffic| traffic.bytes_to_server += length(&left[..written]));
+                }
+                left = &left[written..];
+            }
+        }
+        Ok(())
+    }
+
+    /// The next bytes, and none at the end. Nothing is read in a black hole, not even the end.
+    async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
         loop {
             from.readable().await?;
             self.until_open().await;
             match from.try_read(buffer) {
-                Ok(0) => return Ok(None),
-                Ok(read) => return Ok(Some(&buffer[..read])),
+                Ok(read) => return Ok(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testbed::{Error, Proxy, ProxyTraffic, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -299,4 +299,18 @@ async fn a_proxy_dropped_in_a_black_hole_with_much_under_way_is_gone_at_once() {
 async fn an_upstream_that_is_no_address_is_an_error_that_names_it() {
     let error = Proxy::start("127.0.0.1:2181/chroot").await.unwrap_err();
     assert!(matches!(error, Error::System { .. }) && error.to_string().contains("127.0.0.1:2181/chroot"), "{error}");
+}
+
+#[tokio::test]
+async fn delayed_bytes_arrive_whole_in_order_and_late() {
+    const ONE_WAY: Duration = Duration::from_millis(40);
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    proxy.delay(ONE_WAY);
+    let sent = Instant::now();
+    assert!(is_echoed(&mut stream, b"first").await && is_echoed(&mut stream, b"second").await);
+    assert!(sent.elapsed() >= 4 * ONE_WAY, "{:?} for two round trips", sent.elapsed());
+    stream.shutdown().await.unwrap();
+    assert!(is_closed(&mut stream).await);
+    assert!(sent.elapsed() >= 6 * ONE_WAY, "the end is as late as the bytes");
 }

@@ -27,7 +27,7 @@ with bounded as materialized (
 ), taken as (
     update goods set on_hand = (select min(remaining) from sold), version = version + 1
     where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row'
-        and (null::bigint is null or (fence, fence_handover) = (null::bigint, null::bigint))
+        and (null::bigint is null or (fence, fence_handover, fence_hold) = (null::bigint, null::bigint, null::bigint))
     returning goods_no
 )
 select order_id as order_id, pg_current_xact_id()::text as transaction, exists (select from taken) as is_taken

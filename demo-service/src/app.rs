@@ -23,6 +23,7 @@ use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, Peers, Told};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
+use crate::store::ensemble::{self, Ensemble};
 use crate::store::{Store, schema};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
@@ -86,12 +87,10 @@ impl App {
     pub async fn open(config: Config) -> Result<Self, SetupError> {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
-        let zookeeper = config.zookeeper.as_deref().unwrap_or_default();
-        let sessions = SessionPool::open(zookeeper, config.session_config()?, config.zk_sessions).await;
-        let authority = config.zookeeper_ca.as_deref();
-        let sessions = Arc::new(sessions.map_err(|error| SetupError::of_sessions(error, authority))?);
-        probe(&sessions).await.map_err(SetupError::LockRefused)?;
-        let store = Store::open(options, config.db_connections, config.db_timeout);
+        let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
+        ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?;
+        let (sessions, store) =
+            (Arc::new(sessions), Store::open(options, ensemble, config.db_connections, config.db_timeout));
         if let Err(failure) = store.connect_aside().await {
             warn!(%failure, "the connection that asks whether a commit is over could not be opened, trying again when it is needed");
         }
@@ -234,6 +233,21 @@ impl Drop for App {
     fn drop(&mut self) {
         self.closing.cancel();
     }
+}
+
+/// Opens sessions with ZooKeeper, and finds out which ensemble it is.
+///
+/// # Errors
+/// A [`SetupError`] that names the servers.
+///
+/// # Cancel safety
+/// Dropped, the sessions are closed.
+pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(SessionPool, Ensemble), SetupError> {
+    let servers = config.zookeeper.as_deref().unwrap_or_default();
+    let sessions = SessionPool::open(servers, config.session_config()?, count).await;
+    let sessions = sessions.map_err(|error| SetupError::of_sessions(error, config.zookeeper_ca.as_deref()))?;
+    let id = probe(&sessions).await.map_err(SetupError::LockRefused)?;
+    Ok((sessions, Ensemble { id: id.to_string(), servers: servers.to_owned() }))
 }
 
 fn shutting_down() -> Failure {

@@ -73,6 +73,10 @@ pub struct Config {
     /// ZooKeeper servers, with the chroot at the end if there is one. Required without --migrate-only
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOST:PORT,…")]
     pub zookeeper: Option<String>,
+    /// Makes these ZooKeeper servers the ones whose locks guard the sales of the database, as its owner, and ends. Needed after an
+    /// ensemble was rebuilt or the chroot has changed. Refused while an instance is connected to the database
+    #[arg(long, env, conflicts_with = "migrate_only")]
+    pub adopt_zookeeper: bool,
     /// File with USER:PASSWORD for ZooKeeper, instead of ZOOKEEPER_AUTH
     #[arg(long, env, value_name = "FILE")]
     pub zookeeper_auth_file: Option<PathBuf>,

@@ -34,15 +34,18 @@ mod process;
 use std::io::Write;
 use std::pin::pin;
 
+use sqlx::postgres::PgConnectOptions;
+
 pub use crate::process::main;
 
 use crate::config::Config;
 use crate::http::server::Server;
 use crate::setup_error::SetupError;
+use crate::store::ensemble::Ensemble;
 use crate::store::{SERVICE_ROLE, schema};
 
 /// Runs the service until `shutdown` resolves. Writes its address to standard output, in one line, once it is ready.
-/// With `--migrate-only`, only migrates the database.
+/// With `--migrate-only` or `--adopt-zookeeper`, only prepares the database.
 ///
 /// # Errors
 /// A [`SetupError`] if the service could not start.
@@ -51,9 +54,9 @@ use crate::store::{SERVICE_ROLE, schema};
 /// Dropped, connections are cut. Deductions in progress run to their end.
 async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
     let mut shutdown = pin!(shutdown);
-    if config.migrate_only {
+    if config.migrate_only || config.adopt_zookeeper {
         return tokio::select! {
-            migrated = migrate(&config) => migrated,
+            done = prepare(&config) => done,
             () = &mut shutdown => Ok(()),
         };
     }
@@ -66,9 +69,28 @@ async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), S
     Ok(())
 }
 
-async fn migrate(config: &Config) -> Result<(), SetupError> {
+/// Prepares the database for instances.
+async fn prepare(config: &Config) -> Result<(), SetupError> {
     let options = schema::options(&config.database_url)?;
+    if config.adopt_zookeeper {
+        return adopt(config, &options).await;
+    }
     schema::migrate_only(&options, config.service_password.as_ref(), app::MIGRATE_WITHIN).await?;
     tracing::info!(may_log_in = config.service_password.is_some(), role = SERVICE_ROLE, "migrated");
+    Ok(())
+}
+
+async fn adopt(config: &Config, options: &PgConnectOptions) -> Result<(), SetupError> {
+    schema::prepare(options, app::MIGRATE_WITHIN).await?;
+    let (sessions, ensemble) = app::open_sessions(config, 1).await?;
+    let before = ensemble.adopt(options, app::MIGRATE_WITHIN).await?;
+    sessions.close().await;
+    let Ensemble { id, servers } = ensemble;
+    match before {
+        Some(before) => {
+            tracing::info!(id, servers, before = before.id, "adopted the ZooKeeper ensemble; the fences begin anew");
+        }
+        None => tracing::info!(id, servers, "the database belonged to no other ZooKeeper ensemble"),
+    }
     Ok(())
 }

@@ -86,6 +86,11 @@ impl SessionPool {
         self.pick_from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Returns a session, connected or not.
+    pub fn any(&self) -> Session {
+        self.pick().unwrap_or_else(|| self.slots.read().sessions[0].clone())
+    }
+
     /// Returns the session for a SKU, or `None` if no session is connected. All buyers of a SKU get the same session,
     /// as long as it is connected.
     pub fn pick_for(&self, goods_no: GoodsNo) -> Option<Session> {

@@ -116,6 +116,25 @@ pub enum SetupError {
          roles, or create the role by hand and leave SERVICE_PASSWORD out"
     )]
     ServiceRole(#[source] sqlx::Error),
+    /// The database belongs to another ZooKeeper ensemble.
+    #[error(
+        "{0}; name that ensemble as --zookeeper (ZOOKEEPER_CONNECT); or, if the other one replaces it, stop every instance and run \
+         demo-service --adopt-zookeeper as the owner of the database"
+    )]
+    OtherEnsemble(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// An instance uses the database, so it cannot change hands.
+    #[error(
+        "instances of the service are connected to the database (server processes {}); stop every instance first; if one cannot be \
+         reached, end its connections with select pg_terminate_backend(…)",
+        .pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    InstancesConnected {
+        /// The server processes of their connections.
+        pids: Vec<i32>,
+    },
+    /// The ensemble could not be noted in the database.
+    #[error("cannot adopt the ZooKeeper ensemble: {0}; run --adopt-zookeeper as the role that owns the tables")]
+    Adoption(#[source] sqlx::Error),
     /// A migration failed.
     #[error("cannot migrate the database at {place}: {source}; the role needs the right to create tables")]
     Migrate {
@@ -151,7 +170,7 @@ pub enum SetupError {
         /// What is wrong, and with which server.
         source: zk_recipes::Error,
     },
-    /// ZooKeeper answers, but refuses to grant a lock.
+    /// ZooKeeper answers, but refuses to grant a lock or to keep the identity of the ensemble.
     #[error(
         "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
          (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {}",

@@ -5,6 +5,7 @@
 
 mod batch;
 mod connections;
+pub mod ensemble;
 mod keys;
 mod one_statement;
 mod sales;
@@ -24,6 +25,7 @@ use tokio::time::timeout;
 
 pub use self::batch::{BatchLine, BatchWrite};
 use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer};
+use self::ensemble::Ensemble;
 pub use self::keys::Remembered;
 pub use self::one_statement::{Sale, SaleOutcome};
 pub use self::service_role::SERVICE_ROLE;
@@ -73,8 +75,8 @@ pub enum Health {
 impl Store {
     /// Makes a store with at most `connections_max` connections, which are opened on demand. Two more connections
     /// serve probes and the question whether a commit is over. `within` limits each wait for a connection and each
-    /// statement. Nothing is connected yet.
-    pub fn open(options: PgConnectOptions, connections_max: u32, within: Duration) -> Self {
+    /// statement. Each connection joins the instances of `ensemble`. Nothing is connected yet.
+    pub fn open(options: PgConnectOptions, ensemble: Ensemble, connections_max: u32, within: Duration) -> Self {
         // Our time limits are shorter than the server's, so that the same failure always has the same kind.
         let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
         let options = options.application_name("demo-service").options([
@@ -87,9 +89,11 @@ impl Store {
         let last_answer = Arc::new(Mutex::new(Instant::now()));
         // The server never ends the session of this connection, because it may refuse a new one. The connect may take
         // as long as `within`: a slow connect is better than none.
-        let settling = Connections::new(options.clone(), 1, within, within, &last_answer);
+        let ensemble = Arc::new(ensemble);
+        let settling = Connections::new((options.clone(), Arc::clone(&ensemble)), 1, within, within, &last_answer);
         let options = options.options([("idle_session_timeout", IDLE_SESSION.as_millis())]);
-        let pool = |max| Connections::new(options.clone(), max, within, CONNECT_WITHIN.min(within), &last_answer);
+        let place = (options, ensemble);
+        let pool = |max| Connections::new(place.clone(), max, within, CONNECT_WITHIN.min(within), &last_answer);
         Self {
             connections: pool(connections_max),
             probes: pool(1),

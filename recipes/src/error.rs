@@ -230,6 +230,19 @@ pub enum Error {
         length: usize,
     },
 
+    /// The data of a node is no identity of an ensemble.
+    #[error(
+        "the data of {path} is no identity of an ensemble: it has {length} bytes that are not 1 to 64 visible ASCII characters, \
+         is the node used for something else?"
+    )]
+    #[non_exhaustive]
+    NotAnEnsembleId {
+        /// The path of the node.
+        path: String,
+        /// The number of bytes of its data.
+        length: usize,
+    },
+
     /// It is unknown whether a write was applied. Its reply was lost, and the node has changed since, by this write or by another.
     #[error("the reply to setting {path} was lost, and it has been changed since, perhaps by us: read it again")]
     #[non_exhaustive]

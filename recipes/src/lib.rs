@@ -349,6 +349,7 @@ pub use session::acl::{Acl, Auth, Parents, Permissions};
 pub use session::connection::config::SessionConfig;
 #[cfg(feature = "tls")]
 pub use session::connection::tls::Tls;
+pub use session::ensemble_id::EnsembleId;
 pub use session::id::{ParseSessionIdError, SessionId};
 pub use session::liveness::states::{ConnectionStateStream, ConnectionStates};
 pub use session::traffic::Traffic;

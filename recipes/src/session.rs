@@ -4,6 +4,7 @@ pub(crate) mod acl;
 pub(crate) mod backoff;
 pub(crate) mod connection;
 pub(crate) mod ending;
+pub(crate) mod ensemble_id;
 pub(crate) mod id;
 pub(crate) mod keeper;
 pub(crate) mod liveness;

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,9 +44,29 @@ impl KeptFolder {
         &self.path
     }
 
+    /// Copies a folder of files from another folder, with their accounts.
+    pub(crate) fn copy_all(&self, from: &Path, name: &str) -> Result<(), Error> {
+        let (from, to) = (from.join(name), self.path.join(name));
+        let copy = || {
+            copy_owned(&from, &to, |_, to| fs::create_dir(to))?;
+            for file in fs::read_dir(&from)? {
+                let file = file?;
+                copy_owned(&file.path(), &to.join(file.file_name()), |from, to| fs::copy(from, to).map(drop))?;
+            }
+            Ok(())
+        };
+        copy().map_err(Error::system(format!("copy {}", from.display())))
+    }
+
     /// Writes a file of the folder anew. It stays the account's that it was written for.
     pub(crate) fn rewrite(&self, name: &str, content: &str) -> Result<(), Error> {
         let path = self.path.join(name);
         fs::write(&path, content).map_err(Error::system(format!("write {}", path.display())))
     }
+}
+
+fn copy_owned(from: &Path, to: &Path, copy: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
+    copy(from, to)?;
+    let owner = fs::metadata(from)?;
+    chown(to, Some(owner.uid()), Some(owner.gid()))
 }

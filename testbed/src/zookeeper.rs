@@ -111,6 +111,28 @@ impl ZooKeeper {
         .await
     }
 
+    /// Starts another server with a copy of this server's data. This server goes on. So a restore from a snapshot can be tested.
+    ///
+    /// The copy has the nodes and the sessions of this moment. It expires each session of which it hears nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    ///
+    /// A copy that was starting is gone.
+    pub async fn copy(&self) -> Result<Self, Error> {
+        on_free_ports(async || {
+            let secure = self.server.secure_address().map(|_| Port::reserve()).transpose()?;
+            let mut server = self.server.copy(Ports { client: Port::reserve()?, secure, peers: None })?;
+            server.launch().await?;
+            server.until_serving().await?;
+            Ok(Self { server })
+        })
+        .await
+    }
+
     /// Where the server is, for any ZooKeeper client: `127.0.0.1:PORT`. It stays there when it is started again.
     #[must_use]
     pub fn connect_string(&self) -> String {

@@ -39,6 +39,16 @@ pub struct Token {
     pub handover: i64,
 }
 
+/// What a hold writes into the row: a later hold has a greater token. The tokens of two ZooKeeper ensembles may be equal, so
+/// the hold has a random identity, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The token of the hold.
+    pub token: Token,
+    /// The identity of the hold.
+    pub hold: i64,
+}
+
 /// A committed order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::keys::cart_json;
 use super::transaction::{Transaction, TransactionId, WrittenOrder};
 use crate::failure::{self, Failure};
-use crate::sale::{Cart, GoodsNo, IdempotencyKey, Token};
+use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey};
 
 /// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it.
 const KEY_WAIT_MS: i32 = 100;
@@ -30,8 +30,8 @@ pub struct BatchWrite<'a> {
     pub strategy: &'a str,
     /// The instance of the service that writes them.
     pub instance: &'a str,
-    /// The fencing token of the batch, if it has one. Then the row is written only if its fence is still this token.
-    pub token: Option<Token>,
+    /// The fence of the batch, if it has one. Then the row is written only if it still has this fence.
+    pub fence: Option<Fence>,
     /// What was sold, in the order of the decisions.
     pub lines: &'a [BatchLine<'a>],
 }
@@ -64,7 +64,7 @@ impl Transaction {
     }
 
     /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
-    /// the lines. The units are there: the caller has locked the row, or read it under the fence `token`.
+    /// the lines. The units are there: the caller has locked the row, or read it under the fence.
     ///
     /// # Errors
     /// [`REPEATED`](failure::REPEATED) if another transaction has written one of the keys meanwhile, and
@@ -100,7 +100,7 @@ impl Transaction {
                ), taken as (
                    update goods set on_hand = (select min(remaining) from sold), version = version + 1
                    where goods_no = $1 and sale = $2 and guard = $10
-                       and ($11::bigint is null or (fence, fence_handover) = ($11, $12::bigint))
+                       and ($11::bigint is null or (fence, fence_handover, fence_hold) = ($11, $12::bigint, $14::bigint))
                    returning goods_no
                )
                select order_id as "order_id!", pg_current_xact_id()::text as "transaction!",
@@ -116,9 +116,10 @@ impl Transaction {
             &column(batch, |line| line.key.map(|_| cart_json(line.cart))) as _,
             key_wait_ms,
             batch.guard,
-            batch.token.map(|token| token.number),
-            batch.token.map(|token| token.handover),
+            batch.fence.map(|fence| fence.token.number),
+            batch.fence.map(|fence| fence.token.handover),
             IDLE_MS,
+            batch.fence.map(|fence| fence.hold),
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {

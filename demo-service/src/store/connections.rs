@@ -19,6 +19,7 @@ use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
 
+use super::ensemble::{self, Ensemble};
 use crate::failure::Failure;
 
 /// A connection that was silent for this long is pinged before it is used. A ping before every use would add a round
@@ -53,6 +54,7 @@ pub(super) struct Connection {
 /// Opens the connections of a pool, and checks them before they are used again.
 struct Server {
     options: PgConnectOptions,
+    ensemble: Arc<Ensemble>,
     doubts: Arc<Mutex<Doubts>>,
     last_answer: LastAnswer,
 }
@@ -112,7 +114,11 @@ impl Manager for Server {
     async fn create(&self) -> Result<Link, sqlx::Error> {
         // Each purchase asks for a connection, and few make one. Without the box, the future of every purchase has room for a
         // connection that is being made, several times over.
-        let connected = Box::pin(PgConnection::connect_with(&self.options)).await;
+        let connected = Box::pin(async {
+            let mut connection = PgConnection::connect_with(&self.options).await?;
+            self.ensemble.join(&mut connection).await.map(|()| connection)
+        });
+        let connected = connected.await;
         if is_from_server(&connected) {
             *self.last_answer.lock() = Instant::now();
         }
@@ -139,17 +145,17 @@ impl Manager for Server {
 }
 
 impl Connections {
-    /// Makes a pool of at most `max` connections. A caller waits at most `within` for a free connection, and at most
+    /// Makes a pool of at most `max` connections, for instances of that ensemble. A caller waits at most `within` for a free connection, and at most
     /// `connect_within` for a new one. Nothing is connected yet.
     pub(super) fn new(
-        options: PgConnectOptions,
+        (options, ensemble): (PgConnectOptions, Arc<Ensemble>),
         max: u32,
         within: Duration,
         connect_within: Duration,
         last_answer: &LastAnswer,
     ) -> Self {
         let doubts = Arc::default();
-        let server = Server { options, doubts: Arc::clone(&doubts), last_answer: Arc::clone(last_answer) };
+        let server = Server { options, ensemble, doubts: Arc::clone(&doubts), last_answer: Arc::clone(last_answer) };
         let pool = Pool::builder(server)
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
@@ -168,7 +174,7 @@ impl Connections {
     /// No connection was free in time, or no connection could be opened.
     pub(super) async fn get(&self) -> Result<Connection, Failure> {
         let link = self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => Failure::of_database(error),
+            PoolError::Backend(error) => ensemble::refusal(error),
             PoolError::Closed => Failure::of_database(sqlx::Error::PoolClosed),
             other => Failure::database_unavailable().caused_by(other),
         })?;

@@ -154,7 +154,7 @@ async fn start(
     let row = sqlx::query!(
         "with started as (
              update goods set sale = sale + 1, stock_initial = $2, on_hand = $2, version = version + 1,
-                 fence = 0, fence_handover = 0, guard = $3, strategy = $4
+                 fence = 0, fence_handover = 0, fence_hold = null, guard = $3, strategy = $4
              where goods_no = $1
              returning goods_no, sale, stock_initial
          )

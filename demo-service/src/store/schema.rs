@@ -73,11 +73,18 @@ pub async fn migrate_only(
     .await
 }
 
-async fn connected(
+/// Connects once for `work`. `within` limits all of this.
+///
+/// # Errors
+/// Those of `work`, and a [`SetupError`] that names the database, without its password.
+///
+/// # Cancel safety
+/// As `work`.
+pub(super) async fn connected<T>(
     options: &PgConnectOptions,
     within: Duration,
-    work: impl AsyncFnOnce(&mut PgConnection) -> Result<(), SetupError>,
-) -> Result<(), SetupError> {
+    work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, SetupError>,
+) -> Result<T, SetupError> {
     // The migrator creates its own table if it does not exist. If the table exists, the server sends a notice every
     // time, which this setting suppresses.
     let quiet = options.clone().options([("client_min_messages", "warning")]).disable_statement_logging();
@@ -86,8 +93,9 @@ async fn connected(
         if let Some(version) = too_old(connection.server_version_num()) {
             return Err(SetupError::DatabaseTooOld { place: place(options), version });
         }
-        work(&mut connection).await?;
-        connection.close().await.map_err(|source| unusable(options, source))
+        let done = work(&mut connection).await?;
+        connection.close().await.map_err(|source| unusable(options, source))?;
+        Ok(done)
     });
     done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { place: place(options), within }))
 }
@@ -160,7 +168,7 @@ fn is_no_table(error: &sqlx::Error) -> bool {
     matches!(code.as_deref(), Some("42P01" | "42501"))
 }
 
-fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
+pub(super) fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
     let place = place(options);
     let is_tls = match &source {
         sqlx::Error::Tls(_) => true,

@@ -11,7 +11,7 @@ use super::connections::{Connection, is_usable_after};
 use super::keys::cart_json;
 use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
-use crate::sale::{Cart, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity, Token};
+use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity};
 
 /// The time limit for the answer to a rollback. After it the connection is closed, which rolls back, too.
 const ROLLBACK_WITHIN: Duration = Duration::from_secs(1);
@@ -120,8 +120,8 @@ impl Store {
         self.waiters.acquire(&wait.goods).await.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))
     }
 
-    /// Reads the stock of a SKU and raises its fence to `token`. Returns `None` if the fence is already higher, or if
-    /// the SKU has another sale or another guard by now.
+    /// Reads the stock of a SKU and raises its fence. Returns `None` if the row has a higher fence, or a fence of the same token
+    /// from another hold, or if the SKU has another sale or another guard by now.
     ///
     /// The change is committed at once, so the row is not locked while the purchase is decided. The commit does not
     /// wait until it is flushed to disk. That is enough: the log is flushed in order, so a crash that loses the fence
@@ -137,20 +137,22 @@ impl Store {
         goods_no: GoodsNo,
         sale: i64,
         guard: &str,
-        token: Token,
+        fence: Fence,
     ) -> Result<Option<Level>, Failure> {
         let mut connection = self.connections.get().await?;
         let level = sqlx::query_as!(
             Level,
             "with lazy as materialized (select set_config('synchronous_commit', 'off', true))
-             update goods set fence = $4, fence_handover = $5 from lazy
-             where goods_no = $1 and sale = $2 and guard = $3 and (fence, fence_handover) <= ($4, $5)
+             update goods set fence = $4, fence_handover = $5, fence_hold = $6 from lazy
+             where goods_no = $1 and sale = $2 and guard = $3
+                 and ((fence, fence_handover) < ($4, $5) or (fence, fence_handover, fence_hold) = ($4, $5, $6))
              returning sale, on_hand, version, guard",
             goods_no.get(),
             sale,
             guard,
-            token.number,
-            token.handover,
+            fence.token.number,
+            fence.token.handover,
+            fence.hold,
         );
         let level = level.fetch_optional(connection.ask()).await;
         connection.heard(level)
@@ -239,21 +241,22 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// As [`overwrite`](Self::overwrite), but writes only if the fence of the row is still the token of the line.
-    /// Then no later holder has read the row.
+    /// As [`overwrite`](Self::overwrite), but writes only if the row still has this fence. Then no other holder has
+    /// read the row since.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
-    pub async fn overwrite_fenced(&mut self, line: &OrderLine, guard: &str) -> Result<bool, Failure> {
+    pub async fn overwrite_fenced(&mut self, line: &OrderLine, guard: &str, fence: Fence) -> Result<bool, Failure> {
         let written = sqlx::query!(
             "update goods set on_hand = $4
-             where goods_no = $1 and sale = $2 and guard = $3 and (fence, fence_handover) = ($5, $6)",
+             where goods_no = $1 and sale = $2 and guard = $3 and (fence, fence_handover, fence_hold) = ($5, $6, $7)",
             line.goods_no,
             line.sale,
             guard,
             line.remaining,
-            line.token.map(|token| token.number),
-            line.token.map(|token| token.handover),
+            fence.token.number,
+            fence.token.handover,
+            fence.hold,
         );
         let written = written.execute(self.connection()).await;
         Ok(self.heard(written)?.rows_affected() == 1)

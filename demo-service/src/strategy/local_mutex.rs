@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Tokens, overwrite_alone, visit};
+use super::section::{Fences, overwrite_alone, visit};
 use super::settle::settle;
 use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
@@ -55,9 +55,9 @@ impl Strategy for LocalMutex {
                 Err(failure) => return Err(failure).into(),
             };
             let granted = Instant::now();
-            let tokens = Tokens::default();
-            let inside = visit(&self.context, call.purchase.cart.lines(), &tokens, asked);
-            let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, tokens))).await;
+            let fences = Fences::default();
+            let inside = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
+            let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, fences))).await;
             drop(inside);
             let release = async move {
                 settle(&self.context, call).await;

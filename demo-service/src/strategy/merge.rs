@@ -16,7 +16,7 @@ use super::section::do_business_first;
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Wanted};
-use crate::sale::{GoodsNo, Level, Token};
+use crate::sale::{Fence, GoodsNo, Level};
 use crate::store::Transaction;
 
 /// The pause after a batch that its owner did not decide, or not whole. Without it, the owner would be asked in a busy loop.
@@ -35,8 +35,8 @@ pub(super) trait Turn: Send + Sync + 'static {
         until: Instant,
     ) -> impl Future<Output = Result<Next<'_>, Failure>> + Send;
 
-    /// Notes what a batch of the turn with that token has left.
-    fn sold(&self, _goods_no: GoodsNo, _token: Option<Token>, _level: Level) {}
+    /// Notes what a batch of the turn with that fence has left.
+    fn sold(&self, _goods_no: GoodsNo, _fence: Option<Fence>, _level: Level) {}
 
     /// Waits until the term of `owner` is over and its last answers have had their time.
     fn outlived(&self, _goods_no: GoodsNo, _owner: &Address) -> impl Future<Output = ()> + Send {
@@ -63,7 +63,7 @@ pub(super) trait Turn: Send + Sync + 'static {
 /// What an instance does with its next batch.
 pub(super) enum Next<'a> {
     /// It sells.
-    Sell(Begun<'a>),
+    Sell(Box<Begun<'a>>),
     /// It hands the batch over to this instance.
     HandOver(Address),
 }
@@ -73,8 +73,8 @@ pub(super) enum Next<'a> {
 pub(super) struct Begun<'a> {
     pub(super) transaction: Transaction,
     pub(super) level: Level,
-    /// The fencing token of the turn, if it has one.
-    pub(super) token: Option<Token>,
+    /// The fence of the turn, if it has one.
+    pub(super) fence: Option<Fence>,
     /// Comes true when the turn is lost, with the failure of the purchases that this stops.
     pub(super) lost: Boxed<'a, Failure>,
     /// Ends the turn, when the buyers are answered.
@@ -152,7 +152,7 @@ impl<T: Turn> Shop<T> {
     /// Sells to a batch or hands it over. Returns the buyers as [`sell`](Self::sell) does.
     async fn serve_batch(self: &Arc<Self>, goods_no: GoodsNo, next: Next<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
         match next {
-            Next::Sell(begun) => self.sell(begun, batch).await,
+            Next::Sell(begun) => self.sell(*begun, batch).await,
             Next::HandOver(owner) => {
                 self.hand_over(goods_no, &owner, batch).await;
                 Vec::new()
@@ -200,10 +200,10 @@ impl<T: Turn> Shop<T> {
     /// key is in use elsewhere, for example, or its buyer gave up before the commit.
     async fn sell(&self, begun: Begun<'_>, mut batch: Vec<Buyer>) -> Vec<Buyer> {
         batch.retain(Buyer::is_waiting);
-        let Begun { transaction, level, token, lost, end } = begun;
-        let refused = match self.attempt(transaction, &level, token, lost, &batch).await {
+        let Begun { transaction, level, fence, lost, end } = begun;
+        let refused = match self.attempt(transaction, &level, fence, lost, &batch).await {
             Ok(decisions) => {
-                self.note_sold(level, token, &batch, &decisions);
+                self.note_sold(level, fence, &batch, &decisions);
                 batch.into_iter().zip(decisions).for_each(|(buyer, decision)| buyer.answer(decision));
                 Vec::new()
             }
@@ -220,13 +220,13 @@ impl<T: Turn> Shop<T> {
     }
 
     /// Notes what a batch has left, unless a purchase of it has failed.
-    fn note_sold(&self, level: Level, token: Option<Token>, batch: &[Buyer], decisions: &[Decision]) {
+    fn note_sold(&self, level: Level, fence: Option<Fence>, batch: &[Buyer], decisions: &[Decision]) {
         let is_refusal = |failure: &Failure| failure.is(&failure::SOLD_OUT) || failure.is(&failure::REPEATED);
         let Some(first) = batch.first() else { return };
         if decisions.iter().all(|decision| decision.as_ref().err().is_none_or(is_refusal)) {
             let left = decisions.iter().flatten().last().and_then(|order| order.lines[0].remaining);
             let on_hand = left.unwrap_or(level.on_hand);
-            self.turn.sold(first.line().goods_no, token, level.after(on_hand));
+            self.turn.sold(first.line().goods_no, fence, level.after(on_hand));
         }
     }
 
@@ -249,9 +249,9 @@ pub(super) async fn level_under_fence(
     context: &Context,
     goods_no: GoodsNo,
     sale: i64,
-    token: Token,
+    fence: Fence,
 ) -> Result<Level, Failure> {
-    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, token).await? {
+    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, fence).await? {
         return Ok(level);
     }
     let goods = context.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;

@@ -17,10 +17,10 @@ use tracing::{debug, info, warn};
 use zk_recipes::{HoldWatch, LeaderLatch, LockGuard, Session};
 
 use super::Context;
-use super::zk_hold::{ROOT, loss, token, unavailable};
+use super::zk_hold::{ROOT, fence, loss, unavailable};
 use crate::failure::{self, Failure};
 use crate::peers::Address;
-use crate::sale::{GoodsNo, Level, Token};
+use crate::sale::{Fence, GoodsNo, Level};
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
 const RANGES: i64 = 16;
@@ -58,7 +58,7 @@ struct Range {
 
 /// The time for which this instance owns a range.
 pub(super) struct Term {
-    pub(super) token: Token,
+    pub(super) fence: Fence,
     watch: HoldWatch,
     /// The stocks after the batches of this term. A stock is absent while a batch of the SKU is on its way.
     levels: Mutex<LruCache<GoodsNo, Level>>,
@@ -172,10 +172,10 @@ impl Ownership {
         }
     }
 
-    /// Notes what a batch of the term with that token has left.
-    pub(super) fn note_level(&self, goods_no: GoodsNo, token: Token, level: Level) {
+    /// Notes what a batch of the term with that fence has left.
+    pub(super) fn note_level(&self, goods_no: GoodsNo, fence: Fence, level: Level) {
         if let Some(term) = &*self.range(goods_no).term.borrow()
-            && term.token == token
+            && term.fence == fence
         {
             term.levels.lock().insert(goods_no, level);
         }
@@ -211,7 +211,7 @@ impl Ownership {
     /// Owns a range until the term is lost or given up, or the service shuts down.
     async fn lead(&self, range: &Range, guard: LockGuard) {
         let term = Arc::new(Term {
-            token: token(guard.token()),
+            fence: fence(guard.token()),
             watch: guard.watch(),
             levels: Mutex::new(LruCache::new(LEVELS_MAX)),
             resigned: CancellationToken::new(),

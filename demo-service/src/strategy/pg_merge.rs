@@ -48,7 +48,7 @@ impl Turn for RowLock {
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
                 Ok(level) => {
                     let (lost, end) = (Box::pin(pending()), None);
-                    Ok(Next::Sell(Begun { transaction, level, token: None, lost, end }))
+                    Ok(Next::Sell(Box::new(Begun { transaction, level, fence: None, lost, end })))
                 }
                 Err(failure) => {
                     transaction.roll_back().await;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Call, Committing, Context, Decision};
 use crate::failure::{self, Failure};
-use crate::sale::{GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
+use crate::sale::{Fence, GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
 use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
@@ -17,19 +17,24 @@ use crate::telemetry::history::Visit;
 /// connection can be used again.
 const LOCK_GRACE: Duration = Duration::from_millis(100);
 
-/// The fencing tokens of a purchase, one for each SKU. Without a lock in ZooKeeper there are none.
+/// The fences of a purchase, one for each SKU. Without a lock in ZooKeeper there are none.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tokens(Arc<[(GoodsNo, Token)]>);
+pub(super) struct Fences(Arc<[(GoodsNo, Fence)]>);
 
-impl Tokens {
-    pub(super) fn of(&self, goods_no: GoodsNo) -> Option<Token> {
-        self.0.iter().find(|(of, _)| *of == goods_no).map(|(_, token)| *token)
+impl Fences {
+    pub(super) fn of(&self, goods_no: GoodsNo) -> Option<Fence> {
+        self.0.iter().find(|(of, _)| *of == goods_no).map(|(_, fence)| *fence)
+    }
+
+    /// Returns the fencing token for a SKU.
+    pub(super) fn token_of(&self, goods_no: GoodsNo) -> Option<Token> {
+        self.of(goods_no).map(|fence| fence.token)
     }
 }
 
-impl FromIterator<(GoodsNo, Token)> for Tokens {
-    fn from_iter<I: IntoIterator<Item = (GoodsNo, Token)>>(tokens: I) -> Self {
-        Self(tokens.into_iter().collect())
+impl FromIterator<(GoodsNo, Fence)> for Fences {
+    fn from_iter<I: IntoIterator<Item = (GoodsNo, Fence)>>(fences: I) -> Self {
+        Self(fences.into_iter().collect())
     }
 }
 
@@ -47,7 +52,7 @@ pub(super) struct Section<'a> {
     context: &'a Context,
     call: &'a Call,
     lines: Vec<Line>,
-    tokens: Tokens,
+    fences: Fences,
     /// The deadline of its waits for locks of the database, if it may wait for any.
     locks_until: Option<Instant>,
     // Declared before the transaction, so dropped first: the visit ends before the locks of the database are
@@ -58,8 +63,8 @@ pub(super) struct Section<'a> {
 
 /// Reads, decides and overwrites in one transaction. Only a lock around it prevents overselling. The order records
 /// the fencing tokens of that lock.
-pub(super) async fn overwrite_alone(context: &Context, call: &Call, tokens: Tokens) -> Decision {
-    let mut section = Section::begin(context, call, tokens).await?;
+pub(super) async fn overwrite_alone(context: &Context, call: &Call, fences: Fences) -> Decision {
+    let mut section = Section::begin(context, call, fences).await?;
     let sold = section.overwrite().await;
     section.end(sold).await
 }
@@ -85,11 +90,11 @@ pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<
 }
 
 impl<'a> Section<'a> {
-    /// Begins a transaction that waits for no lock of the database. `tokens` are the fencing tokens of the locks
-    /// around it. The order records them.
-    pub(super) async fn begin(context: &'a Context, call: &'a Call, tokens: Tokens) -> Result<Self, Failure> {
+    /// Begins a transaction that waits for no lock of the database. `fences` are those of the locks around
+    /// it. The order records their tokens.
+    pub(super) async fn begin(context: &'a Context, call: &'a Call, fences: Fences) -> Result<Self, Failure> {
         let transaction = call.wait(context.store.begin(Isolation::ReadCommitted, None)).await??;
-        Ok(Self { tokens, ..Self::of(context, call, transaction) })
+        Ok(Self { fences, ..Self::of(context, call, transaction) })
     }
 
     /// Begins a transaction that may wait for locks of the database until `until`. A purchase needs a connection to
@@ -109,21 +114,21 @@ impl<'a> Section<'a> {
         Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
     }
 
-    /// Sets the fencing tokens of the locks around the section. The order records them.
-    pub(super) fn with_tokens(self, tokens: Tokens) -> Self {
-        Self { tokens, ..self }
+    /// Sets the fences of the locks around the section. The order records their tokens.
+    pub(super) fn with_fences(self, fences: Fences) -> Self {
+        Self { fences, ..self }
     }
 
     fn of(context: &'a Context, call: &'a Call, transaction: Transaction) -> Self {
         let lines = call.purchase.cart.in_order(LockOrder::Canonical);
-        Self { context, call, lines, tokens: Tokens::default(), locks_until: None, visit: None, transaction }
+        Self { context, call, lines, fences: Fences::default(), locks_until: None, visit: None, transaction }
     }
 
     /// Notes in the history that the critical section begins, and that it was asked for at `asked`. Before each later
     /// write, the history notes that the section lasted until then. The database may end the section at that
     /// statement: by a commit, or because the statement fails.
     pub(super) fn enter(&mut self, asked: Moment) {
-        self.visit = Some(visit(self.context, &self.lines, &self.tokens, asked));
+        self.visit = Some(visit(self.context, &self.lines, &self.fences, asked));
     }
 
     /// Reads the stock of each SKU, without a lock.
@@ -175,12 +180,13 @@ impl<'a> Section<'a> {
         Ok(sold)
     }
 
-    /// Decides by `levels`, which were read under a fence. Overwrites the stock if the fence is still our token.
+    /// Decides by `levels`, which were read under a fence. Overwrites the stock if the fence is still ours.
     pub(super) async fn overwrite_fenced(&mut self, levels: &[Level]) -> Result<Vec<OrderLine>, Failure> {
         let sold = self.decide(levels).await?;
         for (at, line) in sold.iter().enumerate() {
             self.about_to_write();
-            if !self.transaction.overwrite_fenced(line, self.context.family).await? {
+            let fence = self.fences.of(self.lines[at].goods_no).expect("BUG: a lock without a token");
+            if !self.transaction.overwrite_fenced(line, self.context.family, fence).await? {
                 return Err(self.why_not_written(at, Failure::fenced()).await);
             }
         }
@@ -227,7 +233,7 @@ impl<'a> Section<'a> {
     }
 
     fn sold(&self, line: Line, sale: i64, remaining: i64) -> OrderLine {
-        let token = self.tokens.of(line.goods_no);
+        let token = self.fences.token_of(line.goods_no);
         let (goods_no, quantity) = (line.goods_no.get(), line.quantity.get());
         OrderLine { goods_no, sale, quantity, remaining: Some(remaining), token }
     }
@@ -295,8 +301,8 @@ impl<'a> Section<'a> {
 }
 
 /// Begins a visit of the critical sections of these lines.
-pub(super) fn visit(context: &Context, lines: &[Line], tokens: &Tokens, asked: Moment) -> Visit {
-    let places = lines.iter().map(|line| (line.goods_no, tokens.of(line.goods_no))).collect();
+pub(super) fn visit(context: &Context, lines: &[Line], fences: &Fences, asked: Moment) -> Visit {
+    let places = lines.iter().map(|line| (line.goods_no, fences.token_of(line.goods_no))).collect();
     Arc::clone(&context.history).enter(context.strategy, places, asked)
 }
 

@@ -16,7 +16,7 @@ impl ZkEarlyRelease {
     }
 
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
-        let mut section = Section::begin(self.context(), call, held.tokens()).await?;
+        let mut section = Section::begin(self.context(), call, held.fences()).await?;
         let _visit = held.visit(call);
         let written = held.guard(
             call,

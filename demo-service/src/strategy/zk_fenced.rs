@@ -6,7 +6,7 @@
 //! transaction would guard the purchase, and the comparison would measure the row lock instead of the lock in
 //! ZooKeeper.
 
-use super::section::{Section, Tokens, restarted};
+use super::section::{Fences, Section, restarted};
 use super::zk_hold::Locks;
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
@@ -22,21 +22,21 @@ impl ZkFenced {
         Self { locks }
     }
 
-    async fn sell(&self, call: &Call, tokens: Tokens) -> Decision {
-        let levels = self.raise_fences(call, &tokens).await?;
-        let mut section = Section::begin(self.context(), call, tokens).await?;
+    async fn sell(&self, call: &Call, fences: Fences) -> Decision {
+        let levels = self.raise_fences(call, &fences).await?;
+        let mut section = Section::begin(self.context(), call, fences).await?;
         let sold = section.overwrite_fenced(&levels).await;
         section.end(sold).await
     }
 
     /// Reads the stock of each SKU and raises its fence, in the order of the SKUs. Stops if the client hangs up.
-    async fn raise_fences(&self, call: &Call, tokens: &Tokens) -> Result<Vec<Level>, Failure> {
+    async fn raise_fences(&self, call: &Call, fences: &Fences) -> Result<Vec<Level>, Failure> {
         let context = self.context();
         let mut levels = Vec::with_capacity(call.purchase.cart.lines().len());
         for line in call.purchase.cart.in_order(LockOrder::Canonical) {
             let (goods_no, sale) = (line.goods_no, call.sale_of(line.goods_no));
-            let token = tokens.of(goods_no).expect("BUG: a lock without a token");
-            let raise = context.store.raise_fence(goods_no, sale, context.family, token);
+            let fence = fences.of(goods_no).expect("BUG: a lock without a token");
+            let raise = context.store.raise_fence(goods_no, sale, context.family, fence);
             if let Some(level) = call.wait(raise).await?? {
                 levels.push(level);
                 continue;
@@ -51,7 +51,7 @@ impl ZkFenced {
 
 impl Strategy for ZkFenced {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(self.locks.purchase(call, |tokens| self.sell(call, tokens)))
+        Box::pin(self.locks.purchase(call, |fences| self.sell(call, fences)))
     }
 
     fn context(&self) -> &Context {

@@ -14,13 +14,15 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
-use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
+use zk_recipes::{
+    AnyLock, ConnectionState, EnsembleId, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId,
+};
 
-use super::section::{Tokens, visit};
+use super::section::{Fences, visit};
 use super::settle::settle;
 use super::{Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
-use crate::sale::{GoodsNo, Line, Token};
+use crate::sale::{Fence, GoodsNo, Line, Token};
 use crate::sessions::SessionPool;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
@@ -37,19 +39,20 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 const KEPT_MAX: usize = 1024;
 
 /// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
-/// another instance holds the lock, that shows it, too.
+/// another instance holds the lock, that shows it, too. Returns the identity of the ensemble and the chroot, which is kept beside
+/// the locks.
 ///
 /// # Errors
 /// The error of the recipe.
 ///
 /// # Cancel safety
 /// Dropped, the lock is released in the background.
-pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
-    let Some(session) = sessions.pick() else { return Ok(()) };
-    match zk_recipes::Mutex::new(&session, &format!("{ROOT}/probe"))?.try_acquire().await? {
-        Some(held) => held.release().await,
-        None => Ok(()),
+pub async fn probe(sessions: &SessionPool) -> Result<EnsembleId, zk_recipes::Error> {
+    let session = sessions.any();
+    if let Some(held) = zk_recipes::Mutex::new(&session, &format!("{ROOT}/probe"))?.try_acquire().await? {
+        held.release().await?;
     }
+    session.ensemble_id(&format!("{ROOT}/ensemble")).await
 }
 
 /// Makes the lock of a SKU at a path. A semaphore takes the number of its permits.
@@ -83,7 +86,7 @@ struct Seat {
 /// The locks of one purchase, held.
 pub(super) struct Held<'a> {
     guard: MultiGuard,
-    tokens: Tokens,
+    fences: Fences,
     /// When the first lock was asked for.
     asked: Moment,
     granted: Instant,
@@ -116,7 +119,7 @@ impl Locks {
     }
 
     /// Decides a purchase by `sell` under the locks of its cart. Releases the locks after the answer.
-    pub(super) async fn purchase<'a, F>(&'a self, call: &'a Call, sell: impl FnOnce(Tokens) -> F) -> Decided<'a>
+    pub(super) async fn purchase<'a, F>(&'a self, call: &'a Call, sell: impl FnOnce(Fences) -> F) -> Decided<'a>
     where
         F: Future<Output = Decision>,
     {
@@ -124,7 +127,7 @@ impl Locks {
             Ok(held) => held,
             Err(failure) => return Err(failure).into(),
         };
-        let decision = held.run(call, Box::pin(sell(held.tokens()))).await;
+        let decision = held.run(call, Box::pin(sell(held.fences()))).await;
         held.release_after_answer(call, decision)
     }
 
@@ -164,10 +167,10 @@ impl Locks {
         let acquired = acquire.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
         record_tokens(&Span::current(), &guard);
-        let tokens = guard.guards().iter().map(|guard| token(guard.token()));
-        let tokens = lines.iter().map(|line| line.goods_no).zip(tokens).collect();
+        let fences = guard.guards().iter().map(|guard| fence(guard.token()));
+        let fences = lines.iter().map(|line| line.goods_no).zip(fences).collect();
         let (granted, is_loss_counted) = (Instant::now(), AtomicBool::new(false));
-        Ok(Held { guard, tokens, asked, granted, seat, is_loss_counted, context })
+        Ok(Held { guard, fences, asked, granted, seat, is_loss_counted, context })
     }
 
     /// Chooses the session for the locks of a purchase, by its first SKU. If no other purchase of the SKU is in
@@ -214,9 +217,9 @@ impl Seat {
 }
 
 impl<'a> Held<'a> {
-    /// The fencing tokens, one for each SKU.
-    pub(super) fn tokens(&self) -> Tokens {
-        self.tokens.clone()
+    /// The fences, one for each SKU.
+    pub(super) fn fences(&self) -> Fences {
+        self.fences.clone()
     }
 
     /// Runs the purchase under the locks, until the deadline for the database. A lost hold stops the purchase at
@@ -243,7 +246,7 @@ impl<'a> Held<'a> {
 
     /// Notes in the history that the critical section begins.
     pub(super) fn visit(&self, call: &Call) -> Visit {
-        visit(self.context, call.purchase.cart.lines(), &self.tokens, self.asked)
+        visit(self.context, call.purchase.cart.lines(), &self.fences, self.asked)
     }
 
     /// Returns the failure for a hold that was lost at this point of the purchase.
@@ -306,8 +309,9 @@ pub(super) async fn loss(watch: HoldWatch) -> Failure {
     }
 }
 
-pub(super) fn token(token: FencingToken) -> Token {
-    Token { number: token.czxid(), handover: token.handover() }
+/// Makes the fence of a hold that was just granted.
+pub(super) fn fence(token: FencingToken) -> Fence {
+    Fence { token: Token { number: token.czxid(), handover: token.handover() }, hold: rand::random() }
 }
 
 fn record_tokens(span: &Span, held: &MultiGuard) {

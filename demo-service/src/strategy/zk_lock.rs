@@ -24,7 +24,7 @@ impl ZkLock {
 
 impl Strategy for ZkLock {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(self.locks.purchase(call, |tokens| overwrite_alone(self.context(), call, tokens)))
+        Box::pin(self.locks.purchase(call, |fences| overwrite_alone(self.context(), call, fences)))
     }
 
     fn context(&self) -> &Context {

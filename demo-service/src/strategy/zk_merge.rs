@@ -37,15 +37,15 @@ impl Turn for Locks {
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
         let call = Call::new(purchase, until - context.lock_wait, context.db_timeout, CancellationToken::new());
         let held = self.acquire(&call).await?;
-        let token = held.tokens().of(goods_no).expect("BUG: a lock without a token");
+        let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
-            let level = level_under_fence(context, goods_no, sale, token).await?;
+            let level = level_under_fence(context, goods_no, sale, fence).await?;
             Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match held.guard(&call, Box::pin(begun)).await {
             Ok((transaction, level)) => {
                 let (lost, end): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
-                Ok(Next::Sell(Begun { transaction, level, token: Some(token), lost, end: Some(end) }))
+                Ok(Next::Sell(Box::new(Begun { transaction, level, fence: Some(fence), lost, end: Some(end) })))
             }
             Err(failure) => {
                 held.release().await;

@@ -21,7 +21,7 @@ use super::ownership::{Owner, Ownership, Term};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, NoAnswer, Told, Wanted};
-use crate::sale::{Cart, GoodsNo, Level, Purchase, Quantity, Token};
+use crate::sale::{Cart, Fence, GoodsNo, Level, Purchase, Quantity};
 use crate::store::{Isolation, Transaction};
 
 /// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
@@ -57,9 +57,9 @@ impl Turn for Arc<Ownership> {
         };
         match begun {
             Ok((transaction, level)) => {
-                let (token, lost): (_, Boxed<'_, _>) = (Some(term.token), Box::pin(term.loss()));
+                let (fence, lost): (_, Boxed<'_, _>) = (Some(term.fence), Box::pin(term.loss()));
                 let end: Boxed<'_, ()> = Box::pin(async { drop(in_progress) });
-                Ok(Next::Sell(Begun { transaction, level, token, lost, end: Some(end) }))
+                Ok(Next::Sell(Box::new(Begun { transaction, level, fence, lost, end: Some(end) })))
             }
             Err(failure) => {
                 // Another instance may reach the database. The token of the next term is greater than any fence.
@@ -71,8 +71,8 @@ impl Turn for Arc<Ownership> {
         }
     }
 
-    fn sold(&self, goods_no: GoodsNo, token: Option<Token>, level: Level) {
-        self.note_level(goods_no, token.expect("BUG: a term without a token"), level);
+    fn sold(&self, goods_no: GoodsNo, fence: Option<Fence>, level: Level) {
+        self.note_level(goods_no, fence.expect("BUG: a term without a token"), level);
     }
 
     async fn outlived(&self, goods_no: GoodsNo, owner: &Address) {
@@ -118,7 +118,7 @@ async fn begin(context: &Context, term: &Term, goods_no: GoodsNo, sale: i64) -> 
     let begun = async {
         let level = match term.take_level(goods_no).filter(|level| level.sale >= sale) {
             Some(level) => level,
-            None => level_under_fence(context, goods_no, sale, term.token).await?,
+            None => level_under_fence(context, goods_no, sale, term.fence).await?,
         };
         Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
     };
@@ -163,7 +163,7 @@ mod tests {
     use super::super::batches::BATCH_MAX;
     use super::*;
     use crate::peers::BYTES_MAX;
-    use crate::sale::{IdempotencyKey, Order, OrderLine};
+    use crate::sale::{IdempotencyKey, Order, OrderLine, Token};
 
     const MAX: i64 = i64::MAX;
 

@@ -15,6 +15,7 @@ mod conformance;
 mod contract;
 mod deadlines;
 mod encryption;
+mod ensembles;
 mod fencing;
 mod guards;
 mod history;

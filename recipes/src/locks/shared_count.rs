@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use zookeeper_client::{CreateMode, Error as ClientError, Stat};
+use zookeeper_client::{Error as ClientError, Stat};
 
 use crate::error::Error;
 use crate::node;
@@ -127,7 +127,7 @@ impl SharedCount {
             match retry_lost_reply(|| session.wire().set_data(path, &data, None)).await {
                 Ok(stat) => return Ok(VersionedCount { value, version: stat.version }),
                 Err(ClientError::NoNode) => {
-                    if self.create(value).await? {
+                    if session.remote().create_persistent(path, &data).await? {
                         return Ok(VersionedCount { value, version: 0 });
                     }
                 }
@@ -219,32 +219,9 @@ impl SharedCount {
             match retry_lost_reply(&mut request).await {
                 Ok(answer) => return Ok(answer),
                 Err(ClientError::NoNode) => {
-                    self.create(*seed).await?;
+                    session.remote().create_persistent(path, &seed.to_be_bytes()).await?;
                 }
                 Err(error) => return Err(session.remote().explain("read", path, error)),
-            }
-        }
-    }
-
-    /// Creates the node. Returns whether this call certainly created it.
-    async fn create(&self, value: i32) -> Result<bool, Error> {
-        let Inner { session, path, .. } = &*self.inner;
-        let wire = session.wire();
-        let mut backoff = Backoff::after_lost_reply();
-        loop {
-            let error = match wire.create(path, &value.to_be_bytes(), CreateMode::Persistent).await {
-                Ok(_) => return Ok(true),
-                Err(ClientError::NodeExists) => return Ok(false),
-                Err(error) => error,
-            };
-            match (error, node::parent(path)) {
-                (ClientError::ConnectionLoss, _) => backoff.pause().await,
-                (ClientError::NoNode, Some(parent)) => {
-                    wire.create_parents(parent)
-                        .await
-                        .map_err(|error| session.remote().explain("create", parent, error))?;
-                }
-                (error, _) => return Err(session.remote().explain("create", path, error)),
             }
         }
     }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 use zk_recipes_protocol::liveness::{Liveness, LostReason};
-use zookeeper_client::Error as ClientError;
+use zookeeper_client::{CreateMode, Error as ClientError};
 
 use crate::error::Error;
+use crate::node;
+use crate::session::backoff::Backoff;
 use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::liveness::proof::Proof;
 use crate::session::replies::retry_lost_reply;
@@ -86,6 +88,27 @@ impl Remote {
         match retry_lost_reply(|| self.wire.children(path)).await {
             Err(ClientError::NoNode) => Ok(Vec::new()),
             answered => answered,
+        }
+    }
+
+    /// Creates a persistent node, and its parents if they are missing. Returns whether this call certainly created it. It exists
+    /// in any case.
+    pub(crate) async fn create_persistent(&self, path: &str, data: &[u8]) -> Result<bool, Error> {
+        let mut backoff = Backoff::after_lost_reply();
+        loop {
+            let error = match self.wire.create(path, data, CreateMode::Persistent).await {
+                Ok(_) => return Ok(true),
+                Err(ClientError::NodeExists) => return Ok(false),
+                Err(error) => error,
+            };
+            match (error, node::parent(path)) {
+                (ClientError::ConnectionLoss, _) => backoff.pause().await,
+                (ClientError::NoNode, Some(parent)) => {
+                    let created = self.wire.create_parents(parent).await;
+                    created.map_err(|error| self.explain("create", parent, error))?;
+                }
+                (error, _) => return Err(self.explain("create", path, error)),
+            }
         }
     }
 

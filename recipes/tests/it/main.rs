@@ -10,6 +10,7 @@ mod conformance;
 mod contract;
 mod curator_names;
 mod deadline;
+mod ensemble_id;
 mod example;
 mod handoff;
 mod handover;

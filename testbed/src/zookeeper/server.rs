@@ -90,6 +90,14 @@ impl Server {
         })
     }
 
+    /// Prepares a server with a copy of the data that this server has now.
+    pub(crate) fn copy(&self, ports: Ports) -> Result<Self, Error> {
+        let (name, settings) = (format!("the copy of {}", self.name), self.configuration.settings.clone());
+        let copy = Self::create(name, &self.installation, settings, ports, None)?;
+        copy.data.copy_all(self.data.path(), "data/version-2")?;
+        Ok(copy)
+    }
+
     /// Sets the limits of the session timeouts, which the process reads when it starts.
     pub(crate) fn set_session_timeouts(&mut self, limits: &RangeInclusive<Duration>) -> Result<(), Error> {
         let settings = self.configuration.settings.clone().with_session_timeouts(Some(limits))?;

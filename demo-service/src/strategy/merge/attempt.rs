@@ -4,11 +4,11 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::super::batches::Buyer;
-use super::super::section::{Tokens, restarted_if, visit};
+use super::super::section::{Fences, restarted_if, visit};
 use super::super::{Boxed, Context, Decision};
 use super::{Shop, Turn};
 use crate::failure::{self, Failure};
-use crate::sale::{Level, Order, OrderLine, Purchase, Share, Token, share_out};
+use crate::sale::{Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
 use crate::telemetry::history::Visit;
 
@@ -23,14 +23,14 @@ impl<T: Turn> Shop<T> {
         &self,
         mut transaction: Transaction,
         level: &Level,
-        token: Option<Token>,
+        fence: Option<Fence>,
         mut lost: Boxed<'_, Failure>,
         batch: &[Buyer],
     ) -> Result<Vec<Decision>, Failure> {
         let within = self.context().db_timeout;
         let written = tokio::select! {
             biased;
-            written = timeout(within, self.write(&mut transaction, level, token, batch)) => {
+            written = timeout(within, self.write(&mut transaction, level, fence, batch)) => {
                 written.unwrap_or_else(|_| Err(Failure::database_unavailable()))
             }
             lost = &mut lost => Err(lost),
@@ -73,7 +73,9 @@ impl<T: Turn> Shop<T> {
             let goods_no = buyer.line().goods_no;
             match (share, &committed) {
                 (Share::Restarted, _) => Err(restarted_if(buyer.has_decided, goods_no)),
-                (Share::Sold { remaining }, Ok(())) => Ok(self.order(orders.next(), buyer, remaining, token)),
+                (Share::Sold { remaining }, Ok(())) => {
+                    Ok(self.order(orders.next(), buyer, remaining, fence.map(|fence| fence.token)))
+                }
                 (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
                 (Share::Repeated, Ok(())) => Err(Failure::repeated()),
                 (Share::Sold { .. }, Err(unknown)) => {
@@ -94,15 +96,15 @@ impl<T: Turn> Shop<T> {
         &self,
         transaction: &mut Transaction,
         level: &Level,
-        token: Option<Token>,
+        fence: Option<Fence>,
         batch: &[Buyer],
     ) -> Result<Written, Failure> {
         let Context { strategy, family, instance, .. } = self.context();
         let keys: Vec<&str> = batch.iter().filter_map(|buyer| Some(buyer.purchase.key.as_ref()?.as_str())).collect();
         let known = transaction.known_keys(&keys).await?;
         let visit = |buyer: &Buyer| {
-            let tokens = token.map(|token| (buyer.line().goods_no, token)).into_iter().collect::<Tokens>();
-            visit(self.context(), &[buyer.line()], &tokens, buyer.asked)
+            let fences = fence.map(|fence| (buyer.line().goods_no, fence)).into_iter().collect::<Fences>();
+            visit(self.context(), &[buyer.line()], &fences, buyer.asked)
         };
         let mut visits: Vec<_> = batch.iter().map(visit).collect();
         let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
@@ -117,14 +119,14 @@ impl<T: Turn> Shop<T> {
         let lines: Vec<_> = sold.collect();
         if lines.is_empty() {
             // Nothing is written, so the row refuses nothing. A stock that is remembered may be of an earlier sale.
-            let is_over = token.is_some()
+            let is_over = fence.is_some()
                 && shares.contains(&Share::SoldOut)
                 && transaction.read(batch[0].line().goods_no).await?.is_none_or(|now| now.sale != level.sale);
             let shares = if is_over { vec![Share::Restarted; batch.len()] } else { shares };
             return Ok((shares, Vec::new(), visits));
         }
         let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
-        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, token, lines: &lines };
+        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, fence, lines: &lines };
         // A statement that fails ends the transaction with its locks, before its answer is here.
         visits.iter_mut().for_each(Visit::seen_inside);
         let orders = match transaction.write_batch(write).await {

@@ -136,14 +136,17 @@ pub struct Config {
     /// Time for which the service remembers an idempotency key after its order
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
-    /// Upper bound of the buyers' requests in progress; the service refuses further ones. Keep it below --connections-max:
-    /// clients above that limit wait without an answer
+    /// Upper bound of the buyers' requests in progress, lower if --connections-max is low; the service refuses further ones
     #[arg(long, env, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrency_max: u32,
-    /// Upper bound of the client connections of each listener, lower if the limit of open files is low. 32 more serve probes
-    /// only, and further ones wait
+    /// Upper bound of the client connections of each listener, lower if the limit of open files is low. A further one
+    /// replaces the one whose last purchase is longest ago
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// Upper bound of the connections of one client. A further one takes the place of another one of the client. A client is
+    /// as for --rate-per-client, so do not set it behind a proxy [default: unlimited]
+    #[arg(long, env, value_name = "N")]
+    pub connections_per_client: Option<NonZeroU32>,
     /// Purchases per second of one client, and its largest burst; the service answers 429 to more. A client is an IPv4 address
     /// or a /64 network of IPv6. Behind a proxy all buyers have the proxy's address: let the proxy limit them there
     /// [default: unlimited]

@@ -1,13 +1,15 @@
 //! HTTP: listeners, limits, routes, problem documents and the OpenAPI document.
 
+mod connection;
+mod connections;
 mod limits;
 mod open_files;
 pub mod openapi;
 mod peers;
-pub mod places;
 pub mod problem;
 mod rates;
 pub mod request_id;
 pub mod router;
 pub mod routes;
 pub mod server;
+mod wire;

@@ -41,7 +41,7 @@ pub const BYTES_MAX: usize = 1024 * 1024;
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long an unused connection is kept. The sender must be the one who closes it: a batch that meets a connection which the
-/// receiver has closed has an unknown outcome. The receiver closes it after `HEAD_WITHIN` of its `http::server`. When it shuts
+/// receiver has closed has an unknown outcome. The receiver closes it after `IDLE_WITHIN` of its `http::wire`. When it shuts
 /// down, it waits for the sender.
 pub const IDLE_MAX: Duration = Duration::from_millis(500);
 

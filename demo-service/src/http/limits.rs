@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::connection::Connection;
 use super::rates::Rates;
 use crate::app::App;
 use crate::failure::{self, Failure};
@@ -42,12 +43,14 @@ impl Arrived {
 #[derive(Clone)]
 pub(super) struct Slots {
     pub(super) app: Arc<App>,
+    /// Whether the requests are purchases.
+    pub(super) is_buying: bool,
     pub(super) rates: Option<Arc<Rates>>,
 }
 
 /// Checks the rates, receives the whole body, then takes a slot.
 pub(super) async fn take_slot(
-    State(Slots { app, rates }): State<Slots>,
+    State(Slots { app, is_buying, rates }): State<Slots>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
@@ -57,6 +60,9 @@ pub(super) async fn take_slot(
     let arrived = Arrived::of(&request);
     let mut request = receive(request, app.config.http_timeout).await?;
     let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
+    if is_buying && let Some(connection) = connection(&request) {
+        connection.note_purchase();
+    }
     // A purchase keeps a clone of the slot, because it may outlive its request. A look keeps the slot until the
     // answer.
     request.extensions_mut().insert(slot.clone());
@@ -89,12 +95,19 @@ pub(super) async fn take_place(
     Ok(next.run(request).await)
 }
 
+/// Returns the connection of a request. Only tests of parts have requests without one.
+fn connection(request: &Request) -> Option<&Arc<Connection>> {
+    request.extensions().get()
+}
+
 /// Receives the whole body of a request, within the limits of its size and time.
 async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Failure> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
     let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
+    let connection = connection(&request).cloned();
+    let _receiving = connection.as_deref().map(Connection::receive);
     let (head, body) = request.into_parts();
     let oversized = || Failure::of(&failure::OVERSIZED_BODY);
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
@@ -117,7 +130,7 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
 }
 
-pub(super) fn overloaded() -> Failure {
+fn overloaded() -> Failure {
     Failure::of(&failure::OVERLOADED)
 }
 

@@ -3,7 +3,6 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
-use super::places::ASIDE;
 use crate::config::Config;
 use crate::setup_error::SetupError;
 
@@ -18,12 +17,16 @@ const SPARE: u64 = 64;
 /// The fewest client connections of a listener that are worth a start, unless fewer were asked for.
 const CONNECTIONS_MIN: u32 = 16;
 
-/// Raises the limit of open files as far as the system allows, and lowers `--connections-max` to what fits into it.
+/// The most connections of a listener that buyers at work leave to others. Probes and operators are answered on them.
+const LEFT_TO_OTHERS: u32 = 32;
+
+/// Raises the limit of open files as far as the system allows, and lowers `--connections-max` to what fits into it. Lowers
+/// `--concurrency-max` below that.
 ///
 /// # Errors
 /// [`SetupError::OpenFiles`] if not even a few client connections fit.
 pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
-    let Some(limit) = raise_limit() else { return Ok(config) };
+    let limit = raise_limit().unwrap_or(u64::MAX);
     let Config { connections_max: asked, db_connections, zk_sessions, .. } = config;
     let listeners = 1 + u64::from(config.operators_listen.is_some());
     let others = u64::from(db_connections) + DB_CONNECTIONS_ASIDE + u64::from(zk_sessions) + SPARE;
@@ -32,11 +35,12 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
             if used < asked {
                 warn!(
                     "the limit of {limit} open files is too low for --connections-max {asked} (CONNECTIONS_MAX): at most \
-                     {used} client connections of each address are served, further clients wait. Raise it with ulimit -n, LimitNOFILE of \
+                     {used} client connections of each address are kept at once. Raise it with ulimit -n, LimitNOFILE of \
                      systemd or ulimits of a compose file"
                 );
             }
-            Ok(Config { connections_max: used, ..config })
+            let concurrency_max = config.concurrency_max.min(at_work_max(used));
+            Ok(Config { connections_max: used, concurrency_max, ..config })
         }
         Err(needed) => Err(SetupError::OpenFiles { limit, asked, needed }),
     }
@@ -45,11 +49,15 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
 /// Returns how many client connections each listener may have, at most `asked`. If that is fewer than
 /// [`CONNECTIONS_MIN`] and fewer than `asked`, returns the limit of open files that the fewest connections need.
 fn connections_within(limit: u64, asked: u32, listeners: u64, others: u64) -> Result<u32, u64> {
-    let aside = ASIDE as u64;
-    let fitting = (limit.saturating_sub(others) / listeners).saturating_sub(aside);
+    let fitting = limit.saturating_sub(others) / listeners;
     let used = u32::try_from(fitting).unwrap_or(u32::MAX).min(asked);
     let fewest = asked.min(CONNECTIONS_MIN);
-    if used < fewest { Err(others + listeners * (u64::from(fewest) + aside)) } else { Ok(used) }
+    if used < fewest { Err(others + listeners * u64::from(fewest)) } else { Ok(used) }
+}
+
+/// Returns how many connections of a listener buyers at work may have. No place is taken back from them.
+fn at_work_max(connections_max: u32) -> u32 {
+    (connections_max - LEFT_TO_OTHERS.min(connections_max.div_ceil(4))).max(1)
 }
 
 /// Raises the limit of open files as far as the system allows. Returns the limit, or `None` if it cannot be read.
@@ -70,19 +78,24 @@ mod tests {
 
     #[test]
     fn connections_are_lowered_to_what_fits_into_the_open_files() {
-        // Each listener needs 32 places aside.
         for (limit, asked, listeners, expected) in [
             (u64::MAX, 4096, 1, Ok(4096)),
-            (100 + 4096 + 32, 4096, 1, Ok(4096)),
-            (100 + 4096 + 31, 4096, 1, Ok(4095)),
-            (100 + 2 * (500 + 32), 4096, 2, Ok(500)),
-            (100 + 16 + 32, 4096, 1, Ok(16)),
-            (100 + 15 + 32, 4096, 1, Err(148)),
-            (100 + 3 + 32, 3, 1, Ok(3)),
-            (100 + 2 + 32, 3, 1, Err(135)),
-            (0, 4096, 2, Err(196)),
+            (100 + 4096, 4096, 1, Ok(4096)),
+            (100 + 4095, 4096, 1, Ok(4095)),
+            (100 + 2 * 500, 4096, 2, Ok(500)),
+            (100 + 16, 4096, 1, Ok(16)),
+            (100 + 15, 4096, 1, Err(116)),
+            (100 + 3, 3, 1, Ok(3)),
+            (100 + 2, 3, 1, Err(103)),
+            (0, 4096, 2, Err(132)),
         ] {
             assert_eq!(connections_within(limit, asked, listeners, 100), expected, "{limit} {asked} {listeners}");
+        }
+    }
+    #[test]
+    fn buyers_at_work_leave_connections_to_others() {
+        for (connections_max, expected) in [(1, 1), (2, 1), (4, 3), (100, 75), (128, 96), (4096, 4064)] {
+            assert_eq!(at_work_max(connections_max), expected, "{connections_max}");
         }
     }
 }

@@ -52,7 +52,7 @@ impl Rates {
 
 /// Returns what counts as one client: an IPv4 address, or the /64 network of an IPv6 address. Usually one client has
 /// all addresses of such a network.
-fn client(address: IpAddr) -> IpAddr {
+pub(super) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
         address @ IpAddr::V4(_) => address,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONNECTION, HOST};
+use axum::http::header::{CACHE_CONTROL, HOST};
 use axum::http::{HeaderValue, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -18,9 +18,8 @@ use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetReques
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
-use super::limits::{Arrived, Desk, Slots, overloaded, take_place, take_slot};
+use super::limits::{Arrived, Desk, Slots, take_place, take_slot};
 use super::openapi;
-use super::places::Place;
 use super::problem;
 use super::rates::Rates;
 use super::request_id::{self, Identity, REQUEST_ID};
@@ -45,8 +44,9 @@ pub enum Audience {
 pub fn router(app: Arc<App>, audience: Audience) -> Router {
     // A request over the limit is refused before it waits for a lock or a connection. Probes and metrics stay
     // answered.
-    let slots = |rates| from_fn_with_state(Slots { app: Arc::clone(&app), rates }, take_slot);
-    let (buying, looking) = (slots(Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new)), slots(None));
+    let slots = |is_buying, rates| from_fn_with_state(Slots { app: Arc::clone(&app), is_buying, rates }, take_slot);
+    let rates = Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new);
+    let (buying, looking) = (slots(true, rates), slots(false, None));
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
         .layer(from_fn_with_state(Desk::new(&app), take_place));
@@ -76,7 +76,6 @@ fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
         .map_response(IntoResponse::into_response)
         .layer(CatchPanicLayer::custom(problem::of_panic))
         .layer(from_fn(check_host))
-        .layer(from_fn(keep_for_probes))
         .layer(Extension(contract));
     routes.layer(layers)
 }
@@ -139,18 +138,6 @@ async fn check_host(request: Request, next: Next) -> Result<Response, Failure> {
         return Err(Failure::new(&failure::INVALID_HOST, "send exactly one Host header"));
     }
     Ok(next.run(request).await)
-}
-
-/// On a connection beyond `--connections-max`, refuses every request except probes and metrics, and closes the
-/// connection.
-async fn keep_for_probes(request: Request, next: Next) -> Response {
-    let is_aside = request.extensions().get::<Place>() == Some(&Place::Aside);
-    if is_aside && !["/healthz", "/readyz", "/metrics"].contains(&request.uri().path()) {
-        let mut response = overloaded().into_response();
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        return response;
-    }
-    next.run(request).await
 }
 
 /// Gives the inner layers the id and the arrival of the request. Waits for their answer, at most `within`.

@@ -6,53 +6,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
-use axum::{Extension, Router};
-use futures_util::FutureExt;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use axum::Router;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tower::Layer;
 use tracing::{debug, info, warn};
 
-use super::places::{Place, Places};
+use super::connections::Connections;
 use super::router::{Audience, router};
 use super::{open_files, peers};
 use crate::app::App;
 use crate::config::Config;
 use crate::peers::IDLE_MAX;
 use crate::setup_error::SetupError;
-
-/// The time limit for the head of a request. The server starts this timer as soon as it could read a request, so this
-/// is also the longest idle time of a connection before its first request and between two requests. The timer does
-/// not run while a request is being worked on. A load tool that pauses this long only needs a new connection: the
-/// usual tools check a pooled connection before they use it. With a longer limit, silent clients could keep places from
-/// buyers for longer.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
-
-/// The same limit on a place for probes, which send their request at once.
-const HEAD_WITHIN_ASIDE: Duration = Duration::from_secs(3);
-
-/// The time limit for a whole connection on such a place. It serves one request.
-const ASIDE_WITHIN: Duration = Duration::from_secs(5);
-
-/// How long a client may leave bytes of its answer unread. After that its connection is closed, because it keeps a
-/// place from other clients.
-const READ_WITHIN: Duration = Duration::from_secs(10);
-
-/// The largest head of a request. The framework's own limit would let every connection take hundreds of KiB.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// The pause after a connection could not be accepted. The most likely cause is that file descriptors were used up.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a shutdown waits for requests in flight beyond `--http-timeout`.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -144,13 +112,12 @@ impl Server {
 
 /// Serves the other instances until `ended`, and then until they have left.
 async fn serve_peers(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
-    let places = || Places::new(app.config.connections_max);
-    let mut connections = Connections::new(peers::router(Arc::clone(&app)));
+    let mut connections = Connections::new(peers::router(Arc::clone(&app)), &app.config);
     tokio::select! {
-        () = accept_all(&listener, places(), &mut connections) => {}
+        () = connections.accept_all(&listener) => {}
         () = ended.cancelled() => {}
     }
-    if let Err(error) = accept_waiting(listener, places(), &mut connections) {
+    if let Err(error) = connections.accept_waiting(listener) {
         debug!(%error, "connections of other instances were cut before they were accepted");
     }
     if timeout(LEAVE_WITHIN, connections.left()).await.is_ok() {
@@ -172,18 +139,17 @@ async fn serve_clients(
     let mut background = JoinSet::new();
     let upkeep = Arc::clone(&app);
     background.spawn(async move { upkeep.upkeep().await });
-    let connections_max = app.config.connections_max;
     let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
-    let mut of_main = Connections::new(router(Arc::clone(&app), audience));
-    let mut of_operators = Connections::new(Router::new());
+    let mut of_main = Connections::new(router(Arc::clone(&app), audience), &app.config);
+    let mut of_operators = Connections::new(Router::new(), &app.config);
     let for_operators = async {
         let Some(listener) = operators else { return pending().await };
         of_operators.router = router(Arc::clone(&app), Audience::Operators);
-        accept_all(&listener.socket, Places::new(connections_max), &mut of_operators).await;
+        of_operators.accept_all(&listener.socket).await;
     };
     tokio::select! {
         () = shutdown => {}
-        () = accept_all(&main.socket, Places::new(connections_max), &mut of_main) => {}
+        () = of_main.accept_all(&main.socket) => {}
         () = for_operators => {}
     }
     // From now on the system refuses new clients. The listener for operators was dropped with its future.
@@ -216,59 +182,6 @@ impl Listener {
     }
 }
 
-/// The open connections of one listener.
-struct Connections {
-    router: Router,
-    tasks: JoinSet<()>,
-    graceful: GracefulShutdown,
-}
-
-impl Connections {
-    fn new(router: Router) -> Self {
-        Self { router, tasks: JoinSet::new(), graceful: GracefulShutdown::new() }
-    }
-
-    fn serve(&mut self, stream: TcpStream, peer: SocketAddr, place: Place, permit: OwnedSemaphorePermit) {
-        // Answers are small and wanted at once. A socket that refuses the option still works.
-        stream.set_nodelay(true).ok();
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(READ_WITHIN));
-        let service = (Extension(place), Extension(ConnectInfo(peer))).layer(self.router.clone());
-        let head_within = if place == Place::Aside { HEAD_WITHIN_ASIDE } else { HEAD_WITHIN };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(head_within)
-            .keep_alive(place == Place::Main)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service));
-        let connection = self.graceful.watch(connection);
-        self.tasks.spawn(async move {
-            let ended = async {
-                if let Err(error) = connection.await {
-                    debug!(%error, "a connection ended badly");
-                }
-            };
-            match place {
-                Place::Main => ended.await,
-                Place::Aside => timeout(ASIDE_WITHIN, ended).await.unwrap_or_else(|_| debug!("a probe took too long")),
-            }
-            drop(permit);
-        });
-        while self.tasks.try_join_next().is_some() {}
-    }
-
-    /// Answers the requests in progress, and closes the connections.
-    async fn finish(self) {
-        self.graceful.shutdown().await;
-    }
-
-    /// Waits until the clients have closed the connections. Closed from here, a connection might cut off a request that its
-    /// client is just sending.
-    async fn left(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
 /// Listens, with a backlog of at most [`BACKLOG`] connections.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
@@ -278,52 +191,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections for ever. While no place is free, new connections wait.
-async fn accept_all(listener: &TcpListener, places: Places, connections: &mut Connections) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (place, permit) = places.take().await;
-                connections.serve(stream, peer, place, permit);
-            }
-            Err(error) if is_the_clients(&error) => debug!(%error, "a client left before it was accepted"),
-            Err(error) => {
-                warn!(%error, "cannot accept connections, trying again");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Accepts the connections that wait, and closes the listener. Closed before, it would reset them, and a batch may be on its way
-/// on each of them.
-fn accept_waiting(listener: TcpListener, places: Places, connections: &mut Connections) -> io::Result<()> {
-    // Tokio's own `accept` knows only of those that were there when it asked the system last.
-    let listener = listener.into_std()?;
-    loop {
-        let (stream, peer) = match listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if is_the_clients(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        stream.set_nonblocking(true)?;
-        let Some((place, permit)) = places.take().now_or_never() else { return Ok(()) };
-        connections.serve(TcpStream::from_std(stream)?, peer, place, permit);
-    }
-}
-
-fn is_the_clients(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
 
@@ -349,26 +221,6 @@ mod tests {
         for _ in &connected {
             listener.accept().await.unwrap();
         }
-    }
-
-    #[tokio::test]
-    async fn a_listener_that_closes_serves_the_connections_that_wait() {
-        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let address = listener.local_addr().unwrap();
-        // The runtime does not look at the listener meanwhile.
-        let clients: Vec<_> = (0..10).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
-        let mut connections = Connections::new(Router::new().route("/", get(async || "served")));
-        accept_waiting(listener, Places::new(10), &mut connections).unwrap();
-        assert!(TcpStream::connect(address).await.is_err());
-        for client in clients {
-            client.set_nonblocking(true).unwrap();
-            let mut client = TcpStream::from_std(client).unwrap();
-            client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).await.unwrap();
-            assert!(answer.ends_with("served"), "{answer}");
-        }
-        connections.left().await;
     }
 
     #[tokio::test]

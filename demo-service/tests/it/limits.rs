@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::lab::{Lab, Shop, TOKEN, lock_rows, wait_until};
+use crate::lab::{Lab, TOKEN, lock_rows, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -266,28 +266,4 @@ async fn send(address: SocketAddr, text: &str) -> (TcpStream, String) {
     let mut answer = vec![0; 4096];
     let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("the service answers").unwrap();
     (stream, String::from_utf8_lossy(&answer[..length]).into_owned())
-}
-
-/// A connection that is kept after a probe was answered on it.
-async fn probe_and_stay(address: SocketAddr) -> TcpStream {
-    let (stream, answer) = send(address, "GET /healthz HTTP/1.1\r\nhost: lab\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    stream
-}
-
-#[tokio::test]
-async fn above_the_limit_connections_are_kept_for_probes() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "1"]).await;
-    let first = probe_and_stay(instance.address).await;
-    let shop = Shop::without_keep_alive(instance.address);
-    for path in ["/goods/1", "/goods-stock/1", "/strategies", "/docs/"] {
-        let refused = shop.get(path).await;
-        refused.assert_problem(503, "overloaded");
-        assert_eq!(refused.header("connection"), Some("close"), "{path}");
-    }
-    shop.get("/healthz").await.assert_ok();
-    // The next connection has the first place, and that one serves everything.
-    drop(first);
-    wait_until(async || shop.get("/goods/1").await.problem() == Some("unknown-goods")).await;
 }

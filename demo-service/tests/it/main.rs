@@ -12,6 +12,7 @@ mod batches;
 mod buying;
 mod command;
 mod conformance;
+mod connections;
 mod contract;
 mod deadlines;
 mod encryption;

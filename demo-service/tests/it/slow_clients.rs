@@ -1,7 +1,7 @@
 //! Clients that read or write slowly, idle, or send what is no request.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,16 +10,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
-use crate::lab::{Lab, Shop, wait_until};
+use crate::lab::{Lab, Shop};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a client may leave its answer unread.
-const READ_WITHIN: Duration = Duration::from_secs(10);
-
-/// What a busy machine may add to a time of the service.
-const SLACK: Duration = Duration::from_secs(30);
 
 /// Sends bytes, and returns everything that the service says until it closes the connection.
 async fn talk(address: SocketAddr, bytes: &str) -> String {
@@ -54,40 +48,22 @@ async fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
-/// Goal: clients that never read their answers shut out buyers for no longer than a client may leave an answer unread. They
-/// never shut out probes. Method: such clients take every connection.
+/// Goal: clients that never read their answers shut out neither buyers nor probes. Method: there are more of them than places.
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_never_read_are_cut_off_and_buyers_come_through() {
+async fn clients_that_never_read_keep_no_place_from_a_buyer() {
     let lab = Lab::new().await;
-    // Another instance starts the sale, so that all connections to the tested one are those of the test.
-    let other = lab.start(&[]).await;
-    other.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
-    let path = largest_file(&other).await;
     let instance = lab.start(&["--connections-max", "30"]).await;
     let shop = Shop::without_keep_alive(instance.address);
-
-    let began = Instant::now();
+    shop.put_on_sale(1, 50, "pg-conditional").await.assert_ok();
+    let path = largest_file(&instance).await;
     let mut clients = Vec::new();
-    for _ in 0..30 {
-        clients.push(ask_and_never_read(instance.address, &path).await);
-    }
-    shop.buy(1, "pg-conditional").await.assert_problem(503, "overloaded");
-    wait_until(async || {
+    for _ in 0..10 {
+        for _ in 0..10 {
+            clients.push(ask_and_never_read(instance.address, &path).await);
+        }
         shop.get("/healthz").await.assert_ok();
-        let answer = shop.buy(1, "pg-conditional").await;
-        assert!(answer.status == 200 || answer.problem() == Some("overloaded"), "{answer:?}");
-        answer.status == 200
-    })
-    .await;
-    let took = began.elapsed();
-    assert!(took < READ_WITHIN + SLACK, "a buyer came through after {took:?}");
-    // Each of the clients has been cut off, not only the first.
-    wait_until(async || {
-        let buyers: JoinSet<_> = (0..5).map(|_| shop.request(Method::GET, "/strategies").send()).collect();
-        buyers.join_all().await.into_iter().all(|answer| answer.unwrap().status() == 200)
-    })
-    .await;
-    drop(clients);
+        shop.buy(1, "pg-conditional").await.assert_ok();
+    }
 }
 
 /// A buyer whose body comes byte by byte, one every second. Returns the answer.
@@ -138,29 +114,6 @@ async fn clients_that_send_their_bodies_byte_by_byte_do_not_shut_out_a_buyer() {
     }
     assert_eq!(lab.assert_adds_up(1, "slow bodies").await, bought, "nothing was sold to the others");
     assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(0.0));
-}
-
-#[tokio::test]
-async fn probes_are_answered_while_idle_clients_have_every_connection() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "3"]).await;
-    let mut idle = Vec::new();
-    for _ in 0..3 {
-        idle.push(TcpStream::connect(instance.address).await.unwrap());
-    }
-    let shop = Shop::without_keep_alive(instance.address);
-    let refused = shop.put_on_sale(1, 5, "").await;
-    refused.assert_problem(503, "overloaded");
-    assert_eq!(refused.header("connection"), Some("close"));
-    for _ in 0..5 {
-        shop.get("/healthz").await.assert_ok();
-        shop.get("/readyz").await.assert_ok();
-        assert!(shop.metric("seckill_requests_in_flight").await.is_some());
-    }
-    idle.pop();
-    wait_until(async || shop.put_on_sale(1, 5, "").await.status == 200).await;
-    // The place of the last connection is free once the service has seen its end.
-    wait_until(async || shop.buy(1, "").await.status == 200).await;
 }
 
 #[tokio::test]

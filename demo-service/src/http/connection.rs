@@ -1,0 +1,231 @@
+//! The state of one connection: what it does, and what it was used for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Waker;
+
+use axum::http::Version;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has waited for a request since then.
+    Idle(Instant),
+    /// It waits for the rest of a head. The first byte of the head came then.
+    Head(Instant),
+    /// The service works on a request.
+    Working,
+    /// The service waits for the body of a request.
+    Body,
+    /// The answer has begun, and more of it will come.
+    Answering,
+}
+
+/// The best use of a connection so far, and when it was. A lower one is worth less to its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Use {
+    /// The client has sent nothing since it connected.
+    Silent(Instant),
+    /// The client has sent something since it connected, and no purchase.
+    Other(Instant),
+    /// The service has worked on a purchase.
+    Purchase(Instant),
+}
+
+/// When the service ends a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    /// When the client does, or a time limit.
+    Open,
+    /// As soon as no request is under way.
+    AfterRequest,
+    /// As soon as it waits for its client, because another client needs the place.
+    Now,
+}
+
+/// What can be known of a connection at one instant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// Whether bytes of an answer wait until the client reads.
+    pub(super) is_unread: bool,
+    /// Whether the client speaks HTTP/1.1, as far as it has spoken.
+    is_modern: bool,
+    last_use: Use,
+    ending: Ending,
+}
+
+impl State {
+    /// Whether the connection waits for its client.
+    fn waits(&self) -> bool {
+        self.is_unread || matches!(self.phase, Phase::Idle(_) | Phase::Head(_) | Phase::Body)
+    }
+
+    /// Whether an interim answer may be sent. Clients of HTTP/1.0 do not know them.
+    pub(super) fn takes_interim_answers(&self) -> bool {
+        self.is_modern && matches!(self.phase, Phase::Working | Phase::Body)
+    }
+
+    /// Whether the client has not got all of an answer yet.
+    pub(super) fn owes_answer(&self) -> bool {
+        self.is_unread || matches!(self.phase, Phase::Working | Phase::Body | Phase::Answering)
+    }
+
+    /// Whether the connection has to end without another byte from its client.
+    pub(super) fn is_over(&self) -> bool {
+        match self.ending {
+            Ending::Open => false,
+            Ending::AfterRequest => !self.is_unread && matches!(self.phase, Phase::Idle(_)),
+            Ending::Now => self.waits(),
+        }
+    }
+}
+
+/// A connection, as the acceptor, the socket and the requests see it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The address of the client.
+    pub(super) client: IpAddr,
+    state: Mutex<State>,
+    /// The task that serves the connection.
+    task: AtomicWaker,
+    /// Told whenever a connection of the listener begins to wait for its client.
+    waits: Arc<Notify>,
+}
+
+impl Connection {
+    pub(super) fn new(client: IpAddr, waits: Arc<Notify>) -> Self {
+        let now = Instant::now();
+        let state = State {
+            phase: Phase::Idle(now),
+            is_unread: false,
+            is_modern: false,
+            last_use: Use::Silent(now),
+            ending: Ending::Open,
+        };
+        Self { client, state: Mutex::new(state), task: AtomicWaker::new(), waits }
+    }
+
+    /// Notes that a purchase was worked on.
+    pub(super) fn note_purchase(&self) {
+        self.state.lock().last_use = Use::Purchase(Instant::now());
+    }
+
+    /// Notes that the service waits for a body, until the guard is dropped.
+    pub(super) fn receive(&self) -> Receiving<'_> {
+        self.enter(Phase::Body);
+        Receiving(self)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.update(|state| state.phase = phase);
+    }
+
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        let waits = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            state.waits()
+        };
+        if waits {
+            self.waits.notify_one();
+        }
+    }
+}
+
+/// What the socket tells and asks.
+impl Connection {
+    /// Notes that bytes have come.
+    pub(super) fn hear(&self) {
+        let mut state = self.state.lock();
+        if let Phase::Idle(_) = state.phase {
+            state.phase = Phase::Head(Instant::now());
+        }
+        if let Use::Silent(since) = state.last_use {
+            state.last_use = Use::Other(since);
+        }
+    }
+
+    /// Notes whether bytes of an answer wait until the client reads.
+    pub(super) fn set_unread(&self, is_unread: bool) {
+        self.update(|state| state.is_unread = is_unread);
+    }
+
+    /// Returns the state. The task is woken when the service decides to end the connection after this.
+    pub(super) fn watch(&self, task: &Waker) -> State {
+        self.task.register(task);
+        *self.state.lock()
+    }
+}
+
+/// What the acceptor asks and wants.
+impl Connection {
+    /// Returns the use of the connection if its place may be taken back.
+    pub(super) fn worth(&self) -> Option<Use> {
+        let state = self.state.lock();
+        (state.ending == Ending::Open && state.waits()).then_some(state.last_use)
+    }
+
+    /// Whether the connection is about to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().is_over()
+    }
+
+    /// Ends the connection as soon as no request is under way.
+    pub(super) fn end(&self) {
+        self.end_by(Ending::AfterRequest);
+    }
+
+    /// Ends the connection as soon as it waits for its client.
+    pub(super) fn take_back(&self) {
+        self.end_by(Ending::Now);
+    }
+
+    fn end_by(&self, ending: Ending) {
+        {
+            let mut state = self.state.lock();
+            state.ending = state.ending.max(ending);
+        }
+        self.task.wake();
+    }
+}
+
+/// Sets the phase back after the wait for a body.
+pub(super) struct Receiving<'a>(&'a Connection);
+
+impl Drop for Receiving<'_> {
+    fn drop(&mut self) {
+        self.0.enter(Phase::Working);
+    }
+}
+
+/// A request that is being answered. Dropped when its answer has been handed to the socket, or when nobody wants it any more.
+pub(super) struct Request(Arc<Connection>);
+
+impl Request {
+    /// Begins the work on a request.
+    pub(super) fn begin(connection: &Arc<Connection>, version: Version) -> Self {
+        let mut state = connection.state.lock();
+        state.phase = Phase::Working;
+        state.is_modern = version >= Version::HTTP_11;
+        drop(state);
+        Self(Arc::clone(connection))
+    }
+
+    /// Begins the answer. Returns whether it is the last one of the connection.
+    pub(super) fn answer(&self) -> bool {
+        let mut state = self.0.state.lock();
+        state.phase = Phase::Answering;
+        state.ending > Ending::Open
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.enter(Phase::Idle(Instant::now()));
+    }
+}

@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -23,6 +25,7 @@ use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, Peers, Told};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
+use crate::shared_reads::SharedReads;
 use crate::store::ensemble::{self, Ensemble};
 use crate::store::{Store, schema};
 use crate::strategy::admission::Offer;
@@ -39,6 +42,9 @@ pub(crate) const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
 /// The longest and the shortest pause between two sweeps of expired keys.
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// The pause between two renderings of the metrics. One takes about 3 ms of a processor, which buyers need, too.
+const RENDERING_PAUSE: Duration = Duration::from_millis(50);
 
 /// The strategy whose instances hand purchases over to each other.
 const HANDED_OVER_TO: &str = "zk-owner";
@@ -66,6 +72,8 @@ pub struct App {
     /// Limits the purchases that other instances have handed over.
     handed: Arc<Semaphore>,
     purchases: TaskTracker,
+    renderings: Arc<SharedReads<(), Bytes>>,
+    next_rendering: Mutex<Instant>,
 }
 
 /// The right to work on one request. An instance has `--concurrency-max` slots.
@@ -136,6 +144,8 @@ impl App {
             slots,
             handed,
             purchases,
+            renderings: Arc::default(),
+            next_rendering: Mutex::new(Instant::now()),
         })
     }
 
@@ -182,6 +192,25 @@ impl App {
             }
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering
+    /// share the next one, which begins [`RENDERING_PAUSE`] later.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn metrics_text(self: &Arc<Self>) -> Bytes {
+        let render = || {
+            let app = Arc::clone(self);
+            async move {
+                let begin = *app.next_rendering.lock();
+                sleep_until(begin).await;
+                let text = app.render_metrics().into();
+                *app.next_rendering.lock() = Instant::now() + RENDERING_PAUSE;
+                text
+            }
+        };
+        self.renderings.read((), render).await
     }
 
     /// Returns the metrics of this instance as text for Prometheus.

@@ -30,6 +30,7 @@ pub mod secrets;
 pub mod setup_error;
 
 mod process;
+mod shared_reads;
 
 use std::io::Write;
 use std::pin::pin;

@@ -11,7 +11,6 @@ mod one_statement;
 mod sales;
 pub mod schema;
 mod service_role;
-mod shared_reads;
 mod transaction;
 mod waiters;
 
@@ -29,11 +28,11 @@ use self::ensemble::Ensemble;
 pub use self::keys::Remembered;
 pub use self::one_statement::{Sale, SaleOutcome};
 pub use self::service_role::SERVICE_ROLE;
-use self::shared_reads::SharedReads;
 pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};
 use self::waiters::Waiters;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
+use crate::shared_reads::SharedReads;
 
 /// The server gives up a statement this much later than we do.
 const BEYOND: Duration = Duration::from_secs(1);

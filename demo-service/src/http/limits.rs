@@ -23,10 +23,10 @@ const BODY_BYTES_MAX: usize = 4 * 1024;
 /// is the limit. The body is received before the request takes a slot, so a slow client takes no slot from a buyer.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Upper bound of the administrative requests that are worked on at once. They take no slots, so that a sale can be
-/// restarted while buyers have all of them. The bound is low: there are few administrators, and each of their
-/// requests takes a database connection or a page of a few MiB.
-const ADMINISTRATION_MAX: usize = 16;
+/// Upper bound of the administrative requests that are worked on at once, and of the requests for metrics. They take no slots,
+/// so that a sale can be restarted and observed while buyers have all of them. The bound is low: there are few operators, and
+/// each of their requests takes a database connection or a large answer.
+const OPERATION_MAX: usize = 16;
 
 /// When a request arrived. The deadlines of the request count from then.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ pub(super) async fn take_slot(
     Ok(response)
 }
 
-/// The state that the requests of administrators share.
+/// The state that the requests of operators for one thing share.
 #[derive(Clone)]
 pub(super) struct Desk {
     app: Arc<App>,
@@ -80,11 +80,11 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self { app: Arc::clone(app), places: Arc::new(Semaphore::new(ADMINISTRATION_MAX)) }
+        Self { app: Arc::clone(app), places: Arc::new(Semaphore::new(OPERATION_MAX)) }
     }
 }
 
-/// Takes one of the places for administrators, then receives the whole body.
+/// Takes one of the places of a desk, then receives the whole body.
 pub(super) async fn take_place(
     State(Desk { app, places }): State<Desk>,
     request: Request,

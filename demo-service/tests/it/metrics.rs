@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use demo_service::failure;
 use demo_service::strategy::registry;
 use reqwest::Method;
+use tokio::task::JoinSet;
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Answer, Lab, Shop, wait_until};
 
 #[tokio::test]
 async fn deductions_are_counted_by_strategy_and_outcome() {
@@ -135,6 +136,51 @@ async fn levels_are_those_of_now() {
     assert_eq!(instance.metric("seckill_history_dropped_total").await, Some(2.0));
     assert!(instance.metric(r#"postgres_connections{state="idle"}"#).await > Some(0.0));
     assert_eq!(instance.metric("seckill_requests_in_flight").await, Some(0.0));
+}
+
+/// Goal: clients that ask for metrics all at once share what they get, and some are refused. A scrape and a buyer among a few
+/// of them are served. Method: each rendering has its own processor time, so equal texts are one rendering.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_rendered_for_many_at_once() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    instance.put_on_sale(1, 1_000, "pg-conditional").await.assert_ok();
+    let mut texts = BTreeSet::new();
+    let mut served = 0;
+    wait_until(async || {
+        let asked: JoinSet<_> = (0..100).map(|_| instance.request(Method::GET, "/metrics").send()).collect();
+        let mut refused = 0;
+        for answer in asked.join_all().await {
+            let answer = answer.unwrap();
+            if answer.status() == 200 {
+                texts.insert(answer.text().await.unwrap());
+                served += 1;
+            } else {
+                Answer::of(answer).await.assert_problem(503, "overloaded");
+                refused += 1;
+            }
+        }
+        refused > 0
+    })
+    .await;
+    assert!(texts.len() < served, "{} renderings for {served} clients", texts.len());
+
+    let asking: JoinSet<_> = (0..8)
+        .map(|_| {
+            let shop = Shop::at(instance.address);
+            async move {
+                loop {
+                    assert!(shop.metric("seckill_requests_in_flight").await.is_some());
+                }
+            }
+        })
+        .collect();
+    for bought in 1..=20 {
+        instance.buy(1, "pg-conditional").await.assert_ok();
+        let sold = instance.metric(r#"seckill_deductions_total{strategy="pg-conditional",outcome="sold"}"#).await;
+        assert_eq!(sold, Some(f64::from(bought)), "no text is older than the request for it");
+    }
+    drop::<JoinSet<()>>(asking);
 }
 
 /// The program that checks metrics as Prometheus would read them.

@@ -93,10 +93,10 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Refusals of operations that every connection serves.
+    /// Refusals of operations that need no server and have no limit.
     Alive: ANY;
-    /// Refusals of operations that need no server and are no probes.
-    Unstored: ANY, &[&failure::OVERLOADED];
+    /// Refusals of operations that need no server and have a limit.
+    Overloaded: ANY, LIMITED;
     /// Refusals of the probe that asks the servers.
     Ready: ANY, &[&failure::NOT_READY];
     /// Refusals of a look at a SKU.

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::answers::Unstored;
+use super::answers::Alive;
 
 /// What the page may load: its own files, and nothing from anywhere else. Its script sets styles on elements.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -27,7 +27,7 @@ pub struct Contract(pub Bytes);
     tag = "operation",
     summary = "Read this document",
     description = "`GET /docs` shows it to people.",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object), Unstored)
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), Alive)
 )]
 pub async fn show(Extension(Contract(json)): Extension<Contract>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], json)

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::answers::Unstored;
+use super::answers::Alive;
 use crate::app::App;
 use crate::config::Config;
 use crate::strategy::entry::Entry;
@@ -43,7 +43,7 @@ pub struct Offered {
     summary = "List the strategies and what they promise",
     description = "For each, its `permits` on this instance. Strategies of one \
                    `family` exclude each other: any of them may buy in a sale that the family guards.",
-    responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Unstored)
+    responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Alive)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {
     let Config { strategy, permits, .. } = &app.config;

@@ -13,7 +13,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::yield_now;
 
 /// The reads of each key.
-pub(super) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
+pub(crate) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
 
 struct Readers<V> {
     /// Held by the read that is running.
@@ -34,7 +34,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
     ///
     /// # Cancel safety
     /// As the future. It is dropped together with the last caller that waits for it.
-    pub(super) async fn read<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> V
+    pub(crate) async fn read<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> V
     where
         F: Future<Output = V> + Send + 'static,
     {

@@ -7,7 +7,8 @@
 //! They differ if somebody deletes a turn by hand, because two contenders may wait with leases then. Curator's clients
 //! would wait for each other for ever. Of ours, with one lease each, the elder goes first. (With several leases each,
 //! created alternately, neither may have all of its leases among the oldest. Then ours wait for each other, too.) Neither
-//! rule grants more permits than there are, because every lease that existed at a grant was counted.
+//! rule grants more permits than there are, because every lease that existed at a grant was counted. Ours has one exception: if the
+//! younger contender holds, and the number is lowered then, the elder one may be granted beside it.
 
 use std::collections::HashSet;
 

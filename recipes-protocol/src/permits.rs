@@ -39,7 +39,8 @@ pub enum Ask {
     Pause,
     /// Finds the attempt's leases whose names are not known. The answer is [`Event::Found`].
     Find,
-    /// Waits for a proof that the session lives. The answer is [`Event::Proved`].
+    /// Asks a quorum whether the number of permits is still the one of the last listing, and waits for a proof that the session
+    /// lives. The answer is [`Event::Proved`], or [`Event::Changed`] if the number is another one.
     Prove,
     /// Gives the turn back. The answer is [`Event::TurnLeft`].
     LeaveTurn,
@@ -70,7 +71,7 @@ pub enum Event {
     Paused,
     /// The leases whose names were not known.
     Found(Vec<Made>),
-    /// The session lives.
+    /// The session lives, and the number of permits was still the one of the last listing.
     Proved,
     /// The turn was given back, or the shell gives it back later.
     TurnLeft,

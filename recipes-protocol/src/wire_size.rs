@@ -67,6 +67,11 @@ pub const fn transaction(one: usize, other: usize) -> usize {
     3 * OPERATION_HEADER + one + other
 }
 
+/// Returns the size of the record of a transaction of one operation, or of the reply to one.
+pub const fn lone(one: usize) -> usize {
+    2 * OPERATION_HEADER + one
+}
+
 /// Returns the size of the check of a node's version within a transaction: path, version.
 pub const fn check(path: usize) -> usize {
     string(path) + 4

@@ -243,6 +243,14 @@ pub enum Error {
         length: usize,
     },
 
+    /// The node of a count existed, and somebody deleted it. Its number is unknown until somebody sets it.
+    #[error("the node {path} of the count has been deleted: set the count again")]
+    #[non_exhaustive]
+    CountDeleted {
+        /// The path of the count.
+        path: String,
+    },
+
     /// It is unknown whether a write was applied. Its reply was lost, and the node has changed since, by this write or by another.
     #[error("the reply to setting {path} was lost, and it has been changed since, perhaps by us: read it again")]
     #[non_exhaustive]

@@ -10,7 +10,7 @@
 //! | the same, mostly in one process that takes it again and again | [`CohortMutex::with_linger`] | 3, later none |
 //! | readers together, writers alone, in order of arrival | [`RwLock`] | 3 |
 //! | at most N holders at a time | [`Semaphore`] | 6, later 5 |
-//! | the same, with an N that may change | [`Semaphore`] with a [`SharedCount`] | 7, later 6 |
+//! | the same, with an N that may change | [`Semaphore`] with a [`SharedCount`] | 8, later 7 |
 //! | to exclude Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] | 6, later 5 |
 //! | several locks, all or none | [`MultiLock`] | the sum over its locks |
 //! | one leader among several processes, for as long as it lives | [`LeaderLatch`] | 4, later 3 |

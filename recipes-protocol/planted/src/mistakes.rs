@@ -235,6 +235,15 @@ const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
+        name: "permits are granted although their number was lowered",
+        changes: &[change(
+            "permits.rs",
+            "if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing }",
+            "if self.step == Step::Proving { Step::LeavingTurn }
+             else if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing }",
+        )],
+    },
+    Mistake {
         name: "leases are created again without a search",
         changes: &[change("permits.rs", "self.step = Step::Finding", "self.has_unnamed = false; self.create()")],
     },

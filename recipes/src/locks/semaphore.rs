@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use attempt::Attempt;
 use futures_util::future::try_join;
-use permits::Permits;
+use permits::{Number, Permits};
 use tracing::warn;
 use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
 use zk_recipes_protocol::names::Names;
@@ -43,7 +43,8 @@ use crate::session::wire::Watch;
 ///
 /// The number of permits is a convention between the clients, and nothing checks it. Give the same number everywhere, or use a
 /// [`SharedCount`]. If the number is lowered, no holder is evicted. No contender gets a permit until enough permits were given
-/// back.
+/// back. The number counts at the moment of a grant: an acquire that returns after [`SharedCount::set`] has returned was granted by
+/// the number that was set, or before. A server that lags does not change that.
 ///
 /// Cheap to clone. Every acquire is a contender of its own, and any task may release a permit that another task acquired. The
 /// [token](LockGuard::token) of each permit is greater than the tokens of the permits before it. But several holders hold at
@@ -56,8 +57,10 @@ use crate::session::wire::Watch;
 /// release. These are sent together, up to 128 at a time in an acquire.
 ///
 /// The waiter that has the turn watches `leases`, and all others watch their predecessor in `locks`, so a release wakes one
-/// waiter. A [`SharedCount`] adds a read to each listing of the leases. It adds one more to an `acquire_many` of several permits,
-/// which creates no lease before there are enough permits.
+/// waiter. A [`SharedCount`] adds a read to each listing of the leases. It adds a request and a round trip to each acquire: when the
+/// permits are free, a quorum commits that the count has not been set since it was read. If it has been set, the acquire looks
+/// again. A `try_acquire` that finds no free permit sends no such request. The count adds one more read to an `acquire_many` of
+/// several permits, which creates no lease before there are enough permits.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -109,7 +112,9 @@ impl Semaphore {
 
     /// Returns the semaphore at `path`, with the number of permits that `count` has at the time. A negative count means no
     /// permits. The contender that has the turn is notified of every change. The count may have its own session, which must live
-    /// as long as the semaphore is in use.
+    /// as long as the semaphore is in use. If the node of the count is deleted, every acquire fails until somebody sets the count: see
+    /// [`SharedCount`].
+    ///
     ///
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
@@ -149,7 +154,7 @@ impl Semaphore {
     /// * [`Error::NodeDeleted`] if somebody deleted our place in the queue. If somebody deletes our lease before the grant, it is
     ///   created again.
     /// * [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
-    /// * With a [`SharedCount`], [`Error::NotACount`]. [`Error::CountSessionEnded`] if the count has its own session, which has
+    /// * With a [`SharedCount`], [`Error::NotACount`] or [`Error::CountDeleted`]. [`Error::CountSessionEnded`] if the count has its own session, which has
     ///   ended. The session of the semaphore and its holds live on.
     ///
     /// # Cancel safety
@@ -234,8 +239,8 @@ impl Semaphore {
     /// It only reads.
     #[doc(alias = "getParticipantNodes")]
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        let permits = self.inner.permits.now(self.session()).await?;
-        participants::of_semaphore(self.session(), self.path(), permits).await
+        let number = self.inner.permits.now(self.session()).await?;
+        participants::of_semaphore(self.session(), self.path(), number.permits()).await
     }
 
     /// Returns the path of the semaphore.
@@ -328,19 +333,19 @@ impl Inner {
     }
 
     /// Lists the leases, and reads the number of permits.
-    async fn list(&self) -> Result<(Vec<String>, usize), Error> {
+    async fn list(&self) -> Result<(Vec<String>, Number), Error> {
         let remote = self.session().remote();
         let children = async {
             let children = remote.list(&self.leases).await;
             children.map_err(|error| remote.explain("list", &self.leases, error))
         };
-        let (permits, children) = try_join(self.permits.now(self.session()), children).await?;
+        let (number, children) = try_join(self.permits.now(self.session()), children).await?;
         self.report_foreign(&children);
-        Ok((children, permits))
+        Ok((children, number))
     }
 
     /// As [`list`](Self::list), with watches on both.
-    async fn list_and_watch(&self) -> Result<(Vec<String>, usize, Room), Error> {
+    async fn list_and_watch(&self) -> Result<(Vec<String>, Number, Room), Error> {
         let wire = self.session().wire();
         let leases = async {
             match retry_lost_reply(|| wire.watch_children(&self.leases)).await {
@@ -349,8 +354,8 @@ impl Inner {
                 Err(error) => Err(self.session().remote().explain("watch", &self.leases, error)),
             }
         };
-        let ((permits, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
-        Ok((children, permits, Room { leases, count }))
+        let ((number, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
+        Ok((children, number, Room { leases, count }))
     }
 
     fn report_foreign(&self, children: &[String]) {

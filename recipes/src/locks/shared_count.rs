@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_client::{Error as ClientError, Stat};
 
@@ -15,8 +16,13 @@ use crate::session::wire::Watch;
 
 /// A number that many clients read, set and follow, for example the number of permits of a [`Semaphore`](crate::Semaphore).
 ///
-/// It is the data of one persistent node: four bytes, the highest first, as Apache Curator's `SharedCount` writes them. A client
-/// that finds the node missing creates it, with the seed. The node stays when all clients are gone.
+/// It is the data of one persistent node: four bytes, the highest first, as Apache Curator's `SharedCount` writes them. The first
+/// call that reads a missing node creates it, with the seed. The node stays when all clients are gone.
+///
+/// Once this object or a clone has seen the node, the seed does not count any more. If somebody then deletes the node, reads fail
+/// with [`Error::CountDeleted`] until somebody [sets](Self::set) the count. Otherwise a count that was lowered would be the seed
+/// again. An object that was made later cannot know that there was a node, and creates it with its seed. So lower a count, and do
+/// not delete it.
 ///
 /// Cheap to clone.
 ///
@@ -54,6 +60,8 @@ struct Inner {
     session: Session,
     path: String,
     seed: i32,
+    /// Whether the node existed at some time.
+    is_known: AtomicBool,
 }
 
 /// A count as it was at one moment.
@@ -73,14 +81,16 @@ impl fmt::Debug for SharedCount {
 }
 
 impl SharedCount {
-    /// Returns the count at `path`. If its node is missing, it is created with `seed`. Missing parents are created with the node,
+    /// Returns the count at `path`. If its node never existed, it is created with `seed`. Missing parents are created with the node,
     /// as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
         node::validate_path(path)?;
-        Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned(), seed }) })
+        let (session, path) = (session.clone(), path.to_owned());
+        let inner = Inner { session, path, seed, is_known: AtomicBool::new(false) };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Returns the path of the node.
@@ -99,10 +109,10 @@ impl SharedCount {
     ///
     /// # Errors
     /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. [`Error::NotACount`] if the data of the node is
-    /// something else.
+    /// something else. [`Error::CountDeleted`] if somebody deleted the node.
     ///
     /// # Cancel safety
-    /// It only reads, unless the node is missing: then it may have been created.
+    /// It only reads, unless the node never existed: then it may have been created.
     #[doc(alias = "getCount")]
     #[doc(alias = "getVersionedValue")]
     pub async fn get(&self) -> Result<VersionedCount, Error> {
@@ -112,7 +122,7 @@ impl SharedCount {
     }
 
     /// Sets the count to `value` without a check of the old count, and returns what was written. The last call to set it wins. If
-    /// a reply is lost, the count is set once more.
+    /// a reply is lost, the count is set once more. A missing node is created.
     ///
     /// # Errors
     /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`]. Data that is no count is overwritten.
@@ -125,9 +135,14 @@ impl SharedCount {
         let data = value.to_be_bytes();
         loop {
             match retry_lost_reply(|| session.wire().set_data(path, &data, None)).await {
-                Ok(stat) => return Ok(VersionedCount { value, version: stat.version }),
+                Ok(stat) => {
+                    self.note_node();
+                    return Ok(VersionedCount { value, version: stat.version });
+                }
                 Err(ClientError::NoNode) => {
-                    if session.remote().create_persistent(path, &data).await? {
+                    let is_created = session.remote().create_persistent(path, &data).await?;
+                    self.note_node();
+                    if is_created {
                         return Ok(VersionedCount { value, version: 0 });
                     }
                 }
@@ -143,8 +158,8 @@ impl SharedCount {
     /// may go unnoticed.
     ///
     /// # Errors
-    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`] or [`Error::NotACount`]. [`Error::Indeterminate`] if
-    /// the reply was lost with the connection and the count has been changed: perhaps by this call, perhaps by another client.
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`], [`Error::NotACount`] or [`Error::CountDeleted`].
+    /// [`Error::Indeterminate`] if the reply was lost with the connection and the count has been changed: perhaps by this call, perhaps by another client.
     ///
     /// # Cancel safety
     /// If the future is dropped, it is unknown whether the count was set.
@@ -209,17 +224,33 @@ impl SharedCount {
         Ok((self.count(&data, &stat)?, watch))
     }
 
-    /// Returns the answer to a read. If the node is missing, creates it first.
+    /// Tells whether nobody has set the count since it was `seen`. The answer is the leader's, and a quorum has committed it.
+    ///
+    /// A node that was deleted and created again may have the same version: see [`try_set`](Self::try_set).
+    pub(crate) async fn is_current(&self, seen: VersionedCount) -> Result<bool, Error> {
+        let Inner { session, path, .. } = &*self.inner;
+        let is_current = retry_lost_reply(|| session.wire().has_version(path, seen.version)).await;
+        is_current.map_err(|error| session.remote().explain("check", path, error))
+    }
+
+    /// Returns the answer to a read. If the node never existed, creates it first.
     async fn read<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        let Inner { session, path, seed } = &*self.inner;
+        let Inner { session, path, seed, is_known } = &*self.inner;
         loop {
             match retry_lost_reply(&mut request).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.note_node();
+                    return Ok(answer);
+                }
+                Err(ClientError::NoNode) if is_known.load(Ordering::Relaxed) => {
+                    return Err(Error::CountDeleted { path: path.clone() });
+                }
                 Err(ClientError::NoNode) => {
                     session.remote().create_persistent(path, &seed.to_be_bytes()).await?;
+                    self.note_node();
                 }
                 Err(error) => return Err(session.remote().explain("read", path, error)),
             }
@@ -231,6 +262,10 @@ impl SharedCount {
             return Err(Error::NotACount { path: self.path().to_owned(), length: data.len() });
         };
         Ok(VersionedCount { value: i32::from_be_bytes(bytes), version: stat.version })
+    }
+
+    fn note_node(&self) {
+        self.inner.is_known.store(true, Ordering::Relaxed);
     }
 
     fn indeterminate(&self) -> Error {

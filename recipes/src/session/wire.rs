@@ -273,6 +273,20 @@ impl Wire {
         set
     }
 
+    /// Asks the leader whether a node exists and has this version. A quorum commits the question, so the answer is not one from the
+    /// past, however far our server lags. It also proves that the session lives.
+    pub(crate) async fn has_version(&self, path: &str, version: i32) -> Result<bool, ClientError> {
+        let line = self.line().await?;
+        self.counters.sent(wire_size::lone(wire_size::check(self.path_len(path))));
+        let checked = line.check(path, version, &self.liveness).await?;
+        self.was_answered(&checked, |()| wire_size::lone(0));
+        match checked {
+            Ok(()) => Ok(true),
+            Err(ClientError::BadVersion | ClientError::NoNode) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Lets our server catch up with the leader, so that the next read sees earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
         let line = self.line().await?;

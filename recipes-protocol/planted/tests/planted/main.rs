@@ -227,6 +227,12 @@ fn one_permit_too_many_is_found() {
 }
 
 #[test]
+fn a_permit_beyond_a_lowered_number_is_found() {
+    let two = Semaphore::new(&[Take(1), Take(1)], 2, Ills { lowered: 1, ..Ills::NONE });
+    expect_to_find("permits are granted although their number was lowered", &two, permits::COUNTED);
+}
+
+#[test]
 fn an_attempt_that_does_not_search_after_a_lost_reply_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { replies: 1, ..Ills::NONE });
     expect_to_find("leases are created again without a search", &two, permits::SERVED);

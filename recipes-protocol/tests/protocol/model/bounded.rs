@@ -138,6 +138,14 @@ fn attempts_hold_no_more_permits_than_exist() {
 }
 
 #[test]
+fn a_lowered_number_grants_nothing_beyond_it() {
+    let lowered = Ills { lowered: 1, ..Ills::NONE };
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { drops: 1, ..lowered }).check(196_114);
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 3, Ills { lowered: 2, leases: 1, ..Ills::NONE }).check(379_488);
+    Semaphore::new(&[Take(1), Take(1), Try(1)], 2, Ills { replies: 1, ..lowered }).check(206_147);
+}
+
+#[test]
 fn attempts_for_several_permits_do_not_deadlock() {
     let ills = Ills { turns: 0, ..Ills::ALL };
     Semaphore::new(&[Take(1), Take(2)], 2, ills).check(20_047);

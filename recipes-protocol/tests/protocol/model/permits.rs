@@ -13,6 +13,7 @@
 //! * A user gives up.
 //! * Somebody deletes a lease of a waiter.
 //! * Somebody deletes the place of a waiter in the queue for the turn.
+//! * Somebody lowers the number of permits, perhaps behind the back of an attempt that has just read it.
 
 pub(crate) mod lab;
 
@@ -43,6 +44,10 @@ struct User {
     answer: Option<Event>,
     /// Whether its watch has fired.
     has_changed: bool,
+    /// Whether the number of permits was lowered since it listed the leases.
+    is_outdated: bool,
+    /// Whether there were too few permits for it when a quorum decided its grant.
+    is_beyond: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,11 +89,11 @@ impl World {
         let name = |number: i32| format!("_c_{i}-lease-{number:010}");
         self.users[i].answer = Some(match ask {
             Ask::Reach(_) => Event::Reached,
-            Ask::List => self.listed(),
+            Ask::List => self.listed(i),
             Ask::Watch => {
                 self.watches.insert(i);
                 self.users[i].has_changed = false;
-                self.listed()
+                self.listed(i)
             }
             Ask::Wait => Event::Changed,
             Ask::TakeTurn if self.turns.contains(&i) => Event::Turn(true),
@@ -113,7 +118,11 @@ impl World {
             Ask::CreateParent => Event::ParentCreated,
             Ask::Pause => Event::Paused,
             Ask::Find => Event::Found(self.unnamed(i)),
-            Ask::Prove => Event::Proved,
+            Ask::Prove => {
+                let leases = self.users[i].attempt.leases().len();
+                self.users[i].is_beyond = self.granted() + leases > self.permits;
+                if self.users[i].is_outdated { Event::Changed } else { Event::Proved }
+            }
             Ask::LeaveTurn => {
                 self.turns.retain(|other| *other != i);
                 Event::TurnLeft
@@ -126,7 +135,8 @@ impl World {
         });
     }
 
-    fn listed(&self) -> Event {
+    fn listed(&mut self, i: usize) -> Event {
+        self.users[i].is_outdated = false;
         Event::Listed(self.leases.keys().cloned().collect(), self.permits)
     }
 
@@ -146,6 +156,16 @@ impl World {
     fn changed(&mut self) {
         for i in std::mem::take(&mut self.watches) {
             self.users[i].has_changed = true;
+        }
+    }
+
+    /// Lowers the number of permits by one.
+    pub(super) fn lower(&mut self) {
+        self.permits -= 1;
+        self.changed();
+        for user in &mut self.users {
+            // Only a number that is relied on can be outdated.
+            user.is_outdated = user.phase == Phase::Inside && user.attempt.outcome().is_none();
         }
     }
 
@@ -223,10 +243,26 @@ impl World {
                 actions.push(Action::DeleteTurn(i));
             }
         }
+        if left.lowered > 0 {
+            actions.push(Action::Lower);
+        }
         if left.leases > 0 {
             let of_waiters = self.leases.iter().filter(|(_, user)| self.waits(**user));
             actions.extend(of_waiters.map(|(name, _)| Action::DeleteLease(name.clone())));
         }
+    }
+
+    /// Returns the number of permits that were granted, also if the user has not been told yet.
+    fn granted(&self) -> usize {
+        let is_granted = |user: &&User| match user.phase {
+            Phase::Outside | Phase::Done => false,
+            Phase::Holding => true,
+            Phase::Inside => {
+                let is_decided = matches!(user.attempt.clone().ask(), Ask::LeaveTurn | Ask::Hold);
+                user.answer == Some(Event::Proved) || is_decided && user.attempt.outcome().is_none()
+            }
+        };
+        self.users.iter().filter(is_granted).map(|user| user.attempt.leases().len()).sum()
     }
 
     fn holding(&self) -> usize {

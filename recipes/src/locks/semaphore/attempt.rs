@@ -12,6 +12,7 @@ use zk_recipes_protocol::session_queue::Made;
 use zookeeper_client::{CreateMode, Error as ClientError};
 
 use super::leases::Leases;
+use super::permits::Number;
 use super::{Room, Semaphore};
 use crate::deadline::Deadline;
 use crate::engine::{Contender, find_unnamed, made};
@@ -35,6 +36,8 @@ pub(super) struct Attempt<'a> {
     /// The beginning of the names of all its leases.
     prefix: String,
     turn: Option<Contender>,
+    /// The number of permits of the last look.
+    number: Option<Number>,
     /// The watches of the last look.
     room: Option<Room>,
     proof: Option<Proof>,
@@ -50,6 +53,7 @@ impl<'a> Attempt<'a> {
             try_within,
             prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
             turn: None,
+            number: None,
             room: None,
             proof: None,
             backoff: Backoff::after_lost_reply(),
@@ -99,13 +103,13 @@ impl<'a> Attempt<'a> {
                 Event::Reached
             }
             Ask::List => {
-                let (children, permits) = inner.list().await?;
-                Event::Listed(children, permits)
+                let (children, number) = inner.list().await?;
+                self.listed(children, number)
             }
             Ask::Watch => {
-                let (children, permits, room) = inner.list_and_watch().await?;
+                let (children, number, room) = inner.list_and_watch().await?;
                 self.room = Some(room);
-                Event::Listed(children, permits)
+                self.listed(children, number)
             }
             Ask::Wait => {
                 if let Some(room) = self.room.take() {
@@ -133,15 +137,29 @@ impl<'a> Attempt<'a> {
                 let found = found.map_err(|error| remote.explain("list", parent, error))?;
                 Event::Found(found.iter().map(|(path, stat)| made(remote, path, stat)).collect())
             }
-            Ask::Prove => {
-                let proof = remote.prove().await;
-                self.proof = Some(proof.map_err(|error| remote.explain("write", self.semaphore.path(), error))?);
-                Event::Proved
-            }
+            Ask::Prove => self.prove().await?,
             Ask::TakeTurn | Ask::LeaveTurn | Ask::Delete(_) | Ask::Hold | Ask::End(_) => {
                 unreachable!("BUG: {ask:?} is no request of an acquire")
             }
         })
+    }
+
+    fn listed(&mut self, children: Vec<String>, number: Number) -> Event {
+        self.number = Some(number);
+        Event::Listed(children, number.permits())
+    }
+
+    /// Decides the grant. The leases before ours can only have become fewer since the listing. So the listing still counts if the
+    /// number is the same.
+    async fn prove(&mut self) -> Result<Event, Error> {
+        let (session, permits) = (self.semaphore.session(), &self.semaphore.inner.permits);
+        let number = self.number.unwrap_or_else(|| unreachable!("BUG: permits are granted without a listing"));
+        if !permits.is_still(number, session).await? {
+            return Ok(Event::Changed);
+        }
+        let proof = session.remote().prove().await;
+        self.proof = Some(proof.map_err(|error| session.remote().explain("write", self.semaphore.path(), error))?);
+        Ok(Event::Proved)
     }
 
     async fn take_turn(&mut self, deadline: Deadline) -> Result<Event, Error> {

@@ -47,31 +47,39 @@ impl Line {
     }
 
     /// Lets a quorum commit a request that changes nothing, and notes the proof.
+    pub(crate) async fn prove(&self, liveness: &LivenessCell) -> Result<(), ClientError> {
+        self.check("/", ANY_VERSION, liveness).await.map(drop)
+    }
+
+    /// Lets a quorum commit a check of a node's version, and notes the proof that the session lives. Returns the answer to the
+    /// check.
     ///
     /// The request is a transaction of one check. It is committed even if the check fails. If it is refused because the session has
     /// ended or moved, it proves nothing.
-    pub(crate) async fn prove(&self, liveness: &LivenessCell) -> Result<(), ClientError> {
+    pub(crate) async fn check(
+        &self,
+        path: &str,
+        version: i32,
+        liveness: &LivenessCell,
+    ) -> Result<Result<(), ClientError>, ClientError> {
         let sent = liveness.sending();
         let mut transaction = self.client.new_multi_writer();
-        transaction.add_check_version("/", ANY_VERSION)?;
-        match refusal(transaction.commit().await) {
-            Some(source) => self.answer(Err(source)),
-            None => {
-                liveness.proved(sent);
-                Ok(())
-            }
-        }
+        transaction.add_check_version(path, version)?;
+        let checked = self.answer(committed(transaction.commit().await))?;
+        liveness.proved(sent);
+        Ok(checked)
     }
 }
 
-/// Returns why a transaction of one check is no proof. `None` if it is a proof.
-fn refusal<T>(committed: Result<T, MultiWriteError>) -> Option<ClientError> {
-    match committed {
-        Ok(_) => None,
-        Err(MultiWriteError::RequestFailed { source }) => Some(source),
-        Err(MultiWriteError::OperationFailed { source, .. }) => {
-            matches!(source, ClientError::SessionExpired | ClientError::SessionMoved).then_some(source)
-        }
+/// Returns the answer to the check in a transaction of one check that was committed, and an error if the transaction is no proof.
+fn committed<T>(reply: Result<T, MultiWriteError>) -> Result<Result<(), ClientError>, ClientError> {
+    match reply {
+        Ok(_) => Ok(Ok(())),
+        Err(MultiWriteError::RequestFailed { source }) => Err(source),
+        Err(MultiWriteError::OperationFailed { source, .. }) => match source {
+            ClientError::SessionExpired | ClientError::SessionMoved => Err(source),
+            source => Ok(Err(source)),
+        },
     }
 }
 
@@ -102,10 +110,10 @@ mod tests {
     #[test]
     fn a_check_that_failed_is_a_proof_unless_it_failed_because_the_session_has_ended() {
         let failed = |source| Err::<(), _>(MultiWriteError::OperationFailed { index: 0, source });
-        assert_eq!(refusal(Ok(())), None);
-        assert_eq!(refusal(failed(ClientError::NoAuth)), None);
-        assert_eq!(refusal(failed(ClientError::SessionExpired)), Some(ClientError::SessionExpired));
-        assert_eq!(refusal(failed(ClientError::SessionMoved)), Some(ClientError::SessionMoved));
+        assert_eq!(committed(Ok(())), Ok(Ok(())));
+        assert_eq!(committed(failed(ClientError::NoAuth)), Ok(Err(ClientError::NoAuth)));
+        assert_eq!(committed(failed(ClientError::SessionExpired)), Err(ClientError::SessionExpired));
+        assert_eq!(committed(failed(ClientError::SessionMoved)), Err(ClientError::SessionMoved));
     }
 
     #[test]

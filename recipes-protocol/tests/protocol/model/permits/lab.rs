@@ -29,6 +29,7 @@ pub(crate) struct Faults {
     pub(crate) drops: u8,
     pub(crate) leases: u8,
     pub(crate) turns: u8,
+    pub(crate) lowered: u8,
 }
 
 /// Users, the number of permits, and the faults.
@@ -55,6 +56,7 @@ pub(crate) enum Action {
     Expire(usize),
     DeleteLease(String),
     DeleteTurn(usize),
+    Lower,
 }
 
 impl Model for Lab {
@@ -75,6 +77,8 @@ impl Model for Lab {
                 created: Vec::new(),
                 answer: None,
                 has_changed: false,
+                is_outdated: false,
+                is_beyond: false,
             }
         };
         let (users, leases) = (self.programs.iter().map(user).collect(), BTreeMap::new());
@@ -130,6 +134,10 @@ impl Model for Lab {
                 next.left.leases -= 1;
                 next.delete(&name);
             }
+            Action::Lower => {
+                next.left.lowered -= 1;
+                next.lower();
+            }
             Action::DeleteTurn(i) => {
                 next.left.turns -= 1;
                 next.turns.retain(|other| *other != i);
@@ -151,7 +159,10 @@ impl Model for Lab {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(COUNTED, |lab: &Self, state: &World| state.holding() <= lab.permits),
+            Property::always(COUNTED, |lab: &Self, state: &World| {
+                let mut holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
+                state.holding() <= lab.permits && holders.all(|user| !user.is_beyond)
+            }),
             Property::always(HELD, |_, state: &World| {
                 let holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
                 holders.flat_map(|user| user.attempt.leases()).all(|lease| state.leases.contains_key(&lease.name))
@@ -173,8 +184,8 @@ impl Model for Lab {
 }
 
 impl Faults {
-    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, leases: 0, turns: 0 };
-    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1 };
+    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, leases: 0, turns: 0, lowered: 0 };
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1, lowered: 0 };
     pub(crate) const FEW: Self = Self { replies: 1, drops: 1, ..Self::NONE };
 }
 

@@ -1,5 +1,6 @@
 //! The application: the state that the requests of one instance share, and the operations on it.
 
+mod key_ages;
 mod memory;
 mod purchase;
 mod sales;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use self::key_ages::KeyAges;
 use self::memory::Memory;
 pub use self::purchase::Answer;
 use crate::config::Config;
@@ -184,14 +186,21 @@ impl App {
     async fn sweep_keys(&self) {
         let lifetime = self.config.key_lifetime;
         let pause = (lifetime / 4).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);
+        let mut ages = KeyAges::new(lifetime);
         loop {
-            match self.store.forget_keys(lifetime).await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(failure) => debug!(%failure, "expired keys could not be deleted, trying again"),
+            if let Err(failure) = self.sweep(&mut ages).await {
+                debug!(%failure, "expired keys could not be deleted, trying again");
             }
             tokio::time::sleep(pause).await;
         }
+    }
+
+    async fn sweep(&self, ages: &mut KeyAges) -> Result<(), Failure> {
+        let survey = self.store.survey_keys().await?;
+        if let Some(last_order) = ages.expired(survey, Instant::now()) {
+            while self.store.forget_keys(last_order).await? {}
+        }
+        Ok(())
     }
 
     /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering

@@ -115,7 +115,6 @@ async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
         "update sales set stock_initial = 7",
         "update sales set started_at = now()",
         "update idempotency_keys set cart = '[]'",
-        "insert into idempotency_keys (key, created_at) values ('', now())",
         "insert into goods (goods_no, guard) values (1, '')",
         "insert into orders (strategy, instance, created_at) values ('', '', now())",
         "insert into _sqlx_migrations (version) values (7)",

@@ -138,6 +138,9 @@ pub const EXHAUSTED_FROM: i32 = 2_100_000_000;
 pub struct Sequence(i32);
 
 impl Sequence {
+    /// The last number. ZooKeeper 3.8 gives it again and again.
+    pub const LAST: Self = Self(i32::MAX);
+
     /// Returns the sequence of a number that a server gave.
     pub fn new(number: i32) -> Self {
         Self(number)

@@ -215,6 +215,14 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change("session_queue/leaving.rs", "naming == Naming::Numbered && node.is_doubtful", "false")],
     },
     Mistake {
+        name: "a contender goes on waiting although the last number was given twice",
+        changes: &[change(
+            "session_queue/joining.rs",
+            "self.fail_to_create(id, !creating.is_repeated, Outcome::NumbersExhausted(Sequence::LAST))",
+            "()",
+        )],
+    },
+    Mistake {
         name: "permits are taken without a turn",
         changes: &[change("permits.rs", "if is_try { Step::Trying } else { Step::TakingTurn }", "Step::Creating")],
     },

@@ -172,6 +172,8 @@ pub enum Failure {
 pub enum NotCreated {
     /// Its parent is missing.
     NoParent,
+    /// The server gave the last number once more, and a node with this name exists.
+    NoNumber,
     /// Something else.
     Failed(Failure),
 }

@@ -79,12 +79,15 @@ impl Step<'_> {
             // Another contender has adopted this node. The node that the other contender lost may be left for this one.
             Ok(_) => self.find(id),
             Err(NotCreated::NoParent) => self.ask(Ask::CreateParents(id)),
+            Err(NotCreated::NoNumber) => {
+                self.fail_to_create(id, !creating.is_repeated, Outcome::NumbersExhausted(Sequence::LAST));
+            }
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
                 self.enter_phase(id, Phase::Finding(Finding::default()));
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
             }
             Err(NotCreated::Failed(Failure::Refused { is_certain })) => {
-                self.fail_to_create(id, is_certain && !creating.is_repeated);
+                self.fail_to_create(id, is_certain && !creating.is_repeated, Outcome::Refused);
             }
         }
     }
@@ -103,15 +106,15 @@ impl Step<'_> {
         let Phase::Creating(creating) = self.contender(id).phase else { return };
         match created {
             Ok(()) => self.create(id, FirstLook::None, creating),
-            Err(_) => self.fail_to_create(id, !creating.is_repeated),
+            Err(_) => self.fail_to_create(id, !creating.is_repeated, Outcome::Refused),
         }
     }
 
-    fn fail_to_create(&mut self, id: ContenderId, is_nothing_there: bool) {
+    fn fail_to_create(&mut self, id: ContenderId, is_nothing_there: bool, outcome: Outcome) {
         if is_nothing_there {
             self.contender(id).claim = Claim::Nothing;
         }
-        self.fail(id, Outcome::Refused);
+        self.fail(id, outcome);
     }
 
     /// Searches for the contender's node, because the reply to `create` was lost or another contender has adopted the node.

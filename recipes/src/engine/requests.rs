@@ -79,6 +79,10 @@ impl Requests {
             Err(error) => {
                 return self
                     .failed("create", &path, error, |failure| Event::Created(id, Err(NotCreated::Failed(failure))));
+            // Only the last number is given twice. The name of a protected node is unique all the same.
+            Err(ClientError::NodeExists) if mode == CreateMode::EphemeralSequential => {
+                return Answer::Event(Event::Created(id, Err(NotCreated::NoNumber)));
+            }
             }
         };
         let seen = match seen {

@@ -2,7 +2,7 @@
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{AnyLock, CohortMutex, Error, HandoffMutex, Mutex, RwLock, Semaphore, Session, SessionConfig};
-use zookeeper_client::Client;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{soon, until};
 
@@ -74,6 +74,37 @@ async fn locks_work_up_to_the_last_number_that_is_not_refused_and_then_say_what_
             }
         }
     }
+}
+
+/// The server gives the last number again and again. A contender whose name is only a number cannot have it twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_number_is_refused_alike_by_every_recipe() {
+    const LAST: i32 = i32::MAX;
+    let server = server_at(LAST, &KINDS).await;
+    let session = session(&server).await;
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
+    for (path, kind) in KINDS {
+        for parent in parents(path) {
+            let node = format!("{parent}/lock-{LAST}");
+            raw.create(&node, &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+        }
+        let error = kind(&session, path).acquire().await.unwrap_err();
+        assert!(matches!(&error, Error::NumbersExhausted { number: LAST, .. }), "{path}: {error:?}");
+    }
+}
+
+/// The leases of one attempt differ only by their numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_that_share_the_last_number_are_refused() {
+    let mut server = server_at(1, &[]).await;
+    // It has seen the parent of its leases, and creates several at once.
+    let semaphore = Semaphore::new(&session(&server).await, "/locks/semaphore", 3).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    server.stop().await.unwrap();
+    server.number_next_child("/locks/semaphore/leases", i32::MAX).await.unwrap();
+    server.start_again().await.unwrap();
+    let error = semaphore.acquire_many(3).await.unwrap_err();
+    assert!(matches!(&error, Error::NumbersExhausted { number: i32::MAX, .. }), "{error:?}");
 }
 
 /// A mutex whose numbers are used up is as new once its node is deleted.

@@ -209,6 +209,12 @@ fn a_waiter_that_gives_up_and_deletes_another_contender_s_node_is_found() {
 }
 
 #[test]
+fn a_contender_that_waits_for_a_number_of_its_own_is_found() {
+    let two = Lab { first_number: i32::MAX, ..lab(&[(Handoff, 0), (Handoff, 1)], NONE) };
+    expect_to_find("a contender goes on waiting although the last number was given twice", &two, SERVED);
+}
+
+#[test]
 fn permits_that_are_taken_without_a_turn_are_found_waiting_for_each_other() {
     let two = Semaphore::new(&[Take(2), Take(2)], 2, Ills::NONE);
     expect_to_find("permits are taken without a turn", &two, permits::SERVED);

@@ -102,6 +102,8 @@ fn contenders_that_join_in_batches_are_all_served() {
 fn contenders_with_the_last_numbers_are_refused() {
     let last = Lab::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
     Lab { first_number: 2_099_999_999, ..last }.check(129_782);
+    let without_prefix = Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
+    Lab { first_number: 2_099_999_999, ..without_prefix }.check(18_972);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tracing::{Instrument, debug_span, warn};
-use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits};
 use zk_recipes_protocol::session_queue::Made;
 use zookeeper_client::{CreateMode, Error as ClientError};
@@ -196,7 +196,13 @@ impl<'a> Attempt<'a> {
             Some(error) => {
                 // The leases that were created are known now, and the attempt deletes them.
                 self.permits.on(Event::Created(flight));
-                Err(session.remote().explain("create", &path, error))
+                Err(match error {
+                    // Only the last number is given twice.
+                    ClientError::NodeExists => {
+                        Error::NumbersExhausted { path: inner.leases.clone(), number: Sequence::LAST.get() }
+                    }
+                    error => session.remote().explain("create", &path, error),
+                })
             }
         }
     }

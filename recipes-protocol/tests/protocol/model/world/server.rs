@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotDeleted, Seen, Viewpoint, Wish,
+    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
+    Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -140,6 +141,9 @@ impl Server {
             NewNode::Beside(sequence) => *sequence,
         };
         let name = format!("{}{sequence}", prefix(session, id, wish));
+        if self.children.contains_key(&name) {
+            return Some(Event::Created(id, Err(NotCreated::NoNumber)));
+        }
         self.zxid += 1;
         self.parent.pzxid = self.zxid;
         self.children.insert(name.clone(), Child { czxid: self.zxid, owner: Some(session), mark: Some(id) });

@@ -183,7 +183,7 @@ pub enum NotCreated {
 pub enum NotDeleted {
     /// The node does not exist.
     NoNode,
-    /// The condition was not met. The transaction changed nothing.
+    /// The condition was not met, or the server refused it. The transaction changed nothing.
     Unmet,
     /// Something else.
     Failed(Failure),

@@ -19,7 +19,7 @@ use zk_recipes_protocol::stat::ParentCzxid;
 use super::mark::Mark;
 use super::parent_watch::ParentWatches;
 use super::requests::{self, Answer, Requests};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
@@ -77,6 +77,7 @@ struct Reported {
     foreign_child: bool,
     foreign_data: bool,
     low_supply: bool,
+    refused_condition: bool,
 }
 
 /// The time at which the requests of a step are sent.
@@ -232,6 +233,14 @@ impl Engine {
     /// Returns the node of a contender, once its name is known.
     pub(super) fn node(&self, id: ContenderId) -> Option<Made> {
         self.core.lock().queue.node(id).cloned()
+    }
+
+    /// Logs once that the server refuses the condition of a release.
+    pub(super) fn warn_of_condition(&self, error: &Error) {
+        if !std::mem::replace(&mut self.core.lock().reported.refused_condition, true) {
+            let (lock, error) = (&self.path, chain(error));
+            warn!(lock, error, "the server refuses the condition of a release: each hand-over needs another request");
+        }
     }
 
     /// Returns the error for a session that has ended.

@@ -191,6 +191,10 @@ impl Place {
                 self.engine.note_refusal(self.id, error);
                 event
             }
+            Answer::Unconditional(event, error) => {
+                self.engine.warn_of_condition(&error);
+                event
+            }
             Answer::Watching(event, set) => {
                 *watch = (!self.has_left).then(|| Box::pin(set.fired()) as _);
                 event

@@ -29,6 +29,8 @@ pub(super) enum Answer {
     /// The server refused the request.
     Refused(Event, Error),
     /// The event, and the watch that was set.
+    /// The server refused the condition of a deletion, for another reason than that it was not met.
+    Unconditional(Event, Error),
     Watching(Event, Watch),
     /// The watch of the lock's node that was set. `None` if it could not be set.
     WatchingParent(Names, Option<(ParentCzxid, Watch)>),
@@ -212,6 +214,10 @@ impl Requests {
             Condition::Noted(note) => wire.delete_with(&path, wire::Condition::Noted(&note)).await,
             Condition::Beside(other) => {
                 let other = node::child(&self.parent, &other);
+        let (refused, at) = match &condition {
+            Condition::Beside(other) => ("check", node::child(&self.parent, other)),
+            Condition::None | Condition::Noted(_) => ("set", self.parent.clone()),
+        };
                 wire.delete_with(&path, wire::Condition::Beside(&other)).await
             }
         };
@@ -224,6 +230,10 @@ impl Requests {
                 self.failed("delete", &path, error, |failure| Event::Deleted(id, Err(NotDeleted::Failed(failure))))
             }
         }
+            Err(TransactionError::Refused(error)) => {
+                let unmet = Event::Deleted(id, Err(NotDeleted::Unmet));
+                Answer::Unconditional(unmet, Error::refused(refused, &at, error))
+            }
     }
 
     /// Runs a read. If the last proof is too old, also sends a request for a new one in the same round trip.

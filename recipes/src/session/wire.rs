@@ -16,6 +16,7 @@ use crate::session::connection::line::Line;
 use crate::session::connection::stages::Stages;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::liveness::liveness_cell::LivenessCell;
+use crate::session::replies::is_refusal;
 use crate::session::traffic::Counters;
 
 /// Upper bound of the requests of one kind that are under way at a time, if there may be thousands of them. 128 are enough to hide
@@ -49,6 +50,8 @@ pub(crate) enum Condition<'a> {
 pub(crate) enum TransactionError {
     /// The condition was not met. The transaction changed nothing.
     Unmet,
+    /// The server refused the condition for another reason, for example because of an ACL. The transaction changed nothing.
+    Refused(ClientError),
     /// The deletion failed, or the whole request did.
     Delete(ClientError),
 }
@@ -183,8 +186,12 @@ impl Wire {
         };
         let done = line.answer(done);
         self.replied(sent, &done, |()| wire_size::transaction(0, reply_len));
-        let is_deletion = refused.is_none_or(|index| index == 0);
-        done.map_err(|error| if is_deletion { TransactionError::Delete(error) } else { TransactionError::Unmet })
+        let is_condition = refused.is_some_and(|index| index > 0);
+        done.map_err(|error| match error {
+            ClientError::NoNode | ClientError::BadVersion if is_condition => TransactionError::Unmet,
+            error if is_condition && is_refusal(&error) => TransactionError::Refused(error),
+            error => TransactionError::Delete(error),
+        })
     }
 
     /// Returns the stat of a node. `None` if the node is missing.

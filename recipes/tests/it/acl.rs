@@ -125,7 +125,7 @@ async fn when_the_clean_up_is_refused_as_well_the_first_cause_is_told_and_the_no
 }
 
 /// A parent that anyone may do only so much with; one user may change that.
-async fn hidden_parent(lab: &Lab, permission: Permission) {
+pub(crate) async fn hidden_parent(lab: &Lab, permission: Permission) {
     let acls =
         [RawAcl::new(permission, AuthId::anyone()), RawAcl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];
     let options = zookeeper_client::CreateMode::Persistent.with_acls(zookeeper_client::Acls::new(&acls));

@@ -3,6 +3,7 @@
 mod acquires;
 mod debug_texts;
 mod losses;
+mod refusals;
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex as StdMutex};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 use futures_util::future::{join, try_join};
+use zk_recipes_protocol::leases::LEASES;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
@@ -28,9 +29,9 @@ pub(super) enum Answer {
     Event(Event),
     /// The server refused the request.
     Refused(Event, Error),
-    /// The event, and the watch that was set.
     /// The server refused the condition of a deletion, for another reason than that it was not met.
     Unconditional(Event, Error),
+    /// The event, and the watch that was set.
     Watching(Event, Watch),
     /// The watch of the lock's node that was set. `None` if it could not be set.
     WatchingParent(Names, Option<(ParentCzxid, Watch)>),
@@ -78,13 +79,13 @@ impl Requests {
         let made = match created {
             Ok((path, stat)) => self.made(&path, &stat),
             Err(ClientError::NoNode) => return Answer::Event(Event::Created(id, Err(NotCreated::NoParent))),
-            Err(error) => {
-                return self
-                    .failed("create", &path, error, |failure| Event::Created(id, Err(NotCreated::Failed(failure))));
             // Only the last number is given twice. The name of a protected node is unique all the same.
             Err(ClientError::NodeExists) if mode == CreateMode::EphemeralSequential => {
                 return Answer::Event(Event::Created(id, Err(NotCreated::NoNumber)));
             }
+            Err(error) => {
+                return self
+                    .failed("create", &path, error, |failure| Event::Created(id, Err(NotCreated::Failed(failure))));
             }
         };
         let seen = match seen {
@@ -185,6 +186,10 @@ impl Requests {
     }
 
     pub(super) async fn watch_parent(self, names: Names) -> Answer {
+        // A semaphore watches the children of such a node: see `Wire::watch_children`.
+        if node::name(&self.parent) == LEASES {
+            return Answer::WatchingParent(names, None);
+        }
         // This watch only saves requests, so an error does not matter.
         let watched = self.remote.wire().watch(&self.parent).await.ok();
         Answer::WatchingParent(names, watched.map(|(_, stat, watch)| (ParentCzxid(stat.czxid), watch)))
@@ -209,15 +214,15 @@ impl Requests {
 
     pub(super) async fn delete(self, id: ContenderId, name: String, condition: Condition) -> Answer {
         let (wire, path) = (self.remote.wire(), node::child(&self.parent, &name));
+        let (refused, at) = match &condition {
+            Condition::Beside(other) => ("check", node::child(&self.parent, other)),
+            Condition::None | Condition::Noted(_) => ("set", self.parent.clone()),
+        };
         let deleted = match condition {
             Condition::None => wire.delete(&path).await.map_err(TransactionError::Delete),
             Condition::Noted(note) => wire.delete_with(&path, wire::Condition::Noted(&note)).await,
             Condition::Beside(other) => {
                 let other = node::child(&self.parent, &other);
-        let (refused, at) = match &condition {
-            Condition::Beside(other) => ("check", node::child(&self.parent, other)),
-            Condition::None | Condition::Noted(_) => ("set", self.parent.clone()),
-        };
                 wire.delete_with(&path, wire::Condition::Beside(&other)).await
             }
         };
@@ -225,15 +230,15 @@ impl Requests {
         match deleted {
             Ok(()) => answered(Ok(())),
             Err(TransactionError::Unmet) => answered(Err(NotDeleted::Unmet)),
+            Err(TransactionError::Refused(error)) => {
+                let unmet = Event::Deleted(id, Err(NotDeleted::Unmet));
+                Answer::Unconditional(unmet, Error::refused(refused, &at, error))
+            }
             Err(TransactionError::Delete(ClientError::NoNode)) => answered(Err(NotDeleted::NoNode)),
             Err(TransactionError::Delete(error)) => {
                 self.failed("delete", &path, error, |failure| Event::Deleted(id, Err(NotDeleted::Failed(failure))))
             }
         }
-            Err(TransactionError::Refused(error)) => {
-                let unmet = Event::Deleted(id, Err(NotDeleted::Unmet));
-                Answer::Unconditional(unmet, Error::refused(refused, &at, error))
-            }
     }
 
     /// Runs a read. If the last proof is too old, also sends a request for a new one in the same round trip.

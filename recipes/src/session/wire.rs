@@ -256,7 +256,14 @@ impl Wire {
         Ok((data, stat, self.watch_of(&line, watcher, path)))
     }
 
-    /// Lists the children of a node, and watches for a child that is created or deleted.
+    /// Lists the children of a node, and watches for a child that is created or deleted. Never set both this watch and
+    /// [`watch`](Self::watch) on one path: version 0.11.2 of the client library may then read freed memory.
+    ///
+    /// To be reported to `zookeeper-client`: in `session/depot.rs`, `push_session` defers a removal of watches while a watch request
+    /// of the same path is under way. It inserts the removal into `unwatching_paths` under a key that points into the removal
+    /// itself. If the map has an equal key, `insert` keeps the old key and drops the old removal, so the key dangles. For
+    /// `watching_paths`, the code removes the key first, and says why. Two equal keys need two events without a watcher, because
+    /// every watch that is set takes the deferred removals out. One path with one kind of watch gives only one such event.
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let line = self.line().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));

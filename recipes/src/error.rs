@@ -113,6 +113,18 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The nodes of two locks that were given to a recipe are in each other's way. It would wait for itself.
+    #[error("the nodes of the locks {path} and {other} meet: {reason}; give them other paths")]
+    #[non_exhaustive]
+    LocksMeet {
+        /// The path of one lock.
+        path: String,
+        /// The path of the other lock.
+        other: String,
+        /// Where they meet.
+        reason: &'static str,
+    },
+
     /// No lock was given to a recipe that needs at least one.
     #[error("no lock was given: give at least one")]
     NoLocks,

@@ -1,5 +1,7 @@
 //! Several locks as one.
 
+mod meeting;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +40,9 @@ use crate::session::Session;
 /// [`ReadLock`](crate::ReadLock)s: a writer between them would wait for the first, and the second would wait for the writer. It
 /// is true for two permits of a semaphore, too: two contenders with one permit each would wait for each other. To take several
 /// permits at once, use [`acquire_many`](crate::Semaphore::acquire_many).
+///
+/// Two locks are refused, too, if the nodes of one lie where the other one looks. For example, the contenders of a
+/// [`Semaphore`](crate::Semaphore) at `/x` queue in `/x/locks`, so a [`Mutex`] at `/x/locks` would wait for it.
 ///
 /// If two sessions reach the same servers, do not use the same path on both. This type cannot know which servers a session
 /// reaches.
@@ -79,6 +84,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`Error::NoLocks`] if there is none. [`Error::DuplicateLock`] if two have the same path and the same session.
+    /// [`Error::LocksMeet`] if the nodes of two are in each other's way.
     pub fn new(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> Result<Self, Error> {
         let locks: Arc<[AnyLock]> = locks.into_iter().map(Into::into).collect();
         if locks.is_empty() {
@@ -91,6 +97,7 @@ impl MultiLock {
                 return Err(Error::DuplicateLock { path, reason });
             }
         }
+        meeting::refuse(&locks)?;
         Ok(Self { locks })
     }
 

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
-    AnyLock, Error, HoldState, LostReason, MultiLock, NaiveLock, RwLock, Semaphore, Session, SessionConfig,
+    AnyLock, Error, HoldState, LeaderLatch, LostReason, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
+    Session, SessionConfig,
 };
 
 use super::{
@@ -106,6 +107,48 @@ async fn a_lock_that_would_wait_for_itself_and_a_lock_of_nothing_are_refused() {
     assert!(matches!(MultiLock::from_paths(&session, ["locks"]), Err(Error::InvalidPath { .. })));
     // They may be sessions of different servers.
     assert!(MultiLock::new([mutex(&session, A), mutex(&other, A)]).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_whose_nodes_meet_are_refused() {
+    let lab = Lab::open().await;
+    let (session, other) = (lab.session().await, lab.session().await);
+    let semaphore = |path| AnyLock::from(Semaphore::new(&session, path, 1).unwrap());
+    let single = |path| AnyLock::from(SemaphoreMutex::new(&session, path).unwrap());
+    let latch = |path| AnyLock::from(LeaderLatch::new(&session, path).unwrap());
+    let naive = |path| AnyLock::from(NaiveLock::new(&session, path).unwrap());
+    let mutex = |path| AnyLock::from(mutex(&session, path));
+    let reader = |path| AnyLock::from(RwLock::new(&session, path).unwrap().read_lock());
+    for [one, two] in [
+        [mutex("/x/locks"), semaphore("/x")],
+        [mutex("/x/leases"), single("/x")],
+        [latch("/x/locks"), semaphore("/x")],
+        [reader("/x/locks"), single("/x")],
+        [naive("/x/locks"), semaphore("/x")],
+        [naive("/x"), mutex("/x/y/z")],
+        [naive("/x"), single("/x/y")],
+        [mutex("/x"), naive("/x/_c_1-lock-0000000001")],
+        [reader("/x"), latch("/x/__READ__0000000001/y")],
+        [semaphore("/x"), mutex("/x/leases/lease-0000000001")],
+    ] {
+        let (first, second) = (one.path().to_owned(), two.path().to_owned());
+        for pair in [[one.clone(), two.clone()], [two, one]] {
+            let told = MultiLock::new(pair).unwrap_err().to_string();
+            let expected = told.contains(&first) && told.contains(&second) && told.contains("give them other paths");
+            assert!(expected, "{first} {second}: {told}");
+        }
+    }
+    for [one, two] in [
+        [mutex("/x/locks/a"), semaphore("/x")],
+        [mutex("/x"), mutex("/x/y")],
+        [semaphore("/x"), single("/x/y")],
+        [mutex("/x"), naive("/x/y")],
+        [mutex("/xy"), naive("/x")],
+        [AnyLock::from(Mutex::new(&other, "/x/locks").unwrap()), semaphore("/x")],
+    ] {
+        let paths = format!("{} {}", one.path(), two.path());
+        assert!(MultiLock::new([one, two]).is_ok(), "{paths}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,7 +71,7 @@ pub enum ConnectionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The server has expired the session and deleted its nodes.
+    /// A server has reported that the session has expired, or has opened another session in its place.
     Expired,
     /// No server has answered for so long that the session may have expired: the connection was away, or this process
     /// did not run.

@@ -34,6 +34,7 @@ pub struct ProxyTraffic {
 /// | [`swallow_replies`](Self::swallow_replies) | requests pass, replies are lost | served | [`deliver`](Self::deliver), or the connection |
 /// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
 /// | [`delay`](Self::delay) | each byte arrives late | each byte arrives late | `delay(Duration::ZERO)` |
+/// | [`replace_sessions`](Self::replace_sessions) | | a session of ZooKeeper is replaced by a new one | |
 ///
 /// The faults combine: `refuse` and then `cut` make an unreachable server, `swallow_replies` and then `cut` a lost reply. Each
 /// is in force when its call returns. Calls block, for well below a millisecond.
@@ -145,6 +146,12 @@ impl Proxy {
     /// its time. Accurate to about a millisecond.
     pub fn delay(&self, latency: Duration) {
         self.worker.order(Command::Delay(latency));
+    }
+
+    /// Replaces each ZooKeeper session that a client connects again from now on. The server is asked for a new session instead, as
+    /// by a server or another proxy that does not know the session. Without TLS only.
+    pub fn replace_sessions(&self) {
+        self.worker.order(Command::ReplaceSessions);
     }
 
     /// The number of open connections.

@@ -215,9 +215,8 @@ impl Keeper {
             ClientError::SessionExpired => ClientError::ConnectionLoss,
             error => error,
         })?;
-        let (granted, task_link) = (line.client.session_timeout(), Arc::clone(&line.task_link));
-        drop(line);
-        task_link.parted().await;
+        let granted = line.client.session_timeout();
+        line.close().await;
         Ok(granted)
     }
 
@@ -227,6 +226,12 @@ impl Keeper {
         let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
         self.liveness().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
         let line = self.connector.attach(server, timeout, self.session.clone()).await?;
+        if line.client.session_id() != self.session.id() {
+            // A server that does not know the session should say so. Some open another one instead.
+            self.liveness().end(LostReason::Expired);
+            line.close().await;
+            return Err(ClientError::SessionExpired);
+        }
         let attached = line.client.session_timeout();
         self.liveness().event(Event::Attached(attached));
         if attached < timeout {

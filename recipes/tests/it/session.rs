@@ -1,6 +1,7 @@
 //! Sessions: connecting, states, and what a hold learns of them.
 
 mod paths;
+mod replaced;
 mod runtime;
 
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::ProxyTraffic;
-use super::relay::{Connection, End, Rules, Shared};
+use super::relay::{Connection, End, Shared};
 use crate::guard::POLL;
 
 /// What a lane can be told.
@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Deliver,
     /// Holds each byte for this long.
     Delay(Duration),
+    /// Asks for a new session when a client connects one again.
+    ReplaceSessions,
     /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
     Strand(End),
 }
@@ -71,10 +73,11 @@ impl Lane {
             Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
             Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
             Command::Deliver => {
-                rules.send_modify(|rules| *rules = Rules { latency: rules.latency, ..Rules::default() });
+                rules.send_modify(|rules| (rules.is_blackhole, rules.swallowed_below) = (false, 0));
                 self.stranded.clear();
             }
             Command::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
+            Command::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
             Command::Strand(end) => self.strand(end).await,
         }
         self.count();

@@ -1,7 +1,9 @@
 //! How the bytes of one connection are passed on.
 
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ pub(super) struct Rules {
     pub(super) is_blackhole: bool,
     /// How long each byte is held, and the end of a direction.
     pub(super) latency: Duration,
+    /// Whether the handshakes of existing ZooKeeper sessions ask for new ones.
+    pub(super) replaces_sessions: bool,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
     /// Every connection ends but for this end of it.
@@ -105,8 +109,12 @@ impl Connection {
     /// Reads one direction until its end.
     async fn take(&self, from: ReadHalf<'_>, chunks: mpsc::Sender<Chunk>, direction: Direction) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
+        let mut is_handshake = direction == Direction::ToServer;
         loop {
             let bytes = self.read(&from, &mut buffer).await?;
+            if mem::take(&mut is_handshake) && self.shared.rules.borrow().replaces_sessions {
+                ask_for_a_new_session(bytes);
+            }
             if direction == Direction::FromServer && !bytes.is_empty() {
                 self.shared.traffic.send_modify(|traffic| traffic.bytes_from_server += length(bytes));
                 if self.number < self.shared.rules.borrow().swallowed_below {
@@ -148,12 +156,12 @@ impl Connection {
     }
 
     /// The next bytes, and none at the end. Nothing is read in a black hole, not even the end.
-    async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
         loop {
             from.readable().await?;
             self.until_open().await;
             match from.try_read(buffer) {
-                Ok(read) => return Ok(&buffer[..read]),
+                Ok(read) => return Ok(&mut buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -184,6 +192,18 @@ impl Connection {
         let mut rules = self.shared.rules.subscribe();
         let open = rules.wait_for(|rules| !rules.is_blackhole).await;
         open.expect("BUG: the rules are shared by all who wait for them");
+    }
+}
+
+/// Makes a `ConnectRequest` of ZooKeeper ask for a new session: without the id and the password of a session. A client writes the
+/// request at once, so it is read as a whole.
+fn ask_for_a_new_session(handshake: &mut [u8]) {
+    const SESSION_ID: Range<usize> = 20..28;
+    const PASSWORD: Range<usize> = 32..48;
+    for part in [SESSION_ID, PASSWORD] {
+        if let Some(part) = handshake.get_mut(part) {
+            part.fill(0);
+        }
     }
 }
 

@@ -314,3 +314,12 @@ async fn delayed_bytes_arrive_whole_in_order_and_late() {
     assert!(is_closed(&mut stream).await);
     assert!(sent.elapsed() >= 6 * ONE_WAY, "the end is as late as the bytes");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_session_gets_another_id_from_the_server() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    let again = || Client::connector().with_session(client.session().clone());
+    proxy.replace_sessions();
+    let replaced = soon("another session", again().connect(&proxy.connect_string())).await.unwrap();
+    assert_ne!(replaced.session_id(), client.session_id());
+}

@@ -46,6 +46,19 @@ async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_session_is_replaced_is_stopped() {
+    let faulty = FaultyLab::new().await;
+    let holder = faulty.start_script(&TIMEOUT, UNTIL_GO);
+    let command = faulty.lab.pid_in("pid").await;
+    faulty.proxy.replace_sessions();
+    faulty.proxy.cut();
+    let finished = holder.finish().await;
+    finished.assert_status(76);
+    assert!(is_gone(command));
+    assert!(finished.stderr.contains("the hold of /locks/a was lost: the session expired"), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_node_is_deleted_is_stopped_and_the_next_one_leads() {
     let lab = Lab::new().await;
     let leader = lab.start_script(&["--lead"], UNTIL_GO);

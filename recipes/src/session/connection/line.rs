@@ -36,6 +36,13 @@ impl Line {
         Ok(self.client.check_stat("/").await?.is_some())
     }
 
+    /// Closes the session of the connection, and waits until the connection has ended.
+    pub(crate) async fn close(self) {
+        let task_link = Arc::clone(&self.task_link);
+        drop(self);
+        task_link.parted().await;
+    }
+
     /// Lets the server catch up with earlier commits.
     pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
         self.answer(self.client.sync("/").await)

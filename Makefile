@@ -8,7 +8,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ endif
 # Make passes STRESS_SECONDS and STRESS_SEED on in the environment.
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
+
+reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of docs/GUARANTEES.md
+	cargo run --locked -p zk-recipes --example reconnects
 
 check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts
 	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run

@@ -44,6 +44,10 @@
 //! on another connection. So the client first opens a second session with that server, to learn which timeout the server grants
 //! (`session/keeper.rs` in `zk-recipes`). It counts on the shorter timeout from the moment at which it sends its own handshake. The
 //! timeout that it counts on never grows again, because a new leader goes back to the one of the session's creation.
+//!
+//! So a reconnect takes seven round trips: three for the session that asks, three for the session itself, and one for its proof. If a
+//! round trip takes `T/20` at most, a hold survives that at any moment. For that, proofs come more often over a slow link:
+//! see [`due`](Liveness::due).
 
 mod answers;
 mod margins;
@@ -308,9 +312,9 @@ impl Liveness {
     /// Returns what the session has to send next to show that it lives, and when. `None` without a connection.
     pub fn due(&self, is_holding: bool) -> Option<(Sign, Duration)> {
         let margins = self.margins();
-        // Only one sign is under way at a time, and a proof must not wait for the answer to a read. So the proof is due one round
-        // trip early.
-        let proof = self.proved + margins.prove_after().saturating_sub(self.round_trip);
+        // Only one sign is under way at a time, and a proof must not wait for the answer to a read. Over a slow link, a new
+        // connection also takes long, so the last proof must not be old by then. So the proof is due some round trips early.
+        let proof = self.proved + margins.prove_after().saturating_sub(4 * self.round_trip);
         let read = self.spoken + margins.speak_after();
         let next = if is_holding && proof <= read.max(self.now) { (Sign::Proof, proof) } else { (Sign::Read, read) };
         self.is_connected().then_some(next)

@@ -142,8 +142,8 @@ impl Proxy {
         self.worker.order(Command::Deliver);
     }
 
-    /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. What was read before keeps
-    /// its time. Accurate to about a millisecond.
+    /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. A new connection takes a round
+    /// trip, too. What was read before keeps its time. Accurate to about a millisecond.
     pub fn delay(&self, latency: Duration) {
         self.worker.order(Command::Delay(latency));
     }

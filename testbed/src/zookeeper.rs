@@ -29,6 +29,8 @@ pub struct ZooKeeperConfig {
     /// The shortest and the longest session timeout that the server grants, in whole milliseconds. Without them it grants from
     /// two ticks to ten minutes, or to 20 ticks if that is longer.
     pub session_timeouts: Option<RangeInclusive<Duration>>,
+    /// The most connections of one host. Without it, there is no limit.
+    pub connections_max: Option<u32>,
     /// How the server speaks TLS, on a port of its own beside the plain one; without it, it speaks none.
     pub tls: Option<ZooKeeperTls>,
 }
@@ -48,6 +50,7 @@ impl Default for ZooKeeperConfig {
             tick_time: Duration::from_secs(2),
             container_check_interval: Duration::from_hours(1),
             session_timeouts: None,
+            connections_max: None,
             tls: None,
         }
     }
@@ -97,6 +100,7 @@ impl ZooKeeper {
         let settings = Settings::new(config.tick_time, config.container_check_interval, HEAP_MAX_MIB)?;
         let settings = settings
             .with_session_timeouts(config.session_timeouts.as_ref())?
+            .with_connections_max(config.connections_max)
             .with_stores(config.tls.as_ref().map(Stores::read).transpose()?);
 
         let installation = Installation::find()?;

@@ -22,7 +22,7 @@ pub(super) struct Answers {
 
 /// Upper bound of the answers that are remembered until they are old enough. They are at least
 /// `heard_within / PENDING_MAX` apart.
-pub(super) const PENDING_MAX: u32 = 4;
+pub(super) const PENDING_MAX: u32 = 8;
 
 impl Answers {
     /// Returns the answers on a connection whose handshake was sent at `sent` and answered at `since`.

@@ -1,5 +1,6 @@
 //! How a session connects to the servers, and one connection.
 
+pub(crate) mod asks;
 pub(crate) mod config;
 pub(crate) mod connect;
 pub(crate) mod line;

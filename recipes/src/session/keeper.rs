@@ -13,6 +13,7 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
+use crate::session::connection::asks::{Asked, Asks, Granted};
 use crate::session::connection::connect::Connector;
 use crate::session::connection::line::Line;
 use crate::session::connection::task_link::TaskLink;
@@ -166,34 +167,57 @@ impl Keeper {
         self.liveness().read().margins().look_after()
     }
 
-    /// Tries one server after another, until one accepts the session or reports its end. Gives up after 7/5 of the session timeout,
-    /// and then treats the session as expired. Starts with the second server of the list. Moves the server that accepts to its head.
+    /// Tries the servers until one accepts the session or reports its end. Gives up after 7/5 of the session timeout, and then treats
+    /// the session as expired.
     async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
         let mut backoff = Backoff::to_connect();
         let session_timeout = self.liveness().read().margins().session_timeout();
         // A server that has expired the session says so at a handshake. This limit is for the case that no server answers.
         let gives_up = Instant::now() + session_timeout * 7 / 5;
-        // In the first round, each server gets little time. Holds do not survive for long, so the other servers need the time.
-        let mut ask_within = session_timeout / 12;
         loop {
-            for _ in 0..servers.len() {
-                servers.rotate_left(1);
-                for address in &servers[0].addresses {
-                    match self.attach(address, ask_within).await {
-                        Ok(line) => return Ok(line),
-                        Err(ClientError::SessionExpired) => return Err(LostReason::Expired),
-                        Err(ClientError::AuthFailed) => return Err(LostReason::CredentialsRefused),
-                        Err(error) => debug!(address, %error, "could not connect the session anew"),
-                    }
-                }
+            if let Some(line) = self.try_all(servers).await? {
+                return Ok(line);
             }
             if Instant::now() >= gives_up {
                 return Err(LostReason::Expired);
             }
             backoff.pause().await;
-            ask_within = session_timeout;
             self.resolve(servers).await;
         }
+    }
+
+    /// Connects the session to the first server that answers, and moves that server to the head of the list. The second server of the
+    /// list is asked first. `None` if no server answered, or the first that did then failed.
+    async fn try_all(&self, servers: &mut [Server]) -> Result<Option<Line>, LostReason> {
+        let timeout = self.liveness().read().margins().session_timeout();
+        let addresses = (1..servers.len()).chain([0]).flat_map(|place| {
+            let addresses = servers[place].addresses.iter();
+            addresses.map(move |address| (place, address.clone()))
+        });
+        let mut asks = Asks::new(&self.connector, addresses, timeout);
+        while let Some(Asked { place, address, granted }) = asks.next().await {
+            let granted = match granted {
+                Ok(granted) => granted,
+                Err(ClientError::AuthFailed) => return Err(LostReason::CredentialsRefused),
+                Err(error) => {
+                    debug!(address, %error, "a server does not say what it grants");
+                    continue;
+                }
+            };
+            let attached = self.attach(&address, timeout, granted).await;
+            // Also after a failure, so that the next round begins with another server. The other answers may be old by then.
+            servers.rotate_left(place);
+            return match attached {
+                Ok(line) => Ok(Some(line)),
+                Err(ClientError::SessionExpired) => Err(LostReason::Expired),
+                Err(ClientError::AuthFailed) => Err(LostReason::CredentialsRefused),
+                Err(error) => {
+                    debug!(address, %error, "could not connect the session anew");
+                    Ok(None)
+                }
+            };
+        }
+        Ok(None)
     }
 
     /// Resolves the names of all servers. A server that is not resolved within 1/12 of the session timeout keeps its addresses.
@@ -207,24 +231,20 @@ impl Keeper {
         .await;
     }
 
-    /// Returns the session timeout that a server grants, by opening a second session there. Waits until that session's connection
-    /// has ended, because servers may limit the connections of one host.
-    async fn ask(&self, server: &str, timeout: Duration) -> Result<Duration, ClientError> {
-        let line = self.connector.ask(server, timeout).await.map_err(|error| match error {
-            // The end of that session says nothing about this one.
-            ClientError::SessionExpired => ClientError::ConnectionLoss,
-            error => error,
-        })?;
-        let granted = line.client.session_timeout();
-        line.close().await;
-        Ok(granted)
+    /// Connects the session to one server. Returns the line only after the server has answered a request on it.
+    async fn attach(&self, server: &str, timeout: Duration, granted: Granted) -> Result<Line, ClientError> {
+        match self.attach_once(server, timeout, granted.timeout).await {
+            // Servers may limit the connections of one host, and the session that asked still had one.
+            Err(ClientError::NoHosts) if !granted.by.has_parted() => {
+                granted.by.parted().await;
+                self.attach_once(server, timeout, granted.timeout).await
+            }
+            attached => attached,
+        }
     }
 
-    /// Connects the session to one server. Returns the line only after the server has answered a request on it.
-    async fn attach(&self, server: &str, ask_within: Duration) -> Result<Line, ClientError> {
-        let timeout = self.liveness().read().margins().session_timeout();
-        let granted = tokio::time::timeout(ask_within, self.ask(server, timeout)).await;
-        self.liveness().event(Event::Attaching(granted.unwrap_or(Err(ClientError::Timeout))?));
+    async fn attach_once(&self, server: &str, timeout: Duration, granted: Duration) -> Result<Line, ClientError> {
+        self.liveness().event(Event::Attaching(granted));
         let line = self.connector.attach(server, timeout, self.session.clone()).await?;
         if line.client.session_id() != self.session.id() {
             // A server that does not know the session should say so. Some open another one instead.

@@ -1,6 +1,7 @@
 //! Sessions: connecting, states, and what a hold learns of them.
 
 mod paths;
+mod reconnects;
 mod replaced;
 mod runtime;
 

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ProxyTraffic;
 
@@ -86,6 +86,9 @@ impl Connection {
     /// Relays until both sides have closed their ends, or one side fails. Sets `server` when it is reached.
     async fn pass(&self, client: &mut TcpStream, server: &mut Option<TcpStream>) -> io::Result<()> {
         self.until_open().await;
+        let latency = self.shared.rules.borrow().latency;
+        // The client's system made this connection at once. Over a slow link that takes a round trip.
+        sleep(2 * latency).await;
         let server = server.insert(TcpStream::connect(self.shared.upstreams.as_slice()).await?);
         for stream in [&*client, &*server] {
             stream.set_nodelay(true)?;

@@ -70,6 +70,8 @@ pub(crate) struct Settings {
     heap_max_mib: u32,
     /// The shortest and the longest session timeout that is granted; the defaults when `None`.
     session_timeouts_ms: Option<[u32; 2]>,
+    /// The most connections of one host; 0: any number.
+    connections_max: u32,
     stores: Option<Stores>,
 }
 
@@ -84,6 +86,7 @@ impl Settings {
             container_check_ms: whole_ms("container check interval", container_check_interval)?,
             heap_max_mib,
             session_timeouts_ms: None,
+            connections_max: 0,
             stores: None,
         })
     }
@@ -91,6 +94,11 @@ impl Settings {
     /// With limits of the session timeouts.
     pub(crate) fn with_session_timeouts(self, limits: Option<&RangeInclusive<Duration>>) -> Result<Self, Error> {
         Ok(Self { session_timeouts_ms: limits.map(session_timeouts_ms).transpose()?, ..self })
+    }
+
+    /// With a limit of the connections of one host.
+    pub(crate) fn with_connections_max(self, limit: Option<u32>) -> Self {
+        Self { connections_max: limit.unwrap_or(0), ..self }
     }
 
     /// With what a server that speaks TLS needs for it.
@@ -180,13 +188,13 @@ impl Configuration {
     /// The text of [`ZOO_CFG`].
     pub(crate) fn zoo_cfg(&self, dir: &Path) -> String {
         let Self { client_port, settings, .. } = self;
-        let tick_ms = settings.tick_ms;
+        let Settings { tick_ms, connections_max, .. } = *settings;
         let mut cfg = format!(
             "tickTime={tick_ms}
 {data_dir}
 clientPort={client_port}
 clientPortAddress=127.0.0.1
-maxClientCnxns=0
+maxClientCnxns={connections_max}
 admin.enableServer=false
 4lw.commands.whitelist=conf,mntr,ruok,srvr
 ",

@@ -313,6 +313,9 @@ async fn delayed_bytes_arrive_whole_in_order_and_late() {
     stream.shutdown().await.unwrap();
     assert!(is_closed(&mut stream).await);
     assert!(sent.elapsed() >= 6 * ONE_WAY, "the end is as late as the bytes");
+    let connecting = Instant::now();
+    assert!(is_echoed(&mut connect(&proxy).await, b"anew").await);
+    assert!(connecting.elapsed() >= 4 * ONE_WAY, "a connection takes a round trip, too");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,84 @@
+//! Asks servers, side by side, which session timeout they grant.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_client::Error as ClientError;
+
+use crate::session::connection::connect::Connector;
+use crate::session::connection::task_link::TaskLink;
+
+/// The answers of servers that are asked one after another, without waiting for each other.
+pub(crate) struct Asks {
+    connector: Connector,
+    timeout: Duration,
+    left: VecDeque<(usize, String)>,
+    asking: JoinSet<Asked>,
+}
+
+/// The answer of one server.
+pub(crate) struct Asked {
+    pub(crate) place: usize,
+    pub(crate) address: String,
+    pub(crate) granted: Result<Granted, ClientError>,
+}
+
+/// The session timeout that a server grants.
+pub(crate) struct Granted {
+    pub(crate) timeout: Duration,
+    /// The connection of the session that asked. That session is being closed.
+    pub(crate) by: Arc<TaskLink>,
+}
+
+impl Asks {
+    /// Asks the servers at these addresses for a session timeout. The number beside an address is the server's place in the answer.
+    pub(crate) fn new(
+        connector: &Connector,
+        addresses: impl IntoIterator<Item = (usize, String)>,
+        timeout: Duration,
+    ) -> Self {
+        let (connector, left) = (connector.clone(), addresses.into_iter().collect());
+        Self { connector, timeout, left, asking: JoinSet::new() }
+    }
+
+    /// Waits for the next answer. Asks another server after each failure, and after 1/24 of the session timeout without an answer.
+    /// So a server that does not answer costs little time, and where answers come fast, only one server is asked. `None` once all
+    /// have answered.
+    pub(crate) async fn next(&mut self) -> Option<Asked> {
+        loop {
+            if let Some((place, address)) = self.left.pop_front() {
+                self.asking.spawn(ask(self.connector.clone(), place, address, self.timeout));
+            }
+            tokio::select! {
+                asked = self.asking.join_next() => match asked {
+                    Some(Ok(asked)) => return Some(asked),
+                    // The runtime is ending.
+                    Some(Err(_)) => {}
+                    None => return None,
+                },
+                () = tokio::time::sleep(self.timeout / 24), if !self.left.is_empty() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Asks {
+    /// Lets the servers that are still asked answer, so that the sessions that ask are closed.
+    fn drop(&mut self) {
+        self.asking.detach_all();
+    }
+}
+
+/// Asks one server, by opening a second session there. That session closes without a wait for it, because the wait would take a
+/// round trip.
+async fn ask(connector: Connector, place: usize, address: String, timeout: Duration) -> Asked {
+    let granted = match connector.ask(&address, timeout).await {
+        Ok(line) => Ok(Granted { timeout: line.client.session_timeout(), by: Arc::clone(&line.task_link) }),
+        // The end of that session says nothing about the one that is to be connected.
+        Err(ClientError::SessionExpired) => Err(ClientError::ConnectionLoss),
+        Err(error) => Err(error),
+    };
+    Asked { place, address, granted }
+}

@@ -56,6 +56,11 @@ use crate::session::wire::Wire;
 /// An expired session stays expired. It is never silently replaced, because a lock holder would not notice. When
 /// [`is_ended`](Self::is_ended) returns `true`, open another session.
 ///
+/// While no server answers, nobody knows whether the session lives. Its holds are lost in time, and everything else waits: the session
+/// tries all servers until one of them answers, however long that takes. Then it goes on with its nodes, or it has expired.
+/// [`state`](Self::state) tells that no server answers. To give up, use the forms of acquire with a deadline, drop the future, or
+/// [`close`](Self::close) the session.
+///
 /// ```no_run
 /// use zk_recipes::{Mutex, Session, SessionConfig};
 ///

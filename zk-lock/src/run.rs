@@ -53,6 +53,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         biased;
         signal = signals.next_ending() => Err(Ok(Finish::Signal(signal))),
         got = acquire(settings, &session) => got.map_err(Err),
+        () = report_waiting(settings, &session, notices) => unreachable!("BUG: the reports have ended"),
     };
     let held = match got {
         Ok(held) => held,
@@ -99,6 +100,27 @@ async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard,
             Err(error) => Err(explain(error)),
         },
     }
+}
+
+/// Says when ZooKeeper stops to answer and answers again, while the program waits for the lock. The acquire itself tells of the end of
+/// the session.
+async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Notices) {
+    let (path, mut states) = (&settings.path, session.states());
+    while let Some(state) = states.changed().await {
+        match state {
+            ConnectionState::Connected => {
+                notices.say(format_args!("ZooKeeper answers again, still waiting for {path}"))
+            }
+            ConnectionState::Suspended => {
+                notices.say(format_args!("ZooKeeper does not answer, still waiting for {path}"))
+            }
+            ConnectionState::Lost(LostReason::Silence) => notices.say(format_args!(
+                "ZooKeeper has not answered for long, the place in the queue of {path} may be lost; still waiting"
+            )),
+            ConnectionState::Lost(_) => {}
+        }
+    }
+    std::future::pending().await
 }
 
 /// What our nodes tell of us: `HOST:PID`.

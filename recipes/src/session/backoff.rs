@@ -29,9 +29,10 @@ impl Backoff {
         Self::new(Duration::from_millis(200), Duration::from_secs(60))
     }
 
-    /// Returns the pauses between attempts to connect: 50 ms to 2 s. Each attempt tries all servers.
-    pub(crate) const fn to_connect() -> Self {
-        Self::new(Duration::from_millis(50), Duration::from_secs(2))
+    /// Returns the pauses between attempts to connect: 50 ms to 2 s, or to a sixth of the session timeout if that is shorter. Each
+    /// attempt tries all servers. Servers that were away give a session one timeout to come back.
+    pub(crate) fn to_connect(session_timeout: Duration) -> Self {
+        Self::new(Duration::from_millis(50), Duration::from_secs(2).min(session_timeout / 6))
     }
 
     /// Waits for the length of the next pause.
@@ -42,8 +43,8 @@ impl Backoff {
 
     /// Returns the length of the next pause, and doubles the one after it.
     pub(crate) fn advance(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = pause.saturating_mul(2).min(self.max);
+        let pause = self.next.min(self.max);
+        self.next = pause.saturating_mul(2);
         pause
     }
 }

@@ -167,19 +167,24 @@ impl Keeper {
         self.liveness().read().margins().look_after()
     }
 
-    /// Tries the servers until one accepts the session or reports its end. Gives up after 7/5 of the session timeout, and then treats
-    /// the session as expired.
+    /// Tries the servers until one accepts the session or reports its end. Only a server knows whether the session lives: without a
+    /// quorum no session expires, and servers that start give every session a whole timeout.
+    ///
+    /// A session that nobody uses any more is tried for one session timeout after [`Session::close`](crate::Session::close) has stopped
+    /// waiting. Then its end is left to the servers.
     async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
-        let mut backoff = Backoff::to_connect();
         let session_timeout = self.liveness().read().margins().session_timeout();
-        // A server that has expired the session says so at a handshake. This limit is for the case that no server answers.
-        let gives_up = Instant::now() + session_timeout * 7 / 5;
+        let mut backoff = Backoff::to_connect(session_timeout);
+        let mut unused_since = None;
         loop {
             if let Some(line) = self.try_all(servers).await? {
                 return Ok(line);
             }
-            if Instant::now() >= gives_up {
-                return Err(LostReason::Expired);
+            if self.wire.strong_count() == 0 || self.liveness().read().ended().is_some() {
+                let unused_since = unused_since.get_or_insert_with(Instant::now);
+                if unused_since.elapsed() >= 2 * session_timeout {
+                    return Err(LostReason::Closed);
+                }
             }
             backoff.pause().await;
             self.resolve(servers).await;

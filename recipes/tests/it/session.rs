@@ -1,5 +1,6 @@
 //! Sessions: connecting, states, and what a hold learns of them.
 
+mod away;
 mod paths;
 mod reconnects;
 mod replaced;
@@ -161,31 +162,6 @@ async fn a_short_freeze_leaves_the_hold_held() {
     assert_eq!(soon("the reconnection", states.changed()).await, Some(ConnectionState::Connected));
     assert_eq!(held.state(), HoldState::Held);
     held.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_server_ends_the_session_and_every_form_of_acquire_says_so() {
-    let server = ZooKeeper::start(quick_server()).await.unwrap();
-    let session = Session::connect(&server.connect_string(), quick_session()).await.unwrap();
-    let lock = RECIPES[1].lock(&session, "/locks/a");
-    let held = lock.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
-    drop(server);
-    let waited = soon("the waiter", waiting).await.unwrap();
-    assert!(matches!(waited, Err(Error::SessionEnded { .. })), "{waited:?}");
-    soon("the end", async {
-        let mut states = session.states();
-        while states.changed().await.is_some() {}
-    })
-    .await;
-    assert!(session.is_ended());
-    assert!(matches!(held.state(), HoldState::Lost(_)));
-    assert!(matches!(lock.try_acquire().await, Err(Error::SessionEnded { .. })));
-    assert!(matches!(session.ping(Duration::from_secs(1)).await, Err(Error::SessionEnded { .. })));
-    assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

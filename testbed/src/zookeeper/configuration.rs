@@ -294,7 +294,14 @@ mod tests {
     use super::*;
 
     fn settings(tick_ms: u32) -> Settings {
-        Settings { tick_ms, container_check_ms: 60_000, heap_max_mib: 64, session_timeouts_ms: None, stores: None }
+        Settings {
+            tick_ms,
+            container_check_ms: 60_000,
+            heap_max_mib: 64,
+            session_timeouts_ms: None,
+            connections_max: 0,
+            stores: None,
+        }
     }
 
     fn zoo_cfg(settings: Settings, membership: Option<Membership>) -> String {

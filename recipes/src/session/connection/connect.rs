@@ -76,9 +76,9 @@ impl Connector {
     pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
         let mut last_error = ClientError::Timeout;
         let attempts = async {
-            let mut backoff = Backoff::to_connect();
             // For the client library, zero stands for its default. The protocol sends milliseconds as a signed 32-bit number.
             let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
+            let mut backoff = Backoff::to_connect(timeout);
             loop {
                 let servers = self.resolve(liveness::connection_timeout(timeout)).await;
                 match self.open(&servers, timeout, None).await {

@@ -1,9 +1,12 @@
 //! The deadline of one acquire.
 
 use std::future::Future;
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
-use tokio::time::Instant;
+use futures_timer::Delay;
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 
 /// The time at which an acquire gives up. Only the clean-up comes after it. `None`: no deadline.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +23,17 @@ impl Deadline {
     }
 
     /// Runs `work` and returns its output. `None` if the deadline came first.
+    ///
+    /// Its timer belongs to no runtime, because any executor may poll it.
     pub(crate) async fn bound<F: Future>(self, work: F) -> Option<F::Output> {
-        match self.0 {
-            Some(instant) => tokio::time::timeout_at(instant, work).await.ok(),
-            None => Some(work.await),
+        let Some(instant) = self.0 else { return Some(work.await) };
+        let left = instant.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return work.now_or_never();
+        }
+        match select(pin!(work), Delay::new(left)).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
         }
     }
 }

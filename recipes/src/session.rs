@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::acl::NodePolicy;
@@ -50,8 +51,8 @@ use crate::session::wire::Wire;
 /// Its clones, and the recipes, guards, waiters and [`Revocation`](crate::Revocation)s made from them, keep it open. The session
 /// closes when the last of them is dropped.
 ///
-/// The session lives on the Tokio runtime in which it was connected, and ends with that runtime. Its locks can be used from other
-/// runtimes, if these have their timers enabled.
+/// The session lives on the Tokio runtime in which it was connected, and ends with that runtime. Its locks can be used from
+/// other runtimes and executors.
 ///
 /// An expired session stays expired. It is never silently replaced, because a lock holder would not notice. When
 /// [`is_ended`](Self::is_ended) returns `true`, open another session.
@@ -81,7 +82,6 @@ struct Inner {
     remote: Remote,
     abandoned: mpsc::UnboundedSender<Abandoned>,
     ending: Arc<Ending>,
-    runtime: Handle,
     /// The values that the users of the session share, by type.
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -121,10 +121,10 @@ impl Session {
         let (abandoned, reapable) = mpsc::unbounded_channel();
         let ending = Arc::new(Ending::default());
         tokio::spawn(Keeper::new(connector, session, &wire, &liveness, &ending).run(task_link, states));
-        let remote = Remote::new(id, wire, liveness);
+        let remote = Remote::new(id, wire, liveness, Handle::current());
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let inner = Inner { remote, abandoned, ending, runtime: Handle::current(), extensions: Mutex::default() };
+        let inner = Inner { remote, abandoned, ending, extensions: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -191,9 +191,9 @@ impl Session {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn ping(&self, within: Duration) -> Result<(), Error> {
-        match tokio::time::timeout(within, retry_lost_reply(|| self.wire().sync("/"))).await {
-            Ok(answer) => answer.map_err(|error| self.remote().explain("sync", "/", error)),
-            Err(_) => Err(Error::NoAnswer { within }),
+        match Deadline::after(within).bound(retry_lost_reply(|| self.wire().sync("/"))).await {
+            Some(answer) => answer.map_err(|error| self.remote().explain("sync", "/", error)),
+            None => Err(Error::NoAnswer { within }),
         }
     }
 
@@ -212,7 +212,7 @@ impl Session {
         self.inner.ending.tell();
         self.wire().stages().close();
         let within = self.timeout();
-        tokio::time::timeout(within, self.wire().stages().ended()).await.map_err(|_| Error::NoAnswer { within })
+        Deadline::after(within).bound(self.wire().stages().ended()).await.ok_or(Error::NoAnswer { within })
     }
 
     pub(crate) fn remote(&self) -> &Remote {
@@ -237,11 +237,6 @@ impl Session {
 
     pub(crate) fn ending(&self) -> &Ending {
         &self.inner.ending
-    }
-
-    /// Runs a task on the runtime of the session. So the task ends with the session at the latest.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.runtime.spawn(task);
     }
 
     /// Hands a leftover to the reaper. `hold`: the dropped hold that the leftover stands for, if there was one.

@@ -154,8 +154,6 @@ pub(crate) async fn withdrawal(
     removal: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
     let within = liveness::connection_timeout(session.timeout());
-    match tokio::time::timeout(within, removal).await {
-        Ok(removed) => removed,
-        Err(_) => Err(Error::Unconfirmed { path: path.to_owned(), within }),
-    }
+    let removed = Deadline::after(within).bound(removal).await;
+    removed.unwrap_or_else(|| Err(Error::Unconfirmed { path: path.to_owned(), within }))
 }

@@ -243,6 +243,11 @@ impl Engine {
         }
     }
 
+    /// Runs a task on the runtime of the session.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.remote.spawn(task);
+    }
+
     /// Returns the error for a session that has ended.
     pub(super) fn session_ended(&self) -> Error {
         self.remote.ended()

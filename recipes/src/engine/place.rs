@@ -80,7 +80,9 @@ impl Place {
         let grant = granted.await?.map_err(|outcome| self.error(outcome))?;
         if let Some(watch) = self.polled.get_mut().watch.take() {
             // The predecessor has handed over its hold, so the watch fires soon. To remove the watch would cost a request.
-            tokio::spawn(watch);
+            self.engine.spawn(async {
+                let _fired = watch.await;
+            });
         }
         Ok(grant.map(|grant| self.engine.granted(self.id, grant)))
     }

@@ -19,7 +19,7 @@ use crate::session::wire::{Fired, Wire};
 pub(crate) fn start(session: &Session, node: &str, hold: HoldWatch) {
     let mut watching = Box::pin(run(Arc::downgrade(session.remote().wire()), node.to_owned(), hold));
     if (&mut watching).now_or_never().is_none() {
-        session.spawn(watching);
+        session.remote().spawn(watching);
     }
 }
 

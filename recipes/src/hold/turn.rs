@@ -205,7 +205,7 @@ impl Turn {
             let mut core = self.cohort.core.lock();
             (core.kept, core.next_check) = (Arc::clone(&kept), None);
             drop(core);
-            self.hold().session().spawn(linger::attend(cohort, self.id, watches, kept, place));
+            self.hold().session().remote().spawn(linger::attend(cohort, self.id, watches, kept, place));
         }
         others
     }

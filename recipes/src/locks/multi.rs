@@ -5,9 +5,8 @@ mod meeting;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::Instant;
 use tracing::{Span, debug, field};
 
 use crate::deadline::granted;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_timer::Delay;
+use tokio::runtime::Handle;
 use zk_recipes_protocol::liveness::{Liveness, LostReason};
 use zookeeper_client::{CreateMode, Error as ClientError};
 
@@ -22,6 +23,7 @@ pub(crate) struct Remote {
     session_id: i64,
     wire: Arc<Wire>,
     liveness: Arc<LivenessCell>,
+    runtime: Handle,
 }
 
 /// The result of a deletion.
@@ -34,8 +36,13 @@ pub(crate) enum Removal {
 }
 
 impl Remote {
-    pub(crate) fn new(session_id: i64, wire: Arc<Wire>, liveness: Arc<LivenessCell>) -> Self {
-        Self { session_id, wire, liveness }
+    pub(crate) fn new(session_id: i64, wire: Arc<Wire>, liveness: Arc<LivenessCell>, runtime: Handle) -> Self {
+        Self { session_id, wire, liveness, runtime }
+    }
+
+    /// Runs a task on the runtime of the session. So the task ends with the session at the latest.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
     }
 
     pub(crate) fn session_id(&self) -> i64 {

@@ -1,7 +1,9 @@
 //! The proofs that grants need, and what they tell about a hold later.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use futures_timer::Delay;
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{Liveness, LossEpoch, LostReason};
 
@@ -90,7 +92,8 @@ impl ProofView {
 
     /// Waits until the hold is lost. Returns the reason.
     ///
-    /// It has its own timer for the loss. The keeper has one, too, but may run in a runtime that is blocked or ending.
+    /// It has its own timer for the loss, which belongs to no runtime. The keeper has one, too, but may run in a runtime that is
+    /// blocked or ending.
     pub(crate) async fn until_lost(&self) -> LostReason {
         let (mut changes, mut voids) = (self.liveness.subscribe(), self.is_void.subscribe());
         loop {
@@ -98,12 +101,12 @@ impl ProofView {
             if let Some(reason) = self.lost_by(&live) {
                 return reason;
             }
-            let lost_at = self.liveness.moment(live.lost_at());
+            let lost_in = self.liveness.moment(live.lost_at()).saturating_duration_since(Instant::now());
             // `self` keeps both senders alive, so the wait ends with a change or at `lost_at`.
             tokio::select! {
                 _ = changes.changed() => {}
                 _ = voids.changed() => {}
-                () = tokio::time::sleep_until(lost_at.into()) => {}
+                () = Delay::new(lost_in) => {}
             }
         }
     }
@@ -115,7 +118,7 @@ impl ProofView {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use zk_recipes_protocol::liveness::Margins;
 

@@ -1,13 +1,18 @@
-//! Locks that are used from another Tokio runtime than the one that their session was connected in.
+//! Locks that are used from another Tokio runtime than the one that their session was connected in, or from none.
 
-use std::sync::mpsc;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+
+use futures_util::future::join;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::{Error, HoldState, LostReason, Mutex, Session, SessionConfig};
 
-use crate::support::{soon, until};
+use crate::support::{RECIPES, soon, until};
 
 const PATH: &str = "/locks/a";
 
@@ -74,4 +79,58 @@ fn a_section_is_stopped_in_time_although_the_runtime_of_its_session_is_blocked()
     assert!(begun.elapsed() <= session.timeout(), "lost only after {:?}", begun.elapsed());
     drop(unblock);
     drop(elsewhere.block_on(async { soon("the release", held.release()).await }));
+}
+
+/// Wakes a thread that polls a future without any runtime.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a future to its end, as an executor does that knows nothing of Tokio.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn every_lock_is_used_by_an_executor_other_than_tokio() {
+    let home = runtime(2);
+    let server = home.block_on(server());
+    let timeout = Duration::from_secs(20);
+    let (session, other) = (session_in(&home, &server, timeout), session_in(&home, &server, timeout));
+    block_on(async {
+        for recipe in RECIPES {
+            let (lock, barrier) = (recipe.lock(&session, recipe.path()), recipe.barrier(&session, recipe.path()));
+            let held = barrier.acquire().await.unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+            assert!(lock.acquire_within(Duration::from_millis(50)).await.unwrap().is_none());
+            let elsewhere = recipe.lock(&other, recipe.path());
+            let release = async {
+                // The contender takes its steps meanwhile, until it watches.
+                for _ in 0..8 {
+                    session.ping(Duration::from_secs(20)).await.unwrap();
+                }
+                held.run(async {}).await.unwrap();
+                held.release().await.unwrap();
+            };
+            let (next, ()) = join(lock.acquire_within(Duration::from_secs(120)), release).await;
+            drop(next.unwrap().expect("nobody else holds"));
+            elsewhere.acquire().await.unwrap().release().await.unwrap();
+        }
+        session.ping(Duration::from_secs(20)).await.unwrap();
+        let held = Mutex::new(&session, PATH).unwrap().acquire().await.unwrap();
+        let (reason, closed) = join(held.lost(), session.close()).await;
+        assert_eq!(reason, LostReason::Closed);
+        closed.unwrap();
+    });
 }

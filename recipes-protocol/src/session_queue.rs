@@ -13,15 +13,16 @@
 //!
 //! # What a shell must do
 //!
-//! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Two kinds of requests may be
-//!    sent later and in any order: requests that wait for a connection, and requests that follow from [`Event::Leaves`] without
-//!    a hand-over. The latter only clean up.
+//! 1. It sends all asks of one step, in their order, before it delivers another event of the session. Three kinds of requests may
+//!    be sent later and in any order: requests that wait for a connection, [`Ask::Find`] and [`Ask::List`], and requests that follow
+//!    from [`Event::Leaves`] without a hand-over. The last only clean up.
 //! 2. It may repeat a read over another connection. It then repeats all reads of that ask. Only [`Ask::Find`] and
 //!    [`Ask::Identify`] may repeat a single read. If the connection of a write ends, the shell answers the write with
 //!    [`Failure::ReplyLost`].
-//! 3. It delivers a notification before the answers that the server sent after it.
-//! 4. It answers every ask that has an answer, even if no user waits for the contender any more.
-//! 5. When the session ends, it drops the queue, or discards each contender. The servers delete the session's nodes.
+//! 3. It may answer several asks of the second kind by one read that begins after all of them.
+//! 4. It delivers a notification before the answers that the server sent after it.
+//! 5. It answers every ask that has an answer, even if no user waits for the contender any more.
+//! 6. When the session ends, it drops the queue, or discards each contender. The servers delete the session's nodes.
 
 mod ask;
 mod contender;

@@ -3,8 +3,8 @@
 //! [`SessionQueue`](zk_recipes_protocol::session_queue::SessionQueue) decides what they do. `core` sends the requests that the queue
 //! asks for, and delivers the answers to the queue.
 //!
-//! The engine has no task. The future that waits for a contender polls the contender's requests (`place`). It delivers each answer
-//! under a short lock, and the queue takes its next step.
+//! A contender has no task. The future that waits for it polls its requests (`place`). It delivers each answer under a short lock, and
+//! the queue takes its next step. Reads that contenders share are tasks (`shared_reads`).
 
 mod contender;
 mod core;
@@ -12,7 +12,9 @@ mod finding;
 mod mark;
 mod parent_watch;
 mod place;
+mod reads;
 mod requests;
+mod shared_reads;
 
 pub(crate) use self::contender::{Contender, withdrawal};
 pub(crate) use self::core::{Engine, Granted};

@@ -43,6 +43,14 @@ pub fn all() -> impl Iterator<Item = &'static Mistake> {
 
 const MISTAKES: &[Mistake] = &[
     Mistake {
+        name: "a contender that joined without a look holds unless it knows its predecessor",
+        changes: &[change(
+            "session_queue/joining.rs",
+            "self.directly_ahead(id)",
+            "match $right { None => return self.wait_for(id, None), ahead => ahead }",
+        )],
+    },
+    Mistake {
         name: "a waiter watches the last in the queue",
         changes: &[change(
             "queue.rs",

@@ -275,6 +275,11 @@ impl Contender {
         self.wish.naming == Naming::Protected && !self.wish.names.may_downgrade()
     }
 
+    /// Tells whether its `create` is under way.
+    pub(super) fn is_creating(&self) -> bool {
+        matches!(self.phase, Phase::Creating(_))
+    }
+
     /// Tells whether it has a node in the queue and waits for the grant.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(

@@ -36,7 +36,8 @@ impl Step<'_> {
 
     /// Creates the node with the server's next number, and chooses the requests to send right behind the `create`.
     pub(super) fn join(&mut self, id: ContenderId) {
-        if self.local(id).is_busy {
+        let local = self.local(id);
+        if local.is_busy || local.creating > 0 {
             // A contender is probably ahead. A look would only show the names of the contenders ahead, or an old note. If no
             // contender is ahead after all, the missing look costs a round trip.
             return self.create(id, FirstLook::None, Creating { is_busy: true, ..Creating::default() });
@@ -184,7 +185,9 @@ impl Step<'_> {
                 if matches!(self.contender(id).phase, Phase::Leaving(_)) {
                     return self.delete_named(id, made);
                 }
-                self.on_node(id, made, Creating::default(), Seen::Nothing);
+                // Contenders that lost their replies together know each other's nodes by now, so few of them need a look.
+                let is_busy = self.local(id).waiting > 0;
+                self.on_node(id, made, Creating { is_busy, ..Creating::default() }, Seen::Nothing);
             }
             None if is_outdated && self.contender(id).wish.naming == Naming::Numbered => self.find(id),
             None if matches!(self.contender(id).phase, Phase::Leaving(_)) => {
@@ -267,8 +270,11 @@ impl Step<'_> {
     }
 
     /// Returns the predecessor if its name is known without a look. The name follows from the number, or the predecessor belongs
-    /// to this session.
+    /// to this session. A `try` does not wait for a predecessor, so it looks.
     fn directly_ahead(&mut self, id: ContenderId) -> Option<Predecessor> {
+        if self.contender(id).wish.kind == WishKind::Try {
+            return None;
+        }
         let sequence = self.contender(id).node().sequence;
         if self.contender(id).wish.naming == Naming::Numbered {
             return Some(self.number_before(id));

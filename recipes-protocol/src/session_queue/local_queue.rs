@@ -19,6 +19,8 @@ pub(super) struct LocalQueue {
     pub(super) batch: Batch,
     /// The number of contenders that wait for the grant.
     pub(super) waiting: usize,
+    /// The number of contenders whose `create` is under way.
+    pub(super) creating: usize,
     number_proof: NumberProof,
     /// The lock's node, while a watch on it has not fired.
     watched: Option<ParentCzxid>,

@@ -127,6 +127,7 @@ impl SessionQueue {
         let Some(contender) = self.contenders.remove(&id) else { return };
         if let Some(local) = self.local.get_mut(&contender.wish.names) {
             local.batch.remove(id);
+            local.creating -= usize::from(contender.is_creating());
             local.waiting -= usize::from(contender.is_waiting());
             if let Claim::Node(node) = &contender.claim {
                 local.remove_member(node.sequence, id);
@@ -168,13 +169,14 @@ impl Step<'_> {
         self.out.push(ask);
     }
 
-    /// Moves the contender to a phase, and keeps the count of waiting contenders.
+    /// Moves the contender to a phase, and keeps the counts of contenders.
     pub(super) fn enter_phase(&mut self, id: ContenderId, phase: Phase) {
         let contender = self.contender(id);
-        let waited = contender.is_waiting();
+        let was = (contender.is_creating(), contender.is_waiting());
         contender.phase = phase;
-        let waits = contender.is_waiting();
+        let is = (contender.is_creating(), contender.is_waiting());
         let local = self.local(id);
-        local.waiting = local.waiting + usize::from(waits) - usize::from(waited);
+        local.creating = local.creating + usize::from(is.0) - usize::from(was.0);
+        local.waiting = local.waiting + usize::from(is.1) - usize::from(was.1);
     }
 }

@@ -18,6 +18,7 @@ use zk_recipes_protocol::stat::ParentCzxid;
 
 use super::mark::Mark;
 use super::parent_watch::ParentWatches;
+use super::reads::Reads;
 use super::requests::{self, Answer, Requests};
 use crate::error::{Error, chain};
 use crate::node;
@@ -32,6 +33,7 @@ use crate::session::wire::Watch;
 pub(crate) struct Engine {
     remote: Remote,
     path: String,
+    reads: Reads,
     core: Mutex<Core>,
 }
 
@@ -97,6 +99,7 @@ impl Engine {
         engines.at(path.to_owned(), || Self {
             remote: session.remote().clone(),
             path: path.to_owned(),
+            reads: Reads::new(session.remote().runtime()),
             core: Mutex::default(),
         })
     }
@@ -183,8 +186,11 @@ impl Engine {
                 (id, unbudgeted(requests.create(id, mark, node_data, new_node, look, viewpoint)))
             }
             Ask::CreateParents(id) => (id, unbudgeted(requests.create_parents(id))),
-            Ask::Find(id) => (id, unbudgeted(requests.find(id, core.entry(id).mark.clone()))),
-            Ask::List(id) => (id, unbudgeted(requests.list(id, core.queue.viewpoint(id)))),
+            Ask::Find(id) => {
+                let (reads, mark) = (self.reads.clone(), core.entry(id).mark.clone());
+                (id, unbudgeted(requests.find(id, reads, mark)))
+            }
+            Ask::List(id) => (id, unbudgeted(requests.list(id, self.reads.clone(), core.queue.viewpoint(id)))),
             Ask::ReadNote(id) => (id, unbudgeted(requests.read_note(id))),
             Ask::ReadNoteBeside(id) => (id, unbudgeted(requests.read_note_beside(id, core.node(id)))),
             Ask::CheckOwn(id) => (id, unbudgeted(requests.check_own(id, core.node(id)))),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::future::try_join_all;
-use zk_recipes_protocol::names;
+use zk_recipes_protocol::names::{self, PROTECTION};
 use zk_recipes_protocol::session_queue::{Found, Made};
 use zookeeper_client::{Error as ClientError, Stat};
 
@@ -13,19 +13,55 @@ use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::{REQUESTS_MAX, Wire};
 
-/// Finds the node that a `create` with a lost reply may have made.
-pub(super) async fn find(remote: &Remote, parent: &str, mark: &Mark) -> Result<Found, ClientError> {
-    if mark.is_in_data() {
-        return find_by_data(remote, parent, mark).await;
-    }
-    let found = find_unnamed(remote, parent, &mark.text, &HashSet::new()).await?;
-    let marked = found.first().map(|(path, stat)| made(remote, path, stat));
-    Ok(Found { marked, overwritten: Vec::new() })
+/// The nodes of the session whose names are only a marker and a number.
+#[derive(Debug, Default)]
+pub(super) struct Numbered {
+    /// Sorted by data.
+    nodes: Vec<(Vec<u8>, Made)>,
+    /// The nodes among them whose data was overwritten, in the order of the listing.
+    overwritten: Vec<Made>,
 }
 
-/// Finds nodes whose names are only the marker and a number. Looks for the mark in their data. Without the mark, returns the nodes
-/// of the session whose data was overwritten.
-async fn find_by_data(remote: &Remote, parent: &str, mark: &Mark) -> Result<Found, ClientError> {
+/// Finds the node of a contender in a listing, by its name. Reads its stat, because an earlier session may have left nodes.
+pub(super) async fn find_by_name(
+    remote: &Remote,
+    parent: &str,
+    names: &[String],
+    mark: &Mark,
+) -> Result<Found, ClientError> {
+    // The names are sorted.
+    let first = names.get(names.partition_point(|name| *name < mark.text));
+    let Some(name) = first.filter(|name| name.starts_with(&mark.text)) else { return Ok(Found::default()) };
+    let path = node::child(parent, name);
+    let stat = retry_lost_reply(|| remote.wire().stat(&path)).await?;
+    let ours = stat.filter(|stat| is_ours(stat, remote.session_id()));
+    Ok(Found { marked: ours.map(|stat| made(remote, &path, &stat)), overwritten: Vec::new() })
+}
+
+impl Numbered {
+    /// Finds the node with the mark. Without it, returns the nodes that were overwritten. Other names belong to nodes of other
+    /// recipes, whose data may be overwritten, too.
+    pub(super) fn find(&self, mark: &Mark) -> Found {
+        let is_named = |made: &&Made| names::is_numbered(&made.name, mark.marker);
+        let first = self.nodes.partition_point(|(data, _)| data.as_slice() < mark.text.as_bytes());
+        let marked = self.nodes.get(first).filter(|(data, _)| data.starts_with(mark.text.as_bytes()));
+        match marked.map(|(_, made)| made).filter(is_named) {
+            Some(made) => Found { marked: Some(made.clone()), overwritten: Vec::new() },
+            None => Found { marked: None, overwritten: self.overwritten.iter().filter(is_named).cloned().collect() },
+        }
+    }
+}
+
+/// Lists the children of the lock's node, sorted.
+pub(super) async fn sorted_names(remote: &Remote, parent: &str) -> Result<Vec<String>, ClientError> {
+    retry_lost_reply(|| remote.wire().sync(parent)).await?;
+    let mut names = remote.list(parent).await?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Reads the nodes of the session whose names have no protection.
+pub(super) async fn numbered(remote: &Remote, parent: &str) -> Result<Numbered, ClientError> {
     let wire = remote.wire();
     retry_lost_reply(|| wire.sync(parent)).await?;
     let mut paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
@@ -36,24 +72,22 @@ async fn find_by_data(remote: &Remote, parent: &str, mark: &Mark) -> Result<Foun
         }
         Err(error) => return Err(error),
     };
-    // Other names belong to nodes of other recipes. Their data may be overwritten, too.
-    paths.retain(|path| names::is_numbered(node::name(path), mark.marker));
-    let mut found = Found::default();
+    paths.retain(|path| !node::name(path).starts_with(PROTECTION));
+    let mut found = Numbered::default();
     for paths in paths.chunks(REQUESTS_MAX) {
         let nodes = try_join_all(paths.iter().map(|path| data(wire, path))).await?;
         for (path, (data, stat)) in paths.iter().zip(nodes).filter_map(|(path, node)| Some((path, node?))) {
             if !is_ours(&stat, remote.session_id()) {
                 continue;
             }
-            if data.starts_with(mark.text.as_bytes()) {
-                found.marked = Some(made(remote, path, &stat));
-                return Ok(found);
-            }
+            let made = made(remote, path, &stat);
             if stat.version != 0 {
-                found.overwritten.push(made(remote, path, &stat));
+                found.overwritten.push(made.clone());
             }
+            found.nodes.push((data, made));
         }
     }
+    found.nodes.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found)
 }
 

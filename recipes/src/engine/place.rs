@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State, Wish};
 
@@ -134,6 +134,16 @@ impl Place {
         .await
     }
 
+    /// Waits until it is known which node a leaving contender has. The node is not deleted yet.
+    async fn named(&mut self) -> Result<(), Error> {
+        let (engine, id) = (Arc::clone(&self.engine), self.id);
+        let named = self.until_sending(Sending::Later, |state| match state {
+            State::Leaving { is_refused: false } | State::Failed { is_refused: false, .. } => engine.node(id).map(drop),
+            _ => Some(()),
+        });
+        named.await
+    }
+
     /// Drops the proof of its hold, because nothing relies on the hold.
     pub(super) fn forget_proof(&self) {
         self.engine.forget_proof(self.id);
@@ -161,7 +171,15 @@ impl Place {
     }
 
     /// Polls the contender's requests, and the requests that follow from their answers, until `done` returns a value for its state.
-    async fn until<T>(&mut self, mut done: impl FnMut(State) -> Option<T>) -> Result<T, Error> {
+    async fn until<T>(&mut self, done: impl FnMut(State) -> Option<T>) -> Result<T, Error> {
+        self.until_sending(Sending::Now, done).await
+    }
+
+    async fn until_sending<T>(
+        &mut self,
+        sending: Sending,
+        mut done: impl FnMut(State) -> Option<T>,
+    ) -> Result<T, Error> {
         poll_fn(|cx| {
             loop {
                 if let Some(done) = done(self.engine.attend(self.id, cx.waker(), &self.polled.get_mut().requests)) {
@@ -171,7 +189,7 @@ impl Place {
                     return Poll::Ready(Err(self.engine.session_ended()));
                 }
                 let event = std::task::ready!(self.poll_event(cx));
-                event.into_iter().for_each(|event| self.tell(event));
+                event.into_iter().for_each(|event| self.engine.tell(self.id, event, sending));
             }
         })
         .await
@@ -239,6 +257,10 @@ impl Leftover for Place {
 
     fn lock(&self) -> &str {
         self.engine.path()
+    }
+
+    fn find(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.named().map(drop))
     }
 
     fn remove<'a>(&'a mut self, _: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {

@@ -17,6 +17,7 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use super::finding;
 use super::mark::Mark;
+use super::reads::Reads;
 use crate::error::Error;
 use crate::node;
 use crate::session::liveness::proof::Proof;
@@ -120,19 +121,19 @@ impl Requests {
         self.answer("create", &self.parent, created, |created| Event::ParentsCreated(id, created))
     }
 
-    pub(super) async fn find(self, id: ContenderId, mark: Mark) -> Answer {
-        let found = finding::find(&self.remote, &self.parent, &mark).await;
+    pub(super) async fn find(self, id: ContenderId, reads: Reads, mark: Mark) -> Answer {
+        let found = reads.find(&self.remote, &self.parent, &mark).await;
         self.answer("list", &self.parent, found, |found| Event::Found(id, found))
     }
 
     /// Lists the queue. If the contender has a node, also asks for a proof that the session lives: a grant may follow, and needs
     /// the proof.
-    pub(super) async fn list(self, id: ContenderId, viewpoint: Viewpoint) -> Answer {
-        let list = retry_lost_reply(|| self.remote.wire().children_and_stat(&self.parent));
+    pub(super) async fn list(self, id: ContenderId, reads: Reads, viewpoint: Viewpoint) -> Answer {
+        let list = reads.list(&self.remote, &self.parent);
         let listed = if viewpoint.own.is_some() { self.and_freshen(list).await } else { list.await };
         let listed = match listed {
             Err(ClientError::NoNode) => Ok(None),
-            listed => listed.map(|(children, stat)| Some(viewpoint.see(&children, &wire::seen(&stat)))),
+            listed => listed.map(|listed| Some(viewpoint.see(&listed.0, &wire::seen(&listed.1)))),
         };
         self.answer("list", &self.parent, listed, |listed: Result<Option<Listed>, _>| Event::Listed(id, listed))
     }

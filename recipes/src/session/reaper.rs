@@ -28,6 +28,11 @@ pub(crate) trait Leftover: fmt::Debug + Send + Sync {
     /// Returns the path of the lock.
     fn lock(&self) -> &str;
 
+    /// Finds what is left, if its name is not known. Deletes nothing. An error shows again in `remove`.
+    fn find(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Deletes what is left, even if replies are lost, and never another contender's node. After an error, the next call continues
     /// where this one stopped.
     fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>>;
@@ -77,7 +82,7 @@ pub(crate) async fn until_answered<T>(
 /// When the session is dropped, each leftover still gets the attempt that is under way, or its first one. The reason: while the
 /// connection is away, the session and its nodes live on at the server.
 pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
-    // Only removals under way take a place. Pauses do not.
+    // Only removals under way take a place. Pauses and searches do not.
     let places = Semaphore::new(REQUESTS_MAX);
     let (dropped, is_dropped) = watch::channel(false);
     let mut reaping = FuturesUnordered::new();
@@ -112,6 +117,8 @@ async fn reap(
 ) -> ControlFlow<()> {
     let mut backoff = Backoff::after_refusal();
     let mut is_reported = false;
+    // Without a place, so that leftovers of any number share one search.
+    leftover.find().await;
     loop {
         let removal = {
             let _place = places.acquire().await;

@@ -45,6 +45,11 @@ impl Remote {
         self.runtime.spawn(task);
     }
 
+    /// Returns the runtime of the session.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     pub(crate) fn session_id(&self) -> i64 {
         self.session_id
     }

@@ -8,6 +8,7 @@ mod cancel;
 mod cohort;
 mod conformance;
 mod contract;
+mod crowd;
 mod curator_names;
 mod deadline;
 mod ensemble_id;

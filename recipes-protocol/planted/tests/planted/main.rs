@@ -70,6 +70,12 @@ fn a_reader_that_watches_the_reader_directly_ahead_is_found_asleep() {
 }
 
 #[test]
+fn a_reader_that_joins_without_a_look_and_holds_is_found() {
+    let three = lab(&[(Write, 1), (Read, 0), (Read, 0)], NONE);
+    expect_to_find("a contender that joined without a look holds unless it knows its predecessor", &three, EXCLUSION);
+}
+
+#[test]
 fn a_grant_to_a_contender_whose_node_is_not_listed_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], DELETED);
     expect_to_find("a contender holds although its node is not listed", &two, EXCLUSION);

@@ -2,7 +2,8 @@
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, Made, NotCreated, Pause, Seen, SessionQueue, State, Viewpoint, Wish, WishKind,
+    Ask, ContenderId, Event, Failure, FirstLook, Made, NewNode, NotCreated, Pause, Seen, SessionQueue, State,
+    Viewpoint, Wish, WishKind,
 };
 use zk_recipes_protocol::stat::Stat;
 
@@ -67,4 +68,30 @@ fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
     assert_eq!(created(&mut queue, stays, 7, 70), [Ask::List(stays)]);
     assert_eq!(asks_of(&mut queue, Event::Leaves { id: gone, hands_over: false }), []);
     assert_eq!(queue.state(stays), State::Contending);
+}
+
+#[test]
+fn a_try_looks_and_does_not_wait_for_a_known_predecessor() {
+    let mut queue = SessionQueue::default();
+    let mut asks = Vec::new();
+    let tries = queue.enter(Wish { kind: WishKind::Try, ..LOCK }, &mut asks);
+    assert_eq!(asks, [Ask::List(tries)]);
+    let ahead = entered(&mut queue);
+    let create = Ask::Create(tries, NewNode::Numbered, FirstLook::None);
+    assert_eq!(asks_of(&mut queue, Event::Listed(tries, Ok(None))), [create]);
+    created(&mut queue, ahead, 6, 60);
+    assert_eq!(created(&mut queue, tries, 7, 70), [Ask::List(tries)]);
+}
+
+#[test]
+fn contenders_that_join_at_once_send_one_look() {
+    let mut queue = SessionQueue::default();
+    let mut asks = Vec::new();
+    let looks = queue.enter(LOCK, &mut asks);
+    let waits = queue.enter(LOCK, &mut asks);
+    let create = |id, look| Ask::Create(id, NewNode::Numbered, look);
+    assert_eq!(asks[..2], [create(looks, FirstLook::List), create(waits, FirstLook::None)]);
+    created(&mut queue, looks, 6, 60);
+    let next = created(&mut queue, waits, 7, 70);
+    assert_eq!(next, [Ask::Watch(waits, "_c_60-lock-0000000006".to_owned())]);
 }

@@ -299,6 +299,33 @@ impl World {
         }
     }
 
+    /// Tells whether the first two requests of a session may be one search.
+    fn has_shared_search(&self, session: SessionNo) -> bool {
+        let requests = &self.sessions[session].requests;
+        let next = |i: usize| requests.get(i).and_then(Request::next_of_search);
+        next(0).is_some() && next(0) == next(1)
+    }
+
+    /// Lets the server carry out one step of a search for all first requests of a session that are about to take it.
+    fn apply_together(&mut self, session: SessionNo) {
+        let of = &mut self.sessions[session];
+        let next = of.requests.front().and_then(Request::next_of_search);
+        let sharing = of.requests.iter().take_while(|request| request.next_of_search() == next).count();
+        let requests: Vec<Request> = of.requests.drain(..sharing).collect();
+        for mut request in requests.into_iter().rev() {
+            match self.server.apply(session, &mut request).0 {
+                Some(event) => of.arriving.push(Arriving::answer(request, event)),
+                None => of.requests.push_front(request),
+            }
+        }
+    }
+
+    /// Delays a read that contenders of the session may share.
+    fn postpone(&mut self, session: SessionNo) {
+        let of = &mut self.sessions[session];
+        of.delayed.extend(of.requests.pop_front());
+    }
+
     fn notify(&mut self, told: Notifications) {
         for (session, event) in told {
             self.sessions[session].arriving.push(Arriving::Notification(event));

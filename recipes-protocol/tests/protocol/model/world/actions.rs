@@ -1,6 +1,7 @@
 //! What may happen next in a state of the world.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, FirstLook, Pause};
 
@@ -15,6 +16,10 @@ pub(crate) enum Action {
     Wait(usize),
     Release(usize),
     Apply(SessionNo),
+    /// Contenders that search take one step together.
+    ApplyTogether(SessionNo),
+    /// A read waits for the end of another one, so that contenders can share it.
+    Postpone(SessionNo),
     /// An answer or a notification arrives.
     Deliver(SessionNo, usize),
     /// A contender that waits for it is told that the session lives.
@@ -65,11 +70,26 @@ impl World {
             if !of.requests.is_empty() {
                 actions.push(Action::Apply(session));
             }
+            if self.has_shared_search(session) {
+                actions.push(Action::ApplyTogether(session));
+            }
             actions.extend(of.arriving.deliverable().map(|i| Action::Deliver(session, i)));
             if !of.is_away {
                 actions.extend(of.proving.iter().map(|id| Action::Prove(session, *id)));
             }
             actions.extend(of.pauses.iter().map(|(id, pause)| Action::Wake(session, *id, *pause)));
+        }
+    }
+
+    /// Lists the reads that may be delayed: another contender's read of their kind is under way.
+    pub(super) fn delays(&self, actions: &mut Vec<Action>) {
+        for (session, of) in self.sessions.iter().enumerate() {
+            let mut sent = of.requests.iter();
+            let Some(first) = sent.next().filter(|first| first.is_shared()) else { continue };
+            let mut others = sent.chain(&of.delayed).chain(of.arriving.answered());
+            if others.any(|other| mem::discriminant(&other.ask) == mem::discriminant(&first.ask)) {
+                actions.push(Action::Postpone(session));
+            }
         }
     }
 

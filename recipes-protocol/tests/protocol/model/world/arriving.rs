@@ -105,6 +105,14 @@ impl Arrivals {
         self.0.is_empty()
     }
 
+    /// Returns the requests whose answers have not been delivered.
+    pub(super) fn answered(&self) -> impl Iterator<Item = &Request> {
+        self.0.iter().filter_map(|arriving| match arriving {
+            Arriving::Answer(answer) => Some(&answer.0),
+            Arriving::Notification(_) => None,
+        })
+    }
+
     /// Returns the contenders that a message is for.
     pub(super) fn contenders(&self) -> impl Iterator<Item = ContenderId> {
         self.0.iter().filter_map(Arriving::contender)

@@ -135,6 +135,7 @@ impl Model for Lab {
 
     fn actions(&self, state: &World, actions: &mut Vec<Action>) {
         state.progress(actions);
+        state.delays(actions);
         state.faults(actions);
     }
 
@@ -166,6 +167,8 @@ impl Model for Lab {
             Action::Send(session, i) => next.send(session, i, false),
             Action::SendLookFirst(session, i) => next.send(session, i, true),
             Action::Apply(session) => next.apply(session),
+            Action::ApplyTogether(session) => next.apply_together(session),
+            Action::Postpone(session) => next.postpone(session),
             Action::Deliver(session, i) => {
                 let event = next.sessions[session].arriving.take(i);
                 next.tell(session, event);

@@ -58,6 +58,29 @@ pub(super) enum Progress {
     },
 }
 
+/// The next step of a search, which several contenders may take together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SearchStep {
+    List(Naming),
+    Read(String),
+}
+
+impl Request {
+    /// Tells whether contenders of one session may share it.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.ask, Ask::List(_) | Ask::Find(_))
+    }
+
+    /// Returns the next step, if it is of a search.
+    pub(super) fn next_of_search(&self) -> Option<SearchStep> {
+        match (&self.ask, &self.progress) {
+            (Ask::Find(_), Progress::Searching { left, .. }) => left.last().cloned().map(SearchStep::Read),
+            (Ask::Find(_), _) => self.wish.as_ref().map(|wish| SearchStep::List(wish.naming)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
     zxid: i64,

@@ -178,6 +178,22 @@ pub enum Error {
         number: i32,
     },
 
+    /// The nodes of an acquire have no room beside the other nodes of the session. A `try` fails so if there is no room now, any other
+    /// acquire if there never will be. See [`SessionConfig::node_bytes_max`](crate::SessionConfig::node_bytes_max).
+    #[error(
+        "no room for {bytes} bytes of node paths at {path}: the nodes of a session have {bytes_max} in all. Use more sessions, or \
+         raise jute.maxbuffer of all servers and then node_bytes_max of the session"
+    )]
+    #[non_exhaustive]
+    NoRoom {
+        /// The path of the lock.
+        path: String,
+        /// The room that the nodes need.
+        bytes: usize,
+        /// The room of all nodes of the session, without the reserve.
+        bytes_max: usize,
+    },
+
     /// The server did not answer in time.
     #[error("ZooKeeper did not answer within {within:?}")]
     #[non_exhaustive]

@@ -39,6 +39,12 @@ pub(crate) fn protected_prefix(marker: &str) -> String {
     names::protected_prefix(&unique(), marker)
 }
 
+/// Returns the length of the name of a contender's node. `has_uuid`: whether its name has a protected prefix.
+pub(crate) fn name_len(marker: &str, has_uuid: bool) -> usize {
+    let prefix = if has_uuid { PROTECTION.len() + uuid::fmt::Hyphenated::LENGTH + 1 } else { 0 };
+    prefix + marker.len() + Sequence::new(0).to_string().len()
+}
+
 /// Returns the data of a node without the mark of its creator. Only nodes whose names have no protected prefix may have a mark, at
 /// the beginning of their data.
 pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {

@@ -11,6 +11,7 @@ pub(crate) mod liveness;
 pub(crate) mod reaper;
 pub(crate) mod remote;
 pub(crate) mod replies;
+pub(crate) mod rooms;
 pub(crate) mod traffic;
 pub(crate) mod weak_map;
 pub(crate) mod wire;
@@ -26,6 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
+use zk_recipes_protocol::wire_size;
 
 use crate::deadline::Deadline;
 use crate::error::Error;
@@ -43,6 +45,7 @@ use crate::session::liveness::states::ConnectionStates;
 use crate::session::reaper::{Abandoned, Leftover};
 use crate::session::remote::Remote;
 use crate::session::replies::retry_lost_reply;
+use crate::session::rooms::{Room, Rooms};
 use crate::session::traffic::Traffic;
 use crate::session::wire::Wire;
 
@@ -80,6 +83,7 @@ pub struct Session {
 
 struct Inner {
     remote: Remote,
+    rooms: Rooms,
     abandoned: mpsc::UnboundedSender<Abandoned>,
     ending: Arc<Ending>,
     /// The values that the users of the session share, by type.
@@ -108,11 +112,11 @@ impl Session {
         config.acl_of.keys().try_for_each(|path| node::validate_path(path))?;
         let connector = Connector::new(connect_string, &config)?;
         let line = connector.connect(&config).await?;
-        let SessionConfig { acl, acl_of, parents, .. } = config;
-        Ok(Self::start(connector, line, NodePolicy { acl, acl_of, parents }))
+        let SessionConfig { acl, acl_of, parents, node_bytes_max, .. } = config;
+        Ok(Self::start(connector, line, NodePolicy { acl, acl_of, parents }, node_bytes_max))
     }
 
-    fn start(connector: Connector, line: Line, policy: NodePolicy) -> Self {
+    fn start(connector: Connector, line: Line, policy: NodePolicy, node_bytes_max: u32) -> Self {
         let (session, timeout) = (line.client.session().clone(), line.client.session_timeout());
         let (task_link, states) = (Arc::clone(&line.task_link), line.states());
         let id = session.id().0;
@@ -124,7 +128,8 @@ impl Session {
         let remote = Remote::new(id, wire, liveness, Handle::current());
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let inner = Inner { remote, abandoned, ending, extensions: Mutex::default() };
+        let (rooms, extensions) = (Rooms::new(id, node_bytes_max), Mutex::default());
+        let inner = Inner { remote, rooms, abandoned, ending, extensions };
         Self { inner: Arc::new(inner) }
     }
 
@@ -221,6 +226,20 @@ impl Session {
 
     pub(crate) fn wire(&self) -> &Wire {
         self.remote().wire()
+    }
+
+    /// Returns the room that a node takes.
+    pub(crate) fn room_of(&self, path_len: usize) -> usize {
+        wire_size::string(self.wire().chroot_len() + path_len)
+    }
+
+    /// Returns room for the nodes of one acquire: see [`Rooms::room`]. Fails once the session has ended.
+    pub(crate) async fn room(&self, path: &str, bytes: usize, is_try: bool) -> Result<Room, Error> {
+        tokio::select! {
+            biased;
+            room = self.inner.rooms.room(path, bytes, is_try) => room,
+            reason = self.ended() => Err(Error::SessionEnded { reason }),
+        }
     }
 
     pub(crate) fn liveness(&self) -> Liveness {

@@ -19,12 +19,15 @@ use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::reaper::Leftover;
 use crate::session::remote::{Remote, Removal};
+use crate::session::rooms::Room;
 use crate::session::wire::Fired;
 
 /// One contender with its requests. It keeps the connection open, but not the reaper: see [`Remote`].
 pub(crate) struct Place {
     engine: Arc<Engine>,
     id: ContenderId,
+    /// The room of its node.
+    _room: Option<Room>,
     /// Never locked: only the exclusive owner of the place polls it. The mutex makes a guard, which contains a place, `Sync`.
     polled: Mutex<Polled>,
     has_left: bool,
@@ -44,9 +47,9 @@ struct Polled {
 
 impl Place {
     /// Adds a contender to the engine and sends its first requests.
-    pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>) -> Self {
+    pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>, room: Option<Room>) -> Self {
         let (engine, id) = (Arc::clone(engine), engine.enter(wish, node_data));
-        Self { engine, id, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
+        Self { engine, id, _room: room, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
     }
 
     pub(super) fn id(&self) -> ContenderId {

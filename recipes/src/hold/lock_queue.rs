@@ -18,6 +18,7 @@ use crate::hold::node_watch;
 use crate::node;
 use crate::options::validate_node_data;
 use crate::session::Session;
+use crate::session::rooms::Room;
 
 /// The queue of one lock: the sequential nodes below its path.
 pub(crate) struct LockQueue {
@@ -85,10 +86,21 @@ impl LockQueue {
         self.names == Names::LATCH
     }
 
-    /// Adds a contender and sends its first requests.
-    pub(crate) fn enter(&self, mode: Mode, kind: WishKind) -> Contender {
+    /// Returns the room that the node of a contender takes.
+    pub(crate) fn node_room(&self, mode: Mode) -> usize {
+        let name_len = node::name_len(self.names.marker(mode), self.naming == Naming::Protected);
+        self.session.room_of(self.parent().len() + 1 + name_len)
+    }
+
+    /// Returns the room of a contender's node: see [`Session::room`].
+    pub(crate) async fn room(&self, mode: Mode, is_try: bool) -> Result<Room, Error> {
+        self.session.room(self.parent(), self.node_room(mode), is_try).await
+    }
+
+    /// Adds a contender and sends its first requests. `room`: the room of its node.
+    pub(crate) fn enter(&self, mode: Mode, kind: WishKind, room: Option<Room>) -> Contender {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };
-        let place = Place::enter(&self.engine, wish, &self.node_data);
+        let place = Place::enter(&self.engine, wish, &self.node_data, room);
         Contender::new(&self.session, place, self.parent(), self.naming)
     }
 
@@ -117,13 +129,15 @@ impl LockQueue {
 
     /// As [`acquire`](Self::acquire), within the span of the caller.
     pub(crate) async fn acquire_hold(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
-        let granted = self.contend(mode, deadline).await?;
+        let Some(room) = deadline.bound(self.room(mode, false)).await else { return Ok(None) };
+        let granted = self.enter(mode, WishKind::Wait, Some(room?)).granted_by(deadline).await?;
         Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
     pub(crate) async fn try_acquire_hold(&self, mode: Mode) -> Result<Option<Hold>, Error> {
-        let granted = self.try_contend(mode).await?;
+        let room = self.room(mode, true).await?;
+        let granted = self.try_contend(mode, Some(room)).await?;
         Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
     }
 
@@ -137,22 +151,19 @@ impl LockQueue {
     }
 
     /// Waits for a turn: nothing relies on the hold itself. `None` if the deadline came first. The node is gone then.
-    pub(crate) async fn take_turn(&self, deadline: Deadline) -> Result<Option<Contender>, Error> {
-        Ok(self.contend(Mode::Exclusive, deadline).await?.map(into_turn))
+    pub(crate) async fn take_turn(&self, room: Option<Room>, deadline: Deadline) -> Result<Option<Contender>, Error> {
+        let contender = self.enter(Mode::Exclusive, WishKind::Wait, room);
+        Ok(contender.granted_by(deadline).await?.map(into_turn))
     }
 
     /// As [`take_turn`](Self::take_turn), but only if no contender is ahead.
-    pub(crate) async fn try_turn(&self) -> Result<Option<Contender>, Error> {
-        Ok(self.try_contend(Mode::Exclusive).await?.map(into_turn))
+    pub(crate) async fn try_turn(&self, room: Option<Room>) -> Result<Option<Contender>, Error> {
+        Ok(self.try_contend(Mode::Exclusive, room).await?.map(into_turn))
     }
 
-    async fn contend(&self, mode: Mode, deadline: Deadline) -> Result<Option<(Contender, Granted)>, Error> {
-        self.enter(mode, WishKind::Wait).granted_by(deadline).await
-    }
-
-    async fn try_contend(&self, mode: Mode) -> Result<Option<(Contender, Granted)>, Error> {
+    async fn try_contend(&self, mode: Mode, room: Option<Room>) -> Result<Option<(Contender, Granted)>, Error> {
         let within = self.answer_within();
-        let mut contender = self.enter(mode, WishKind::Try);
+        let mut contender = self.enter(mode, WishKind::Try, room);
         match Deadline::after(within).bound(contender.granted()).await {
             Some(Ok(Some(granted))) => Ok(Some((contender, granted))),
             Some(Ok(None)) => contender.withdraw().await.map(|()| None),
@@ -170,7 +181,8 @@ impl LockQueue {
         mode: Mode,
         deadline: Deadline,
     ) -> Result<Option<Hold>, Error> {
-        let contender = self.enter(mode, WishKind::Beside(holder.contender().id()));
+        // A holder never waits for room: the waiters behind it may have all of it. Each lock has at most one such node.
+        let contender = self.enter(mode, WishKind::Beside(holder.contender().id()), None);
         match contender.granted_by(deadline).await {
             Ok(granted) => Ok(granted.map(|(contender, granted)| holder.derive(contender, granted.proof))),
             // Somebody deleted the hold's node, so another contender may hold by now.

@@ -8,6 +8,7 @@ use crate::session::Session;
 use crate::session::liveness::hold_reports::HoldName;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
+use crate::session::rooms::Room;
 
 /// A claim on something that exists on the server, or may exist. If the claim is dropped, the session's reaper deletes it.
 #[derive(Debug)]
@@ -70,6 +71,8 @@ impl Drop for NodeClaim {
 pub(crate) struct NamedNode {
     pub(crate) lock: String,
     pub(crate) path: String,
+    /// Its room.
+    pub(crate) _room: Option<Room>,
 }
 
 impl Leftover for NamedNode {

@@ -46,9 +46,12 @@ pub struct Waiter {
 impl Waiter {
     pub(crate) async fn take(queue: &Arc<LockQueue>, mode: Mode) -> Result<Self, Error> {
         let span = queue.acquire_span(mode);
-        let mut contender = queue.enter(mode, WishKind::Place);
-        match span.run_part(contender.placed()).await {
-            Ok(made) => {
+        let place = async {
+            let mut contender = queue.enter(mode, WishKind::Place, Some(queue.room(mode, false).await?));
+            contender.placed().await.map(|made| (contender, made))
+        };
+        match span.run_part(place).await {
+            Ok((contender, made)) => {
                 span.note_node(contender.path());
                 let (queue, token) = (Arc::clone(queue), FencingToken::new(made.czxid));
                 Ok(Self { queue, contender, token, outcome: None, span })

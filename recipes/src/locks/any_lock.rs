@@ -120,6 +120,11 @@ impl AnyLock {
         each!(self, lock => lock.path())
     }
 
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        each!(self, lock => lock.room())
+    }
+
     /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {

@@ -244,6 +244,7 @@ impl CohortMutex {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
@@ -296,6 +297,11 @@ impl CohortMutex {
         self.queue.parent()
     }
 
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.queue.node_room(Mode::Exclusive)
+    }
+
     /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
@@ -329,7 +335,10 @@ impl CohortMutex {
     async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
         loop {
             match turn.state().await {
-                State::Begins => turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait)),
+                State::Begins => {
+                    let room = self.queue.room(Mode::Exclusive, false).await?;
+                    turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait, Some(room)));
+                }
                 State::Queues => turn.wait_for_grant().await?,
                 State::Takes => turn.take().await,
                 State::Holds { .. } => return Ok(()),

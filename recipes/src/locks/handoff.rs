@@ -96,6 +96,7 @@ impl HandoffMutex {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
@@ -167,6 +168,11 @@ impl HandoffMutex {
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
+    }
+
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.queue.node_room(Mode::Exclusive)
     }
 
     /// Returns the session of the lock.

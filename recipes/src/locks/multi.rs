@@ -2,14 +2,14 @@
 
 mod meeting;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, field};
 
-use crate::deadline::granted;
+use crate::deadline::{Deadline, granted};
 use crate::error::Error;
 use crate::hold::acquire_span::{AcquireSpan, Grant};
 use crate::hold::guard::LockGuard;
@@ -17,6 +17,7 @@ use crate::hold::multi_guard::MultiGuard;
 use crate::locks::any_lock::AnyLock;
 use crate::locks::mutex::Mutex;
 use crate::session::Session;
+use crate::session::rooms::TakenRooms;
 
 /// Several locks as one: all of them or none. They may have different recipes and different sessions.
 ///
@@ -171,6 +172,28 @@ impl MultiLock {
     }
 
     async fn acquire_in_order(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
+        match patience.deadline().bound(self.take_rooms(patience)).await {
+            Some(rooms) => rooms?.lend(self.acquire_each(patience)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the room of all nodes before the first of them is created. Otherwise tasks that each hold a part of their locks could
+    /// wait for each other's room.
+    async fn take_rooms(&self, patience: Patience) -> Result<TakenRooms, Error> {
+        let mut needed = BTreeMap::new();
+        for lock in self.locks.iter() {
+            needed.entry(lock.session().remote().session_id()).or_insert((lock, 0)).1 += lock.room();
+        }
+        let mut taken = TakenRooms::default();
+        for (session_id, (first, bytes)) in needed {
+            let is_try = matches!(patience, Patience::None);
+            taken.add(session_id, first.session().room(first.path(), bytes, is_try).await?);
+        }
+        Ok(taken)
+    }
+
+    async fn acquire_each(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
         let mut held = MultiGuard::new(Vec::with_capacity(self.locks.len()));
         for lock in self.locks.iter() {
             // Once one of the locks is lost, there is no reason to wait for the others.
@@ -190,6 +213,13 @@ impl MultiLock {
 }
 
 impl Patience {
+    fn deadline(self) -> Deadline {
+        match self {
+            Self::Within { wait, begun } => Deadline::after(wait.saturating_sub(begun.elapsed())),
+            Self::Endless | Self::None => Deadline::never(),
+        }
+    }
+
     async fn acquire(self, lock: &AnyLock) -> Result<Option<LockGuard>, Error> {
         match self {
             Self::Endless => lock.acquire().await.map(Some),

@@ -91,6 +91,7 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
@@ -162,6 +163,11 @@ impl Mutex {
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
+    }
+
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.queue.node_room(Mode::Exclusive)
     }
 
     /// Returns the session of the lock.

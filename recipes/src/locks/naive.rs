@@ -68,6 +68,7 @@ impl NaiveLock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that no node of ours is left.
     ///
     /// # Cancel safety
@@ -104,6 +105,11 @@ impl NaiveLock {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
+    }
+
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.session().room_of(self.path().len())
     }
 
     /// Returns the session of the lock.

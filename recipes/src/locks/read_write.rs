@@ -132,6 +132,7 @@ impl ReadLock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
@@ -206,6 +207,11 @@ impl ReadLock {
         self.queue.parent()
     }
 
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.queue.node_room(Mode::Shared)
+    }
+
     /// Returns the session of the lock.
     #[must_use]
     pub fn session(&self) -> &Session {
@@ -243,6 +249,7 @@ impl WriteLock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our node is gone.
     ///
     /// # Cancel safety
@@ -315,6 +322,11 @@ impl WriteLock {
     #[must_use]
     pub fn path(&self) -> &str {
         self.queue.parent()
+    }
+
+    /// Returns the room that an acquire takes.
+    pub(crate) fn room(&self) -> usize {
+        self.queue.node_room(Mode::Exclusive)
     }
 
     /// Returns the session of the lock.

@@ -14,7 +14,7 @@ use futures_util::future::try_join;
 use permits::{Number, Permits};
 use tracing::warn;
 use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
-use zk_recipes_protocol::names::Names;
+use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
 use crate::deadline::Deadline;
@@ -169,6 +169,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if the server did not answer within half the session timeout.
+    /// [`Error::NoRoom`] if the session has no room for the node now.
     /// [`Error::Unconfirmed`] if another contender came in between and the server did not confirm that our nodes are gone.
     ///
     /// # Cancel safety
@@ -193,7 +194,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::InvalidPermits`] at once if `permits` is 0, or more than the semaphore can ever
-    /// have. With a [`SharedCount`], the call waits until the count is raised.
+    /// have. With a [`SharedCount`], the call waits until the count is raised. [`Error::NoRoom`] at once if the nodes never
+    /// fit into [`SessionConfig::node_bytes_max`](crate::SessionConfig::node_bytes_max).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -255,6 +257,11 @@ impl Semaphore {
         self.inner.turns.session()
     }
 
+    /// Returns the room that one permit takes.
+    pub(crate) fn room(&self) -> usize {
+        self.inner.room(1)
+    }
+
     async fn take(&self, wanted: u32, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
         self.acquire_span().run(async { Attempt::new(self, wanted, None).take(deadline).await }).await
@@ -298,13 +305,13 @@ fn only(mut guards: Vec<LockGuard>) -> LockGuard {
 }
 
 /// Watches that fire when permits may have become free.
-struct Room {
+struct FreePermits {
     /// `None` if the node to watch is missing, and with it our leases.
     leases: Option<Watch>,
     count: Option<Watch>,
 }
 
-impl Room {
+impl FreePermits {
     /// Waits until the leases or the count change.
     async fn changed(self) {
         let fired = async |watch: Option<Watch>| match watch {
@@ -332,6 +339,17 @@ impl Inner {
         }
     }
 
+    /// Returns the room that a lease takes.
+    fn lease_room(&self) -> usize {
+        let name_len = node::name_len(Names::LEASES.marker(Mode::Shared), true);
+        self.session().room_of(self.leases.len() + 1 + name_len)
+    }
+
+    /// Returns the room that an acquire takes: a turn and its leases.
+    fn room(&self, wanted: usize) -> usize {
+        self.turns.node_room(Mode::Exclusive) + wanted * self.lease_room()
+    }
+
     /// Lists the leases, and reads the number of permits.
     async fn list(&self) -> Result<(Vec<String>, Number), Error> {
         let remote = self.session().remote();
@@ -345,7 +363,7 @@ impl Inner {
     }
 
     /// As [`list`](Self::list), with watches on both.
-    async fn list_and_watch(&self) -> Result<(Vec<String>, Number, Room), Error> {
+    async fn list_and_watch(&self) -> Result<(Vec<String>, Number, FreePermits), Error> {
         let wire = self.session().wire();
         let leases = async {
             match retry_lost_reply(|| wire.watch_children(&self.leases)).await {
@@ -355,7 +373,7 @@ impl Inner {
             }
         };
         let ((number, count), (children, leases)) = try_join(self.permits.watch(self.session()), leases).await?;
-        Ok((children, number, Room { leases, count }))
+        Ok((children, number, FreePermits { leases, count }))
     }
 
     fn report_foreign(&self, children: &[String]) {

@@ -128,6 +128,11 @@ impl Wire {
         &self.counters
     }
 
+    /// Returns the length of the chroot.
+    pub(crate) fn chroot_len(&self) -> usize {
+        self.chroot_len
+    }
+
     /// Returns the bytes of a path in a request, with the chroot.
     pub(crate) fn path_len(&self, path: &str) -> usize {
         self.chroot_len + path.len()

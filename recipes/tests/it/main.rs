@@ -30,6 +30,7 @@ mod proof_of_life;
 mod read_write;
 mod reaper;
 mod revocation;
+mod rooms;
 mod semaphore;
 mod send_sync;
 mod session;

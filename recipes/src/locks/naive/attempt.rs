@@ -23,6 +23,7 @@ use crate::session::liveness::proof::Proof;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
 use crate::session::replies::{is_refusal, retry_lost_reply};
+use crate::session::rooms::Room;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
 use crate::token::FencingToken;
@@ -48,6 +49,8 @@ struct OwnNode {
     contender: Naive,
     /// The record of the nodes that the contenders of the session have taken. They share it.
     taken: Arc<Mutex<Taken>>,
+    /// The room of the node.
+    room: Option<Room>,
 }
 
 impl Attempt {
@@ -57,6 +60,7 @@ impl Attempt {
             mark: Uuid::new_v4().to_string().into_bytes(),
             contender: Naive::new(try_within.is_some()),
             taken: session.extension::<WeakMap<String, Mutex<Taken>>>().at(path.to_owned(), Mutex::default),
+            room: None,
         };
         Self {
             session: session.clone(),
@@ -83,6 +87,9 @@ impl Attempt {
 
     /// Runs until the contender holds, and returns `true`. Returns `false` if another contender was in the way.
     async fn contend(&mut self) -> Result<bool, Error> {
+        let (session, path) = (self.session.clone(), self.node().path.clone());
+        let bytes = session.room_of(path.len());
+        self.node().room = Some(session.room(&path, bytes, self.try_within.is_some()).await?);
         loop {
             let node = self.node();
             if node.contender.outcome().is_some() {

@@ -13,7 +13,7 @@ use zookeeper_client::{CreateMode, Error as ClientError};
 
 use super::leases::Leases;
 use super::permits::Number;
-use super::{Room, Semaphore};
+use super::{FreePermits, Semaphore};
 use crate::deadline::Deadline;
 use crate::engine::{Contender, find_unnamed, made};
 use crate::error::{Error, chain};
@@ -24,6 +24,7 @@ use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::liveness::proof::Proof;
 use crate::session::replies::is_refusal;
+use crate::session::rooms::Room;
 use crate::session::wire::REQUESTS_MAX;
 use crate::token::FencingToken;
 
@@ -31,6 +32,7 @@ use crate::token::FencingToken;
 pub(super) struct Attempt<'a> {
     semaphore: &'a Semaphore,
     permits: Permits,
+    wanted: usize,
     /// How long a `try` waits for answers. `None`: the attempt waits for the grant.
     try_within: Option<Duration>,
     /// The beginning of the names of all its leases.
@@ -38,8 +40,10 @@ pub(super) struct Attempt<'a> {
     turn: Option<Contender>,
     /// The number of permits of the last look.
     number: Option<Number>,
+    /// The room of its nodes. Taken before the turn, so that no attempt waits for room while others wait for its turn.
+    nodes: Option<Room>,
     /// The watches of the last look.
-    room: Option<Room>,
+    room: Option<FreePermits>,
     proof: Option<Proof>,
     backoff: Backoff,
 }
@@ -49,11 +53,13 @@ impl<'a> Attempt<'a> {
         let has_parent = semaphore.inner.parent_seen.load(Ordering::Relaxed);
         Self {
             semaphore,
+            wanted,
             permits: Permits::new(wanted, try_within.is_some(), REQUESTS_MAX, has_parent),
             try_within,
             prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
             turn: None,
             number: None,
+            nodes: None,
             room: None,
             proof: None,
             backoff: Backoff::after_lost_reply(),
@@ -62,6 +68,10 @@ impl<'a> Attempt<'a> {
 
     /// Takes the permits. `None` if another contender was in the way, or the deadline came first. Our nodes are gone then.
     pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
+        match deadline.bound(self.take_room()).await {
+            Some(taken) => taken?,
+            None => return Ok(None),
+        }
         loop {
             if let Some(outcome) = self.permits.outcome() {
                 return match self.failure(outcome) {
@@ -77,6 +87,24 @@ impl<'a> Attempt<'a> {
                 },
             }
         }
+    }
+
+    /// Takes the room of the turn and of all leases.
+    async fn take_room(&mut self) -> Result<(), Error> {
+        let bytes = self.semaphore.inner.room(self.wanted);
+        let (session, path) = (self.semaphore.session(), self.semaphore.path());
+        self.nodes = Some(session.room(path, bytes, self.try_within.is_some()).await?);
+        Ok(())
+    }
+
+    /// Takes the part of a node out of the attempt's room.
+    fn room_for(&mut self, bytes: usize) -> Option<Room> {
+        self.nodes.as_mut().and_then(|room| room.split(bytes))
+    }
+
+    fn turn_room(&mut self) -> Option<Room> {
+        let bytes = self.semaphore.inner.turns.node_room(Mode::Exclusive);
+        self.room_for(bytes)
     }
 
     /// Carries out an ask. `None` if the deadline came first.
@@ -118,7 +146,8 @@ impl<'a> Attempt<'a> {
                 Event::Changed
             }
             Ask::TryTurn => {
-                self.turn = inner.turns.try_turn().instrument(debug_span!("turn")).await?;
+                let room = self.turn_room();
+                self.turn = inner.turns.try_turn(room).instrument(debug_span!("turn")).await?;
                 Event::Turn(self.turn.is_some())
             }
             Ask::Create(count) => self.create(count).await?,
@@ -163,7 +192,8 @@ impl<'a> Attempt<'a> {
     }
 
     async fn take_turn(&mut self, deadline: Deadline) -> Result<Event, Error> {
-        self.turn = self.semaphore.inner.turns.take_turn(deadline).instrument(debug_span!("turn")).await?;
+        let room = self.turn_room();
+        self.turn = self.semaphore.inner.turns.take_turn(room, deadline).instrument(debug_span!("turn")).await?;
         Ok(Event::Turn(self.turn.is_some()))
     }
 
@@ -232,7 +262,8 @@ impl<'a> Attempt<'a> {
         let session = self.semaphore.session();
         let guard = |Made { name, czxid, .. }: Made| {
             let (lock, path) = (inner.path.clone(), node::child(&inner.leases, &name));
-            let claim = NodeClaim::new(session, NamedNode { lock, path });
+            let room = self.room_for(inner.lease_room());
+            let claim = NodeClaim::new(session, NamedNode { lock, path, _room: room });
             LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
         };
         leases.into_iter().map(guard).collect()
@@ -255,6 +286,7 @@ impl<'a> Attempt<'a> {
             prefix: mem::take(&mut self.prefix),
             permits,
             turn,
+            _nodes: self.nodes.take(),
         })
     }
 }

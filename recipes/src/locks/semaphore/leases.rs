@@ -10,6 +10,7 @@ use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::reaper::{Leftover, until_answered};
 use crate::session::remote::{Remote, Removal};
+use crate::session::rooms::Room;
 
 /// The leases of an attempt that was given up, and the turn in which they were made.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Leases {
     pub(super) prefix: String,
     pub(super) permits: Permits,
     pub(super) turn: Option<Place>,
+    /// The room of the leases.
+    pub(super) _nodes: Option<Room>,
 }
 
 impl Leases {

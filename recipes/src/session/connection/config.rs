@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::session::acl::{Acl, Auth, Parents};
 use crate::session::connection::tls::Tls;
 
+/// ZooKeeper's default of `jute.maxbuffer`, in bytes.
+const JUTE_MAXBUFFER: u32 = 0xf_ffff;
+
 /// The settings of a [`Session`](crate::Session).
 ///
 /// ```
@@ -46,11 +49,27 @@ pub struct SessionConfig {
     pub acl_of: BTreeMap<String, Acl>,
     /// The kind of node that a missing parent of a lock is created as.
     pub parents: Parents,
+    /// Upper bound of the bytes that the paths of the session's nodes take on a server. Each node takes the length of its full path,
+    /// with the chroot, and 4 bytes.
+    ///
+    /// At the end of the session, a server deletes all its nodes by one transaction, which lists their paths. A transaction longer
+    /// than the servers' `jute.maxbuffer` may break them: a single server never starts again on its data (ZOOKEEPER-4306). The
+    /// default is seven eighths of ZooKeeper's default for `jute.maxbuffer`. If all your servers have another limit, give seven
+    /// eighths of it.
+    ///
+    /// Contenders beyond the bound wait in memory in the order of their arrival, and create their nodes when there is room. At
+    /// `/locks/goods-1`, the default is enough for about 10 000 waiters. A `try_acquire` without room, and an `acquire_many` of more
+    /// permits than ever fit, fail with [`Error::NoRoom`](crate::Error::NoRoom).
+    ///
+    /// An eighth of the bound is kept for one contender of each lock, so a crowd at one lock does not keep a task that holds this
+    /// lock from acquiring another one. But thousands of tasks that each hold a lock and acquire a second one may wait for each
+    /// other's room. Such tasks take their locks by a [`MultiLock`](crate::MultiLock), which takes the room for all of them first.
+    pub node_bytes_max: u32,
 }
 
 impl Default for SessionConfig {
     /// Returns the default settings: a timeout of 10 s, a tick of at most 5 s, and 15 s to connect. No TLS and no credentials.
-    /// Nodes are open to everyone, and missing parents are containers.
+    /// Nodes are open to everyone, missing parents are containers, and the paths of nodes take at most 917 497 bytes.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
@@ -62,6 +81,7 @@ impl Default for SessionConfig {
             acl: Acl::open(),
             acl_of: BTreeMap::new(),
             parents: Parents::default(),
+            node_bytes_max: JUTE_MAXBUFFER / 8 * 7,
         }
     }
 }
@@ -116,6 +136,12 @@ impl SessionConfig {
     #[must_use]
     pub fn with_parents(self, parents: Parents) -> Self {
         Self { parents, ..self }
+    }
+
+    /// Sets [`node_bytes_max`](Self::node_bytes_max).
+    #[must_use]
+    pub fn with_node_bytes_max(self, node_bytes_max: u32) -> Self {
+        Self { node_bytes_max, ..self }
     }
 
     #[cfg(feature = "tls")]

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
+use tokio::time::Instant;
+
 use super::keys::cart_json;
-use super::transaction::{Transaction, TransactionId, WrittenOrder};
+use super::transaction::{Transaction, TransactionId, WrittenOrder, left_ms};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey};
 
-/// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it.
+/// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it. A batch
+/// waits for its row for at least that long, too, so a late batch that waits again does not wait in a busy loop.
 const KEY_WAIT_MS: i32 = 100;
 
 /// The same for a batch of several orders. A batch that is refused is divided, so it meets that purchase again.
@@ -34,6 +37,8 @@ pub struct BatchWrite<'a> {
     pub fence: Option<Fence>,
     /// What was sold, in the order of the decisions.
     pub lines: &'a [BatchLine<'a>],
+    /// The deadline of the wait for the row. The wait for a key has a short limit of its own.
+    pub until: Instant,
 }
 
 /// One order of a batch.
@@ -64,26 +69,36 @@ impl Transaction {
     }
 
     /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
-    /// the lines. The units are there: the caller has locked the row, or read it under the fence.
+    /// the lines, of which there is at least one. The units are there: the caller has locked the row, or read it under the
+    /// fence.
     ///
     /// # Errors
     /// [`REPEATED`](failure::REPEATED) if another transaction has written one of the keys meanwhile, and
-    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one is about to; [`FENCED`](failure::FENCED) if a later holder came
-    /// first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the sale is over. In all of these cases the caller must
-    /// roll back. Otherwise as [`Failure::of_database`].
+    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one is about to, or if the row is locked until `until`;
+    /// [`FENCED`](failure::FENCED) if a later holder came first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the
+    /// sale is over. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
         fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
             batch.lines.iter().map(value).collect()
         }
-        // Identity values grow in the order of the rows of an `insert ... select ... order by`. That joins the orders to
-        // the lines. The keys are written in their own order, so that two batches cannot wait for each other's.
+        // The row is taken first, under its own time limit. All that follows reads from it, so the row is locked when the
+        // limit for the keys is set. Identity values grow in the order of the rows of an `insert ... select ... order by`.
+        // That joins the orders to the lines. The keys are written in their own order, so that two batches cannot wait for
+        // each other's.
         let key_wait_ms = if batch.lines.len() > 1 { SHARED_KEY_WAIT_MS } else { KEY_WAIT_MS };
         let rows = sqlx::query!(
             r#"with bounded as materialized (
-                   select set_config('lock_timeout', $9::integer::text, true),
+                   select set_config('lock_timeout', $15::integer::text, true),
                        set_config('idle_in_transaction_session_timeout', $13::integer::text, true)
+               ), taken as (
+                   update goods set on_hand = $16, version = version + 1 from bounded
+                   where goods_no = $1 and sale = $2 and guard = $10
+                       and ($11::bigint is null or (fence, fence_handover, fence_hold) = ($11, $12::bigint, $14::bigint))
+                   returning goods_no
+               ), keys_bounded as materialized (
+                   select set_config('lock_timeout', $9::integer::text, true) from taken
                ), sold as materialized (
-                   select line.* from bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
+                   select line.* from keys_bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
                        with ordinality as line (quantity, remaining, key, cart, place)
                ), headers as (
                    insert into orders (strategy, instance) select $3, $4 from sold order by place returning order_id
@@ -97,15 +112,8 @@ impl Transaction {
                ), keyed as (
                    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                    select key, cart, $1, $2, order_id from written where key is not null order by key
-               ), taken as (
-                   update goods set on_hand = (select min(remaining) from sold), version = version + 1
-                   where goods_no = $1 and sale = $2 and guard = $10
-                       and ($11::bigint is null or (fence, fence_handover, fence_hold) = ($11, $12::bigint, $14::bigint))
-                   returning goods_no
                )
-               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!",
-                   exists (select from taken) as "is_taken!"
-               from written order by place"#,
+               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!" from written order by place"#,
             batch.goods_no.get(),
             batch.sale,
             batch.strategy,
@@ -120,6 +128,8 @@ impl Transaction {
             batch.fence.map(|fence| fence.token.handover),
             IDLE_MS,
             batch.fence.map(|fence| fence.hold),
+            left_ms(batch.until).max(KEY_WAIT_MS),
+            batch.lines.last().map(|line| line.remaining),
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {
@@ -128,7 +138,7 @@ impl Transaction {
             }
             rows => rows.map_err(Failure::of_database)?,
         };
-        if !rows.iter().all(|row| row.is_taken) {
+        if rows.is_empty() {
             let level = self.read(batch.goods_no).await?;
             let is_on = level.is_some_and(|level| level.sale == batch.sale);
             return Err(if is_on { Failure::fenced() } else { Failure::of(&failure::SALE_RESTARTED) });

@@ -80,6 +80,11 @@ pub struct LockWait {
     pub until: Instant,
 }
 
+/// Returns the time limit of a wait for a lock that ends at `until`, in milliseconds. A limit of 0 would mean none.
+pub(super) fn left_ms(until: Instant) -> i32 {
+    i32::try_from(until.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(i32::MAX).max(1)
+}
+
 impl Store {
     /// Begins a transaction. With `lock_wait`, the transaction may wait for locks of the database. Such transactions
     /// use only a part of the connections. Each wait for a lock lasts at most the time that is left until
@@ -103,9 +108,8 @@ impl Store {
         let begun = match lock_wait {
             None => connection.ask().execute(begin).await,
             Some(wait) => {
-                // A timeout of 0 would mean no limit. The SQL text is safe: only a number is inserted into it.
-                let left = wait.until.saturating_duration_since(Instant::now());
-                let bounded = format!("{begin}; set local lock_timeout = {}", left.as_millis().max(1));
+                // The SQL text is safe: only a number is inserted into it.
+                let bounded = format!("{begin}; set local lock_timeout = {}", left_ms(wait.until));
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };
@@ -128,7 +132,8 @@ impl Store {
     /// loses everything that was written under it, too.
     ///
     /// # Errors
-    /// As [`Failure::of_database`].
+    /// As [`Failure::of_database`]: [`LOCK_TIMEOUT`](crate::failure::LOCK_TIMEOUT) if the row is locked until `until`. Without
+    /// `until`, the row is waited for as long as for any statement.
     ///
     /// # Cancel safety
     /// Dropped, the fence may have been raised or not.
@@ -138,11 +143,15 @@ impl Store {
         sale: i64,
         guard: &str,
         fence: Fence,
+        until: Option<Instant>,
     ) -> Result<Option<Level>, Failure> {
         let mut connection = self.connections.get().await?;
         let level = sqlx::query_as!(
             Level,
-            "with lazy as materialized (select set_config('synchronous_commit', 'off', true))
+            "with lazy as materialized (
+                 select set_config('synchronous_commit', 'off', true),
+                     set_config('lock_timeout', coalesce($7::integer::text, current_setting('lock_timeout')), true)
+             )
              update goods set fence = $4, fence_handover = $5, fence_hold = $6 from lazy
              where goods_no = $1 and sale = $2 and guard = $3
                  and ((fence, fence_handover) < ($4, $5) or (fence, fence_handover, fence_hold) = ($4, $5, $6))
@@ -153,6 +162,7 @@ impl Store {
             fence.token.number,
             fence.token.handover,
             fence.hold,
+            until.map(left_ms),
         );
         let level = level.fetch_optional(connection.ask()).await;
         connection.heard(level)

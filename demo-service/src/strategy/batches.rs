@@ -250,6 +250,11 @@ pub(super) fn latest<'a>(buyers: impl IntoIterator<Item = &'a Buyer>) -> Option<
     each.reduce(|(sale, until), (other, later)| (sale.max(other), until.max(later)))
 }
 
+/// Returns when the first of the buyers of a batch gives up.
+pub(super) fn earliest(batch: &[Buyer]) -> Instant {
+    batch.iter().map(|buyer| buyer.until).min().expect("BUG: a batch without a buyer")
+}
+
 impl Drop for Worker<'_> {
     /// Drops the waiting buyers if the worker panicked. Otherwise nobody would ever serve the SKU again.
     fn drop(&mut self) {

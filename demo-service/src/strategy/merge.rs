@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::batches::{Batches, Buyer, Handed, HandedAnswer, latest};
+use super::batches::{Batches, Buyer, Handed, HandedAnswer, earliest, latest};
 use super::section::do_business_first;
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
@@ -189,22 +189,32 @@ impl<T: Turn> Shop<T> {
             }
         }
         let is_decided = undecided.is_empty();
-        let (late, metrics) = (self.context().lock_timeout(), &self.context().metrics);
-        self.batches.put_back(goods_no, undecided, &late, metrics, |goods_no| self.start(goods_no));
+        self.put_back(goods_no, undecided);
         if !is_decided {
             sleep(UNDECIDED_PAUSE).await;
         }
     }
 
+    /// Puts undecided buyers of a SKU back into its queue, and refuses those whose deadline has passed.
+    fn put_back(self: &Arc<Self>, goods_no: GoodsNo, undecided: Vec<Buyer>) {
+        let (late, metrics) = (self.context().lock_timeout(), &self.context().metrics);
+        self.batches.put_back(goods_no, undecided, &late, metrics, |goods_no| self.start(goods_no));
+    }
+
     /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its
     /// key is in use elsewhere, for example, or its buyer gave up before the commit.
-    async fn sell(&self, begun: Begun<'_>, mut batch: Vec<Buyer>) -> Vec<Buyer> {
+    async fn sell(self: &Arc<Self>, begun: Begun<'_>, mut batch: Vec<Buyer>) -> Vec<Buyer> {
         batch.retain(Buyer::is_waiting);
         let Begun { transaction, level, fence, lost, end } = begun;
         let refused = match self.attempt(transaction, &level, fence, lost, &batch).await {
             Ok(decisions) => {
                 self.note_sold(level, fence, &batch, &decisions);
                 batch.into_iter().zip(decisions).for_each(|(buyer, decision)| buyer.answer(decision));
+                Vec::new()
+            }
+            // The row was locked until the first of them gave up. The others wait for it again.
+            Err(failure) if failure.is(&failure::LOCK_TIMEOUT) && earliest(&batch) <= Instant::now() => {
+                self.put_back(batch[0].line().goods_no, batch);
                 Vec::new()
             }
             Err(failure) if batch.len() == 1 || concerns_all(&failure) => {
@@ -244,14 +254,15 @@ impl<T: Turn> Shop<T> {
     }
 }
 
-/// Reads the stock under the fence.
+/// Reads the stock under the fence. Waits for the row until `until`.
 pub(super) async fn level_under_fence(
     context: &Context,
     goods_no: GoodsNo,
     sale: i64,
     fence: Fence,
+    until: Instant,
 ) -> Result<Level, Failure> {
-    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, fence).await? {
+    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, fence, Some(until)).await? {
         return Ok(level);
     }
     let goods = context.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
@@ -272,8 +283,13 @@ fn halves(mut batch: Vec<Buyer>) -> [Vec<Buyer>; 2] {
 /// Refuses a batch. If the reason lies with this instance, purchases that were handed over go back undecided: another
 /// instance may own their SKU next.
 fn refuse_all(batch: Vec<Buyer>, failure: &Failure) {
-    let lies_here = concerns_all(failure)
-        || [&failure::LOCK_SERVICE_UNAVAILABLE, &failure::CLIENT_GONE].into_iter().any(|kind| failure.is(kind));
+    let here = [
+        &failure::DATABASE_UNAVAILABLE,
+        &failure::HOLD_LOST,
+        &failure::LOCK_SERVICE_UNAVAILABLE,
+        &failure::CLIENT_GONE,
+    ];
+    let lies_here = here.into_iter().any(|kind| failure.is(kind));
     for buyer in batch.into_iter().filter(|buyer| !(buyer.is_handed && lies_here)) {
         buyer.answer(Err(failure.clone()));
     }

@@ -36,7 +36,7 @@ impl ZkFenced {
         for line in call.purchase.cart.in_order(LockOrder::Canonical) {
             let (goods_no, sale) = (line.goods_no, call.sale_of(line.goods_no));
             let fence = fences.of(goods_no).expect("BUG: a lock without a token");
-            let raise = context.store.raise_fence(goods_no, sale, context.family, fence);
+            let raise = context.store.raise_fence(goods_no, sale, context.family, fence, None);
             if let Some(level) = call.wait(raise).await?? {
                 levels.push(level);
                 continue;

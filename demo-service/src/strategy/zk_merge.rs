@@ -39,7 +39,7 @@ impl Turn for Locks {
         let held = self.acquire(&call).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
-            let level = level_under_fence(context, goods_no, sale, fence).await?;
+            let level = level_under_fence(context, goods_no, sale, fence, until).await?;
             Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match held.guard(&call, Box::pin(begun)).await {

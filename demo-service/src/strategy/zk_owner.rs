@@ -53,7 +53,7 @@ impl Turn for Arc<Ownership> {
         let begun = tokio::select! {
             biased;
             lost = term.loss() => Err(lost),
-            begun = begin(context, &term, goods_no, sale) => begun,
+            begun = begin(context, &term, goods_no, sale, until) => begun,
         };
         match begun {
             Ok((transaction, level)) => {
@@ -62,8 +62,9 @@ impl Turn for Arc<Ownership> {
                 Ok(Next::Sell(Box::new(Begun { transaction, level, fence, lost, end: Some(end) })))
             }
             Err(failure) => {
-                // Another instance may reach the database. The token of the next term is greater than any fence.
-                if failure.is(&failure::DATABASE_UNAVAILABLE) || failure.is(&failure::FENCED) {
+                // Another instance may reach the database. A fence is no such reason: a term that is over was lost before a
+                // later one could raise it. If this term is not, the fence is of another age, and concerns its SKU only.
+                if failure.is(&failure::DATABASE_UNAVAILABLE) {
                     term.resign();
                 }
                 Err(failure)
@@ -113,12 +114,18 @@ impl Turn for Arc<Ownership> {
     }
 }
 
-/// Begins a batch of a term.
-async fn begin(context: &Context, term: &Term, goods_no: GoodsNo, sale: i64) -> Result<(Transaction, Level), Failure> {
+/// Begins a batch of a term. Waits for the row until `until`.
+async fn begin(
+    context: &Context,
+    term: &Term,
+    goods_no: GoodsNo,
+    sale: i64,
+    until: Instant,
+) -> Result<(Transaction, Level), Failure> {
     let begun = async {
         let level = match term.take_level(goods_no).filter(|level| level.sale >= sale) {
             Some(level) => level,
-            None => level_under_fence(context, goods_no, sale, term.fence).await?,
+            None => level_under_fence(context, goods_no, sale, term.fence, until).await?,
         };
         Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
     };

@@ -89,7 +89,7 @@ async fn of_two_holds_with_one_token_only_the_first_raises_the_fence() {
         (fence(7, 0, 1), false),
         (fence(8, 0, 1), true),
     ] {
-        let raised = store.raise_fence(1.try_into().unwrap(), 1, "zk-queue-fenced", fence).await.unwrap();
+        let raised = store.raise_fence(1.try_into().unwrap(), 1, "zk-queue-fenced", fence, None).await.unwrap();
         assert_eq!(raised.is_some(), is_raised, "{fence:?}");
     }
 }

@@ -4,6 +4,7 @@
 mod answers;
 mod crowd;
 mod peers;
+mod rows;
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::super::batches::Buyer;
+use super::super::batches::{Buyer, earliest};
 use super::super::section::{Fences, restarted_if, visit};
 use super::super::{Boxed, Context, Decision};
 use super::{Shop, Turn};
@@ -29,11 +29,12 @@ impl<T: Turn> Shop<T> {
     ) -> Result<Vec<Decision>, Failure> {
         let within = self.context().db_timeout;
         let written = tokio::select! {
+            // A fence that refuses a turn that is over says nothing about the row.
             biased;
+            lost = &mut lost => Err(lost),
             written = timeout(within, self.write(&mut transaction, level, fence, batch)) => {
                 written.unwrap_or_else(|_| Err(Failure::database_unavailable()))
             }
-            lost = &mut lost => Err(lost),
         };
         let (shares, orders, visits) = match written {
             Ok(written) => written,
@@ -126,7 +127,8 @@ impl<T: Turn> Shop<T> {
             return Ok((shares, Vec::new(), visits));
         }
         let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
-        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, fence, lines: &lines };
+        let until = earliest(batch);
+        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, fence, lines: &lines, until };
         // A statement that fails ends the transaction with its locks, before its answer is here.
         visits.iter_mut().for_each(Visit::seen_inside);
         let orders = match transaction.write_batch(write).await {

@@ -1,0 +1,112 @@
+//! One row stands in the way of its buyers: its fence is of another age, or it is locked. The other SKUs of its range are sold
+//! by the same term.
+
+use sqlx::{Connection, Executor};
+use tokio::task::JoinHandle;
+
+use super::{STRATEGY, TIMES, named};
+use crate::lab::{Answer, Instance, Lab, lock_rows, wait_until};
+
+/// A SKU of the range of SKU 1.
+const NEIGHBOUR: i64 = 17;
+
+/// Longer than a purchase waits for a key that is in use.
+const LONGER_THAN_FOR_A_KEY: &str = "500ms";
+
+/// Starts an owner that has sold SKU 1, and puts its neighbour on sale, too.
+async fn owner_of_two(lab: &Lab, times: &[&str]) -> Instance {
+    let owner = lab.start(times).await;
+    for goods_no in [1, NEIGHBOUR] {
+        owner.put_on_sale(goods_no, 10, STRATEGY).await.assert_ok();
+    }
+    owner.buy(1, STRATEGY).await.assert_ok();
+    owner
+}
+
+/// Locks the row of the neighbour.
+async fn lock_neighbour(connection: &mut sqlx::PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
+    let mut transaction = connection.begin().await.unwrap();
+    transaction.execute(sqlx::query("select from goods where goods_no = $1 for update").bind(NEIGHBOUR)).await.unwrap();
+    transaction
+}
+
+/// Asserts that SKU 1 was sold under one term only.
+async fn assert_one_term(lab: &Lab) {
+    let sql = "select count(distinct token) from order_lines where goods_no = 1";
+    let terms: i64 = sqlx::query_scalar(sql).fetch_one(&mut lab.connect().await).await.unwrap();
+    assert_eq!(terms, 1);
+}
+
+/// Waits until a buyer was answered, or until a statement has waited for a lock for longer than a purchase waits for a key.
+async fn wait_for_long_wait(lab: &Lab, buyer: &JoinHandle<Answer>) {
+    let sql =
+        "select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+                   and query_start < clock_timestamp() - $1::text::interval";
+    let mut connection = lab.connect().await;
+    wait_until(async || {
+        let query = sqlx::query_scalar(sql).bind(LONGER_THAN_FOR_A_KEY);
+        buyer.is_finished() || query.fetch_one(&mut connection).await.unwrap()
+    })
+    .await;
+}
+
+/// Goal: a fence that no term of this ensemble can reach concerns its SKU only. Method: the fence of one SKU is raised by hand,
+/// as if ZooKeeper had been rebuilt. The neighbour is sold meanwhile, through the owner and through another instance.
+#[tokio::test]
+async fn a_fence_of_another_age_leaves_the_term_to_its_neighbours() {
+    let lab = Lab::new().await;
+    let owner = owner_of_two(&lab, &TIMES).await;
+    let other = named(&lab, "other").await;
+    let raise = "update goods set fence = 9000000000000000000 where goods_no = $1";
+    sqlx::query(raise).bind(NEIGHBOUR).execute(&mut lab.connect().await).await.unwrap();
+    for instance in [&owner, &other, &owner, &other] {
+        instance.buy(NEIGHBOUR, STRATEGY).await.assert_problem(503, "fenced");
+        instance.buy(1, STRATEGY).await.assert_ok();
+    }
+    assert_one_term(&lab).await;
+    assert_eq!(lab.assert_adds_up(1, "beside a fenced SKU").await, 5);
+    // The remedy.
+    owner.put_sale(NEIGHBOUR, &serde_json::json!({ "stock": "remaining", "strategy": STRATEGY })).await.assert_ok();
+    other.buy(NEIGHBOUR, STRATEGY).await.assert_ok();
+}
+
+#[tokio::test]
+async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
+    let lab = Lab::new().await;
+    let times = ["--lock-wait", "1s", "--db-timeout", "3s", "--http-timeout", "50s"];
+    let owner = owner_of_two(&lab, &times).await;
+    let mut connection = lab.connect().await;
+    let row = lock_neighbour(&mut connection).await;
+    // The term reads the row for the first time.
+    owner.buy(NEIGHBOUR, STRATEGY).await.assert_problem(503, "lock-timeout");
+    wait_until(async || lab.lock_waits().await == 0).await;
+    owner.buy(1, STRATEGY).await.assert_ok();
+    row.rollback().await.unwrap();
+    owner.buy(NEIGHBOUR, STRATEGY).await.assert_ok();
+    let row = lock_neighbour(&mut connection).await;
+    // The term knows the stock, so the batch meets the lock.
+    owner.buy(NEIGHBOUR, STRATEGY).await.assert_problem(503, "lock-timeout");
+    row.rollback().await.unwrap();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    assert_one_term(&lab).await;
+    assert_eq!(lab.assert_adds_up(NEIGHBOUR, "a locked row").await, 1);
+}
+
+/// Goal: a batch waits for its row as long as its buyers wait for a lock. Method: the test has the row for longer than a
+/// purchase waits for a key.
+#[tokio::test]
+async fn a_batch_waits_for_its_row_longer_than_for_a_key() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&TIMES).await;
+    let mut connection = lab.connect().await;
+    for (goods_no, strategy) in (1..).zip(["zk-merge", STRATEGY]) {
+        instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
+        instance.buy(goods_no, strategy).await.assert_ok();
+        let row = lock_rows(&mut connection).await;
+        let buyer = instance.spawn_buy(goods_no, strategy);
+        wait_for_long_wait(&lab, &buyer).await;
+        row.rollback().await.unwrap();
+        buyer.await.unwrap().assert_ok();
+        assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 2);
+    }
+}

@@ -148,6 +148,9 @@ pub enum NoAnswer {
     /// The batch did not reach the instance. Nothing was written.
     #[error("another instance of the service was not reached")]
     NotReached(#[source] Cause),
+    /// The instance has no place for any purchase of the batch at this moment. Nothing was written.
+    #[error("another instance of the service has no place for a batch")]
+    Busy,
     /// The batch was sent, and the answer did not come to its end. Any purchase without a line may have been written.
     #[error("another instance of the service did not answer")]
     Unknown(#[source] Cause),
@@ -241,10 +244,9 @@ impl Peers {
         })?;
         match response.status() {
             StatusCode::OK => Ok(response.into_body()),
-            // Another process or version listens there, or the batch is more than it takes now. It has begun nothing.
-            status if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE => {
-                Err(not_reached(format!("its answer has status {status}").into()))
-            }
+            StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Busy),
+            // Another process or version listens there. It has begun nothing.
+            status if status.is_client_error() => Err(not_reached(format!("its answer has status {status}").into())),
             status => Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
         }
     }

@@ -3,6 +3,9 @@
 //! The leader of a range owns its SKUs for a *term*, whose fencing token is greater than those of all earlier terms. Every
 //! instance that was asked for a SKU of a range takes part in its election. The node of each participant says how the other
 //! instances reach it.
+//!
+//! An instance asks the election for the leader once a term, and watches the leader's node after that. All SKUs of the range share
+//! the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +17,7 @@ use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use zk_recipes::{HoldWatch, LeaderLatch, LockGuard, Session};
+use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 
 use super::Context;
 use super::zk_hold::{ROOT, fence, loss, unavailable};
@@ -25,14 +28,15 @@ use crate::sale::{Fence, GoodsNo, Level};
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
 const RANGES: i64 = 16;
 
-/// The pause before the election is asked again for a leader that was not there.
+/// The pause before the election is asked again for a leader that was not there. Also how often buyers without an owner look
+/// whether a session is connected.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long nothing is handed over to an instance that took no batch, although the election still names it.
+const AVOID: Duration = Duration::from_millis(250);
 
 /// The pause before an instance takes part again after its term or its session has ended.
 const REST: Duration = Duration::from_secs(1);
-
-/// How long an owner may be silent before the election is asked whether it still leads.
-const DOUBT: Duration = Duration::from_secs(1);
 
 /// Upper bound of the stocks that a term keeps in memory. The least recently used one is dropped first.
 const LEVELS_MAX: usize = 1024;
@@ -50,10 +54,23 @@ struct Range {
     is_candidate: AtomicBool,
     /// Our term, while we lead.
     term: watch::Sender<Option<Arc<Term>>>,
-    /// The other instance that leads, as far as we know.
-    leader: Mutex<Option<Address>>,
-    /// The instance that said it does not lead, and until when we believe that it is about to leave the election.
-    leaving: Mutex<Option<(Address, Instant)>>,
+    /// Who leads, as far as we know.
+    leader: watch::Sender<Leader>,
+    /// The instance that took no batch, and until when nothing is handed over to it.
+    avoided: Mutex<Option<(Address, Instant)>>,
+}
+
+/// The answer of an election.
+#[derive(Clone)]
+enum Leader {
+    /// Nobody has asked yet.
+    Unknown,
+    /// Nobody leads, or this instance does.
+    Nobody,
+    /// Another instance leads.
+    At(Address),
+    /// ZooKeeper did not answer, and no leader was known before.
+    Unavailable(Failure),
 }
 
 /// The time for which this instance owns a range.
@@ -82,8 +99,8 @@ impl Ownership {
             path: format!("{ROOT}/{}/{range}", context.family),
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
-            leader: Mutex::default(),
-            leaving: Mutex::default(),
+            leader: watch::Sender::new(Leader::Unknown),
+            avoided: Mutex::default(),
         };
         Arc::new(Self { ranges: (0..RANGES).map(range).collect(), context })
     }
@@ -108,48 +125,83 @@ impl Ownership {
     pub(super) async fn owner(self: &Arc<Self>, goods_no: GoodsNo, until: Instant) -> Result<Owner, Failure> {
         let range = self.range(goods_no);
         if !range.is_candidate.swap(true, Ordering::Relaxed) {
-            // A shutdown waits for purchases only. It ends this task, too, and closes the sessions after that.
+            // A shutdown waits for purchases only. It ends these tasks, too, and closes the sessions after that.
             tokio::spawn(Arc::clone(self).take_part(goods_no));
+            tokio::spawn(Arc::clone(self).follow(goods_no));
         }
-        let owner = async {
-            let mut terms = range.term.subscribe();
-            loop {
-                if let Some(term) = terms.borrow_and_update().clone() {
-                    return Ok(Owner::Here(term));
-                }
-                let known = range.leader.lock().clone();
-                let leader = if known.is_some() { known } else { self.ask(range).await? };
-                if let Some(leader) = leader.filter(|leader| !range.is_leaving(leader)) {
-                    *range.leader.lock() = Some(leader.clone());
-                    return Ok(Owner::At(leader));
-                }
-                timeout_at(Instant::now() + PAUSE, terms.changed()).await.ok();
-            }
-        };
-        timeout_at(until, owner).await.unwrap_or_else(|_| Err(self.context.lock_timeout()))
+        timeout_at(until, self.owner_of(range)).await.unwrap_or_else(|_| Err(self.context.lock_timeout()))
     }
 
-    /// Asks the election who leads. Returns `None` if it is nobody, or a process of this instance's address and secret.
-    async fn ask(&self, range: &Range) -> Result<Option<Address>, Failure> {
-        let leader = LeaderLatch::new(&self.session()?, &range.path).map_err(unavailable)?.leader().await;
-        let Some(leader) = leader.map_err(unavailable)? else { return Ok(None) };
-        let address = serde_json::from_slice::<Address>(&leader.data).ok();
-        Ok(address.filter(|address| *address != *self.context.address))
+    async fn owner_of(&self, range: &Range) -> Result<Owner, Failure> {
+        let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
+        loop {
+            if let Some(term) = terms.borrow_and_update().clone() {
+                return Ok(Owner::Here(term));
+            }
+            let leader = leaders.borrow_and_update().clone();
+            match leader {
+                Leader::At(leader) if !range.is_avoided(&leader) => return Ok(Owner::At(leader)),
+                Leader::Unavailable(failure) => return Err(failure),
+                Leader::At(_) | Leader::Unknown | Leader::Nobody => {}
+            }
+            self.session()?;
+            tokio::select! {
+                _ = terms.changed() => {}
+                _ = leaders.changed() => {}
+                () = sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    /// Keeps the leader of a range up to date until the service shuts down.
+    async fn follow(self: Arc<Self>, goods_no: GoodsNo) {
+        let range = self.range(goods_no);
+        let following = async {
+            loop {
+                if let Err(failure) = self.follow_leaders(range).await {
+                    debug!(%failure, range.path, "the leader of a range is not known, asking again");
+                    range.note_unavailable(failure);
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = self.context.closing.cancelled() => {}
+        }
+    }
+
+    /// Notes one leader after the other, until nobody leads or the session is not connected.
+    async fn follow_leaders(&self, range: &Range) -> Result<(), Failure> {
+        let session = self.session()?;
+        let latch = LeaderLatch::new(&session, &range.path).map_err(unavailable)?;
+        while let Some(leader) = latch.leader().await.map_err(unavailable)? {
+            range.leader.send_replace(self.leader(&leader.data));
+            tokio::select! {
+                gone = latch.until_gone(&leader) => gone.map_err(unavailable)?,
+                // Another session may be connected.
+                () = until_away(&session) => return Ok(()),
+            }
+        }
+        range.leader.send_replace(Leader::Nobody);
+        Ok(())
+    }
+
+    /// Reads the id of a leader. A process of this instance's address and secret is this instance.
+    fn leader(&self, id: &[u8]) -> Leader {
+        match serde_json::from_slice::<Address>(id) {
+            Ok(address) if address != *self.context.address => Leader::At(address),
+            Ok(_) | Err(_) => Leader::Nobody,
+        }
     }
 
     fn session(&self) -> Result<Session, Failure> {
         self.context.sessions.pick().ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
-    /// Forgets that another instance leads, because it did not answer.
-    pub(super) fn forget(&self, goods_no: GoodsNo, leader: &Address) {
-        self.range(goods_no).leader.lock().take_if(|known| known == leader);
-    }
-
-    /// Notes that an instance has said that it does not lead. The election may name it for a moment longer.
-    pub(super) fn note_leaving(&self, goods_no: GoodsNo, leader: &Address) {
-        self.forget(goods_no, leader);
-        *self.range(goods_no).leaving.lock() = Some((leader.clone(), Instant::now() + REST));
+    /// Notes that an instance took no batch of a SKU. The election may name it for a moment longer.
+    pub(super) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
+        *self.range(goods_no).avoided.lock() = Some((leader.clone(), Instant::now() + AVOID));
     }
 
     /// Waits until another instance than `leader` leads.
@@ -158,17 +210,11 @@ impl Ownership {
     /// Nothing is lost.
     pub(super) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
-        let mut terms = range.term.subscribe();
-        while terms.borrow_and_update().is_none() {
-            if timeout_at(Instant::now() + DOUBT, terms.changed()).await.is_ok() {
-                continue;
-            }
-            if let Ok(Some(now)) = self.ask(range).await
-                && now != *leader
-            {
-                *range.leader.lock() = Some(now);
-                return;
-            }
+        let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
+        let is_other = |now: &Leader| matches!(now, Leader::At(now) if now != leader);
+        tokio::select! {
+            _ = terms.wait_for(Option::is_some) => {}
+            _ = leaders.wait_for(is_other) => {}
         }
     }
 
@@ -219,7 +265,6 @@ impl Ownership {
         });
         let token = guard.token();
         info!(range.path, %token, "this instance owns a range of SKUs");
-        range.leader.lock().take();
         range.term.send_replace(Some(Arc::clone(&term)));
         let lost = tokio::select! {
             biased;
@@ -249,9 +294,26 @@ impl Ownership {
 }
 
 impl Range {
-    fn is_leaving(&self, leader: &Address) -> bool {
-        self.leaving.lock().as_ref().is_some_and(|(leaving, until)| leaving == leader && Instant::now() < *until)
+    fn is_avoided(&self, leader: &Address) -> bool {
+        self.avoided.lock().as_ref().is_some_and(|(avoided, until)| avoided == leader && Instant::now() < *until)
     }
+
+    /// Notes that ZooKeeper did not answer. A leader that is known goes on being asked.
+    fn note_unavailable(&self, failure: Failure) {
+        self.leader.send_if_modified(|leader| {
+            let is_known = matches!(leader, Leader::At(_));
+            if !is_known {
+                *leader = Leader::Unavailable(failure);
+            }
+            !is_known
+        });
+    }
+}
+
+/// Waits until a session is not connected.
+async fn until_away(session: &Session) {
+    let mut states = session.states();
+    while session.state() == ConnectionState::Connected && states.changed().await.is_some() {}
 }
 
 impl Term {

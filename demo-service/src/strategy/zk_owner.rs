@@ -98,12 +98,12 @@ impl Turn for Arc<Ownership> {
         // By then, every buyer has given up.
         let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch, tell)).await;
         match &told {
-            Ok(Ok(())) if has_decided => {}
-            Ok(Ok(())) => self.note_leaving(goods_no, owner),
-            Ok(Err(_)) | Err(_) => self.forget(goods_no, owner),
+            Ok(Ok(())) if !has_decided => self.avoid(goods_no, owner),
+            Ok(Err(NoAnswer::NotReached(_))) => self.avoid(goods_no, owner),
+            Ok(Ok(()) | Err(NoAnswer::Busy | NoAnswer::Unknown(_))) | Err(_) => {}
         }
         match told {
-            Ok(Ok(())) => None,
+            Ok(Ok(()) | Err(NoAnswer::Busy)) => None,
             Ok(Err(NoAnswer::NotReached(cause))) => {
                 debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
                 None

@@ -3,6 +3,7 @@
 
 mod answers;
 mod crowd;
+mod leaders;
 mod peers;
 mod rows;
 

@@ -159,6 +159,21 @@ impl LeaderLatch {
         participants::of_queue(self.queue.session(), self.queue.parent(), self.queue.names()).await
     }
 
+    /// Waits until a participant is out of the election: it has resigned or given up, its session has ended, or somebody has
+    /// deleted its node. So a caller that follows the leader asks [`leader`](Self::leader) once a term.
+    ///
+    /// It sends one request and leaves one watch on the node, which fires once. A new connection costs another request. There is
+    /// no deadline: while no server answers, it goes on.
+    ///
+    /// # Errors
+    /// [`Error::SessionEnded`], [`Error::NotAuthorized`] or [`Error::Refused`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: if the future is dropped, the watch is removed.
+    pub async fn until_gone(&self, participant: &Participant) -> Result<(), Error> {
+        participants::until_gone(self.queue.session(), participant).await
+    }
+
     /// Returns the path of the election. The children of this node are the participants.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -13,6 +13,7 @@ use crate::node;
 use crate::session::Session;
 use crate::session::id::SessionId;
 use crate::session::replies::retry_lost_reply;
+use crate::session::wire::Fired;
 use crate::token::FencingToken;
 
 /// Upper bound of the reads that are under way at the same time.
@@ -114,6 +115,23 @@ pub(crate) async fn first_of_queue(
         // The first contender may have gone since the listing.
         if is_empty || first.is_some() {
             return Ok(first);
+        }
+    }
+}
+
+/// Waits until a contender is gone: its node was deleted, with or without its session.
+pub(crate) async fn until_gone(session: &Session, contender: &Participant) -> Result<(), Error> {
+    let path = &contender.path;
+    loop {
+        match retry_lost_reply(|| session.wire().watch(path)).await {
+            Ok((_, stat, watch)) if stat.czxid == contender.token.czxid() => {
+                if watch.fired().await == Fired::Deleted {
+                    return Ok(());
+                }
+            }
+            // Another node has the name by now.
+            Ok(_) | Err(ClientError::NoNode) => return Ok(()),
+            Err(error) => return Err(session.remote().explain("watch", path, error)),
         }
     }
 }

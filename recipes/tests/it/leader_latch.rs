@@ -153,6 +153,39 @@ async fn other_data_and_a_new_connection_do_not_end_a_term_and_its_node_is_still
     until_deleted(&term).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_is_waited_for_by_one_watch_until_it_is_gone() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
+    let follower = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
+    let watches = async || server.metric("zk_watch_count").await.unwrap();
+    let term = latch(&session).lead().await.unwrap();
+    until("the leader watches its node", async || watches().await == 1).await;
+    let follow = async || {
+        let leader = latch(&follower).leader().await.unwrap().unwrap();
+        let election = latch(&follower);
+        (leader.clone(), tokio::spawn(async move { election.until_gone(&leader).await }))
+    };
+    let (_, dropped) = follow().await;
+    until("the follower watches", async || watches().await == 2).await;
+    dropped.abort();
+    until("the watch is removed", async || watches().await == 1).await;
+    let (leader, waiting) = follow().await;
+    until("the follower watches again", async || watches().await == 2).await;
+    // Other data and another connection are no end.
+    revoke(&session, term.node_path()).await.unwrap();
+    proxy.refuse();
+    proxy.cut();
+    until("the connection ended, and its watch with it", async || watches().await == 1).await;
+    proxy.accept();
+    until("the next connection watches", async || watches().await == 2).await;
+    assert!(!waiting.is_finished());
+    term.release().await.unwrap();
+    soon("the end of the term", waiting).await.unwrap().unwrap();
+    soon("what is over", latch(&follower).until_gone(&leader)).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_release_ends_its_own_term_and_not_the_term_that_it_hands_over() {
     let lab = Lab::open().await;

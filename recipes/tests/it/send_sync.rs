@@ -72,13 +72,14 @@ fn other_locks(naive: &NaiveLock, semaphore: &Semaphore, mutex: &SemaphoreMutex,
     acquires!(multi);
 }
 
-fn election(latch: &LeaderLatch) {
+fn election(latch: &LeaderLatch, leader: &Participant) {
     send(latch.lead());
     send(latch.try_lead());
     send(latch.lead_within(Duration::ZERO));
     send(latch.enqueue());
     send(latch.leader());
     send(latch.participants());
+    send(latch.until_gone(leader));
 }
 
 fn session(session: &Session, mut states: ConnectionStates, count: &SharedCount, seen: VersionedCount) {
@@ -118,7 +119,7 @@ fn every_public_future_may_be_sent() {
     // Nothing is called: it is enough that these compile.
     let _: fn(_, _, _, _, _) = locks;
     let _: fn(_, _, _, _, _) = other_locks;
-    let _: fn(_) = election;
+    let _: fn(_, _) = election;
     let _: fn(_, _, _, _) = session;
     let _: fn(_, _, _) = holds;
     let _: fn(_, _) = places;

@@ -25,7 +25,7 @@ use crate::commits::Gate;
 use crate::lab::{Instance, Lab, Shop, wait_until};
 
 /// The election of the range of SKU 1. SKU 17 is of the same range.
-const ELECTION: &str = "/seckill/zk-owner/1";
+pub(super) const ELECTION: &str = "/seckill/zk-owner/1";
 
 /// A batch that has not come by then never will.
 const BATCH_WITHIN: Duration = Duration::from_secs(60);

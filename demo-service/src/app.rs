@@ -32,7 +32,7 @@ use crate::store::ensemble::{self, Ensemble};
 use crate::store::{Store, schema};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
-use crate::strategy::registry::{self, STRATEGIES};
+use crate::strategy::registry::{self, HANDED_OVER_TO, STRATEGIES};
 use crate::strategy::{Context, Strategy, probe};
 use crate::telemetry::history::History;
 use crate::telemetry::{Connections, Levels, Metrics};
@@ -47,9 +47,6 @@ const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// The pause between two renderings of the metrics. One takes about 3 ms of a processor, which buyers need, too.
 const RENDERING_PAUSE: Duration = Duration::from_millis(50);
-
-/// The strategy whose instances hand purchases over to each other.
-const HANDED_OVER_TO: &str = "zk-owner";
 
 /// One instance of the service.
 pub struct App {

@@ -23,7 +23,7 @@ use crate::sale::{BusinessTime, LockOrder};
 use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
 use crate::setup_error::SetupError;
 use crate::strategy::entry::Entry;
-use crate::strategy::registry::STRATEGIES;
+use crate::strategy::registry::{HANDED_OVER_TO, STRATEGIES};
 use crate::telemetry::LogFormat;
 
 /// Sells the stock of a flash sale over HTTP, guarded by a strategy of your choice.
@@ -37,8 +37,8 @@ pub struct Config {
     /// Address for operators: /metrics, /admin and the probes. Buyers then reach neither /metrics nor /admin [default: none]
     #[arg(long, env, value_name = "ADDRESS:PORT")]
     pub operators_listen: Option<SocketAddr>,
-    /// Address for the other instances, which hand the buyers of zk-owner over to the owner of a SKU. The connections are not
-    /// encrypted. The default serves instances on one host
+    /// Address for the other instances, which hand the buyers of zk-owner over to the owner of a SKU. It is open only if zk-owner
+    /// is offered. The connections are not encrypted. The default serves instances on one host
     #[arg(long, env, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub peers_listen: SocketAddr,
     /// Address at which the other instances reach --peers-listen [default: the address of --peers-listen]
@@ -206,6 +206,11 @@ impl Config {
         STRATEGIES.iter().filter(is_offered)
     }
 
+    /// Returns whether the instances hand purchases over to each other: a strategy that does it is offered.
+    pub fn hands_over(&self) -> bool {
+        self.offered().any(|entry| entry.name == HANDED_OVER_TO)
+    }
+
     fn with_secrets(self) -> Result<Self, String> {
         let secret = |variable: &str, file: Option<&Path>| Secret::read(variable, env::var_os(variable), file);
         let zookeeper_user = secret(ZOOKEEPER_AUTH, self.zookeeper_auth_file.as_deref())?;
@@ -247,19 +252,35 @@ impl Config {
         Ok(Some(tls.with_identity(certificate, read("--zookeeper-key (ZOOKEEPER_KEY)", key)?)))
     }
 
-    /// Refuses a service without ZooKeeper, and times that do not fit together. The three deadlines count from the
-    /// arrival of the request, and each must end before the next. Otherwise the wrong layer would answer, and a
-    /// request that was given up could still write.
+    /// Refuses a service without ZooKeeper, and settings that do not fit together.
     fn check(&self) -> Result<(), String> {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
         }
-        if self.peers_listen.ip().is_unspecified() && self.peers_address.is_none() {
-            return Err(format!(
+        self.check_peers()?;
+        self.check_times()
+    }
+
+    /// Refuses an address at which no other instance reaches this one.
+    fn check_peers(&self) -> Result<(), String> {
+        let listen = self.peers_listen;
+        match &self.peers_address {
+            _ if !self.hands_over() => Ok(()),
+            None if listen.ip().is_unspecified() => Err(format!(
                 "--peers-listen {} (PEERS_LISTEN) needs --peers-address HOST:PORT (PEERS_ADDRESS): how the other instances reach it",
-                self.peers_listen
-            ));
+                listen
+            )),
+            Some(address) if listen.port() == 0 => Err(format!(
+                "--peers-address {address} (PEERS_ADDRESS) needs a port in --peers-listen (PEERS_LISTEN): {listen} takes any \
+                 free port; give --peers-listen 0.0.0.0:PORT"
+            )),
+            None | Some(_) => Ok(()),
         }
+    }
+
+    /// Refuses times that do not fit together. The three deadlines count from the arrival of the request, and each must end
+    /// before the next. Otherwise the wrong layer would answer, and a request that was given up could still write.
+    fn check_times(&self) -> Result<(), String> {
         let times =
             [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
         for [(inner, shorter), (outer, longer)] in [[times[0], times[1]], [times[1], times[2]]] {
@@ -347,6 +368,13 @@ mod tests {
             (&["--instance", ""], "1 to 100 bytes"),
             (&["--peers-listen", "0.0.0.0:7070"], "needs --peers-address HOST:PORT"),
             (&["--peers-address", "demo-1"], "give a host and a port"),
+            (&["--peers-address", "demo-1:0"], "give a host and a port"),
+            (&["--peers-listen", "0.0.0.0:7070", "--peers-address", "0.0.0.0:7070"], "that the other instances reach"),
+            (&["--peers-listen", "[::]:7070", "--peers-address", "[::]:7070"], "that the other instances reach"),
+            (
+                &["--peers-address", "demo-1:7070"],
+                "--peers-address demo-1:7070 (PEERS_ADDRESS) needs a port in --peers-listen",
+            ),
             (&["--zookeeper-ca", "ca.pem", "--zookeeper-cert", "shop.pem"], "--zookeeper-key"),
             (&["--zookeeper-cert", "shop.pem", "--zookeeper-key", "shop.key"], "--zookeeper-ca"),
         ] {

@@ -8,8 +8,9 @@
 //! purchase that takes long delays no other one.
 
 use std::error::Error;
-use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
+use std::{fs, io};
 
 use axum::body::Bytes;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -50,6 +51,9 @@ pub const IDLE_MAX: Duration = Duration::from_millis(500);
 pub struct Address {
     /// Host and port.
     pub at: String,
+    /// The network in which a loopback address of the process is reached. Empty if it is not known.
+    #[serde(default)]
+    pub loopback: String,
     /// What a sender must know. A new process has a new secret, so a batch for one that has ended is refused by the one
     /// that listens at the same port now.
     pub secret: String,
@@ -58,7 +62,42 @@ pub struct Address {
 impl Address {
     /// The address of this process, reachable at `at`.
     pub fn of_this_process(at: String) -> Self {
-        Self { at, secret: format!("{:032x}", rand::random::<u128>()) }
+        Self { at, loopback: loopback_network(), secret: format!("{:032x}", rand::random::<u128>()) }
+    }
+
+    /// Returns how this process reaches another one.
+    pub fn reach(&self, other: &Self) -> Reach {
+        let is_elsewhere = !other.loopback.is_empty() && other.loopback != self.loopback;
+        let is_loopback = other.at.starts_with("localhost:")
+            || other.at.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback());
+        match (other.at == self.at, is_elsewhere) {
+            (false, false) => Reach::Direct,
+            (false, true) if !is_loopback => Reach::Direct,
+            (true, false) => Reach::Ended,
+            (_, true) => Reach::Nowhere,
+        }
+    }
+}
+
+/// How one process reaches another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// By its address.
+    Direct,
+    /// Not any more: this process has its address now.
+    Ended,
+    /// Never: its address leads elsewhere on this host, or back to this process.
+    Nowhere,
+}
+
+/// Names the network of the loopback addresses of this process: the boot of its host, and its network namespace. Where the system
+/// does not tell them, the host's name must do.
+fn loopback_network() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let namespace = fs::read_link("/proc/self/ns/net");
+    match (boot, namespace) {
+        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+        _ => nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default(),
     }
 }
 
@@ -67,6 +106,8 @@ impl Address {
 pub struct Batch {
     /// The SKU.
     pub goods_no: i64,
+    /// A random number. A batch with a number that has come before is not decided again.
+    pub nonce: u64,
     /// What each buyer wants, in the order of their arrival.
     pub purchases: Vec<Wanted>,
 }
@@ -245,6 +286,8 @@ impl Peers {
         match response.status() {
             StatusCode::OK => Ok(response.into_body()),
             StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Busy),
+            // It has come before, and that answer is lost.
+            StatusCode::CONFLICT => Err(NoAnswer::Unknown("the batch has come twice".into())),
             // Another process or version listens there. It has begun nothing.
             status if status.is_client_error() => Err(not_reached(format!("its answer has status {status}").into())),
             status => Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
@@ -265,10 +308,48 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_address_of_another_host_s_own_network_leads_nowhere() {
+        let address = |at: &str, loopback: &str| Address {
+            at: at.to_owned(),
+            loopback: loopback.to_owned(),
+            secret: String::new(),
+        };
+        let own = address("127.0.0.1:7070", "here");
+        for (at, loopback, expected) in [
+            ("127.0.0.1:7071", "here", Reach::Direct),
+            ("127.0.0.1:7071", "", Reach::Direct),
+            ("127.0.0.1:7071", "there", Reach::Nowhere),
+            ("[::1]:7070", "there", Reach::Nowhere),
+            ("localhost:7071", "there", Reach::Nowhere),
+            ("127.0.0.1:7070", "here", Reach::Ended),
+            ("127.0.0.1:7070", "", Reach::Ended),
+            ("127.0.0.1:7070", "there", Reach::Nowhere),
+            ("demo-1:7070", "there", Reach::Direct),
+        ] {
+            assert_eq!(own.reach(&address(at, loopback)), expected, "{at} {loopback}");
+        }
+        let named = address("demo-1:7070", "here");
+        assert_eq!(named.reach(&address("demo-1:7070", "there")), Reach::Nowhere);
+        assert_eq!(Address::of_this_process(String::new()).loopback, loopback_network());
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_has_come_before_has_an_unknown_outcome() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap().to_string();
+        let again = axum::Router::new().fallback(async || StatusCode::CONFLICT);
+        let server = tokio::spawn(async { axum::serve(listener, again).await });
+        let batch = Batch { goods_no: 1, nonce: 1, purchases: Vec::new() };
+        let answered = Peers::default().hand_over(&Address::of_this_process(at), &batch, |_, _| ()).await;
+        assert!(matches!(answered, Err(NoAnswer::Unknown(_))), "{answered:?}");
+        server.abort();
+    }
+
     #[tokio::test]
     async fn an_instance_whose_name_is_not_looked_up_in_time_is_not_reached() {
         let peers = Peers::by(service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>()));
-        let batch = Batch { goods_no: 1, purchases: Vec::new() };
+        let batch = Batch { goods_no: 1, nonce: 1, purchases: Vec::new() };
         let answered = peers.hand_over(&Address::of_this_process("silent:1".to_owned()), &batch, |_, _| ()).await;
         assert!(matches!(answered, Err(NoAnswer::NotReached(_))), "{answered:?}");
     }

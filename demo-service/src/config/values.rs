@@ -1,5 +1,6 @@
 //! The values of the options: what each may be, and what the command line is told otherwise.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -55,9 +56,14 @@ pub(super) fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
 }
 
 pub(super) fn peers_address(text: &str) -> Result<String, &'static str> {
+    let is_address = |authority: &Authority| {
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let is_unspecified = host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+        authority.port_u16().is_some_and(|port| port != 0) && !is_unspecified && !text.contains('@')
+    };
     match text.parse::<Authority>() {
-        Ok(authority) if authority.port().is_some() && !text.contains('@') => Ok(text.to_owned()),
-        _ => Err("give a host and a port, for instance demo-1:7070"),
+        Ok(authority) if is_address(&authority) => Ok(text.to_owned()),
+        _ => Err("give a host and a port that the other instances reach, for instance demo-1:7070"),
     }
 }
 

@@ -60,14 +60,8 @@ impl Connections {
     /// Accepts connections for ever.
     pub(super) async fn accept_all(&mut self, listener: &TcpListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => self.admit(stream, peer).await,
-                Err(error) if is_the_clients(&error) => debug!(%error, "a client left before it was accepted"),
-                Err(error) => {
-                    warn!(%error, "cannot accept connections, trying again");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
+            let (stream, peer) = accept(listener).await;
+            self.admit(stream, peer).await;
         }
     }
 
@@ -92,7 +86,7 @@ impl Connections {
     }
 
     /// Serves a connection as soon as there is a place for it.
-    async fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+    pub(super) async fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.forget_ended();
         let client = client(peer.ip());
         let of_client = |connection: &Connection| connection.client == client && !connection.is_over();
@@ -168,6 +162,20 @@ impl Connections {
     /// client is just sending.
     pub(super) async fn left(&mut self) {
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Accepts one connection.
+pub(super) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) if is_the_clients(&error) => debug!(%error, "a client left before it was accepted"),
+            Err(error) => {
+                warn!(%error, "cannot accept connections, trying again");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
 }
 

@@ -21,7 +21,7 @@ const BODY_BYTES_MAX: usize = 4 * 1024;
 
 /// The time limit for receiving a body, counted from the arrival of the request. If `--http-timeout` is shorter, it
 /// is the limit. The body is received before the request takes a slot, so a slow client takes no slot from a buyer.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Upper bound of the administrative requests that are worked on at once, and of the requests for metrics. They take no slots,
 /// so that a sale can be restarted and observed while buyers have all of them. The bound is low: there are few operators, and

@@ -3,6 +3,7 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
+use super::peers::strangers::STRANGERS_MAX;
 use crate::config::Config;
 use crate::setup_error::SetupError;
 
@@ -28,8 +29,9 @@ const LEFT_TO_OTHERS: u32 = 32;
 pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
     let limit = raise_limit().unwrap_or(u64::MAX);
     let Config { connections_max: asked, db_connections, zk_sessions, .. } = config;
-    let listeners = 1 + u64::from(config.operators_listen.is_some());
-    let others = u64::from(db_connections) + DB_CONNECTIONS_ASIDE + u64::from(zk_sessions) + SPARE;
+    let listeners = listeners(&config);
+    let strangers = if config.hands_over() { STRANGERS_MAX as u64 } else { 0 };
+    let others = u64::from(db_connections) + DB_CONNECTIONS_ASIDE + u64::from(zk_sessions) + strangers + SPARE;
     match connections_within(limit, asked, listeners, others) {
         Ok(used) => {
             if used < asked {
@@ -44,6 +46,11 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
         }
         Err(needed) => Err(SetupError::OpenFiles { limit, asked, needed }),
     }
+}
+
+/// Returns how many listeners the service opens.
+fn listeners(config: &Config) -> u64 {
+    1 + u64::from(config.operators_listen.is_some()) + u64::from(config.hands_over())
 }
 
 /// Returns how many client connections each listener may have, at most `asked`. If that is fewer than
@@ -74,7 +81,23 @@ pub(super) fn raise_limit() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+
+    #[test]
+    fn every_listener_that_is_opened_is_counted() {
+        let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
+        for (arguments, expected) in [
+            (&["--offer", "zk-mutex"][..], 1),
+            (&["--offer", "zk-mutex,zk-owner"], 2),
+            (&["--strategy", "zk-owner", "--offer", "zk-mutex"], 2),
+            (&["--operators-listen", "127.0.0.1:9090"], 3),
+        ] {
+            let words = servers.iter().chain(arguments).map(OsString::from);
+            assert_eq!(listeners(&Config::parse_from_env(words).unwrap()), expected, "{arguments:?}");
+        }
+    }
 
     #[test]
     fn connections_are_lowered_to_what_fits_into_the_open_files() {

@@ -1,10 +1,14 @@
 //! The listener for the other instances: it receives the batches that they hand over.
 
+mod nonces;
+pub(super) mod strangers;
+
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
@@ -15,16 +19,68 @@ use axum_extra::TypedHeader;
 use axum_extra::headers::Authorization;
 use axum_extra::headers::authorization::Bearer;
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
+use tracing::{debug, warn};
 
+use self::nonces::Nonces;
+use self::strangers::Strangers;
+use super::connections::Connections;
+use super::limits::BODY_WITHIN;
+use super::server::CLOSE_WITHIN;
 use crate::app::App;
-use crate::peers::{BYTES_MAX, Batch, Line, PATH};
+use crate::peers::{BYTES_MAX, Batch, IDLE_MAX, Line, PATH};
+
+/// How long a shutdown waits until the other instances have closed their idle connections. They need twice `IDLE_MAX`, and
+/// longer on a busy machine.
+const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
+
+/// Serves the other instances until `ended`, and then until they have left.
+pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
+    let mut connections = Connections::new(router(Arc::clone(&app)), &app.config);
+    let mut strangers = Strangers::new(&app.address);
+    let accepting = async {
+        loop {
+            let (stream, peer) = strangers.accept(&listener).await;
+            connections.admit(stream, peer).await;
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = ended.cancelled() => {}
+    }
+    if let Err(error) = connections.accept_waiting(listener) {
+        debug!(%error, "connections of other instances were cut before they were accepted");
+    }
+    while let Some((stream, peer)) = strangers.last().await {
+        connections.admit(stream, peer).await;
+    }
+    if timeout(LEAVE_WITHIN, connections.left()).await.is_ok() {
+        return;
+    }
+    if timeout(CLOSE_WITHIN, connections.finish()).await.is_err() {
+        warn!("some connections of other instances were still busy and are cut");
+    }
+}
+
+/// What the batches share.
+#[derive(Clone)]
+struct Batches {
+    app: Arc<App>,
+    nonces: Arc<Mutex<Nonces>>,
+}
 
 /// Makes the routes for the other instances.
 pub(super) fn router(app: Arc<App>) -> Router {
+    // A sender gives a batch up after its `--db-timeout`, and so does each proxy between both.
+    let nonces = Arc::new(Mutex::new(Nonces::new(2 * app.config.db_timeout)));
+    let batches = Batches { app: Arc::clone(&app), nonces };
     Router::new()
-        .route(PATH, post(take_over))
+        .route(PATH, post(take_over).with_state(batches))
         .layer(DefaultBodyLimit::max(BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), authorize))
         .layer(CatchPanicLayer::new())
@@ -57,9 +113,20 @@ async fn say_goodbye(State(app): State<Arc<App>>, request: Request, next: Next) 
 
 /// Answers each purchase of a batch as soon as it is decided. Decisions that are ready together are sent together. If
 /// the sender goes, the body is dropped, and its buyers give up.
-async fn take_over(State(app): State<Arc<App>>, Json(batch): Json<Batch>) -> Result<Response, StatusCode> {
+///
+/// A body that does not come in time is refused, and nothing of the batch has begun. So is a batch that has come before, but
+/// its first coming may have sold: the sender does not hand its purchases over again.
+async fn take_over(State(Batches { app, nonces }): State<Batches>, request: Request) -> Result<Response, Response> {
+    let refused = |status: StatusCode| status.into_response();
+    let within = BODY_WITHIN.min(app.config.http_timeout);
+    let received = timeout(within, Json::<Batch>::from_request(request, &())).await;
+    let received = received.map_err(|_| refused(StatusCode::REQUEST_TIMEOUT))?;
+    let Json(batch) = received.map_err(IntoResponse::into_response)?;
+    if !nonces.lock().note(batch.nonce, Instant::now()) {
+        return Err(refused(StatusCode::CONFLICT));
+    }
     let frame_max = batch.purchases.len().max(1);
-    let told = app.take_over(batch).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+    let told = app.take_over(batch).ok_or_else(|| refused(StatusCode::SERVICE_UNAVAILABLE))?;
     let frames = told.ready_chunks(frame_max).map(|lines| Ok::<_, Infallible>(frame(&lines)));
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(frames)).into_response())
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::future::OptionFuture;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::connections::Connections;
 use super::router::{Audience, router};
 use super::{open_files, peers};
 use crate::app::App;
 use crate::config::Config;
-use crate::peers::IDLE_MAX;
 use crate::setup_error::SetupError;
 
 /// How long a shutdown waits for requests in flight beyond `--http-timeout`.
@@ -27,11 +27,7 @@ const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a shutdown waits until the ZooKeeper sessions are closed, and how long a client of the listener for the other
 /// instances may take to finish a request then.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-
-/// How long a shutdown waits until the other instances have closed their idle connections. They need twice `IDLE_MAX`, and
-/// longer on a busy machine.
-const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
+pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Upper bound of the connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn` in
 /// Linux). The customary bound is 1024. With it, handshakes of a crowd that comes at the same instant are dropped. A
@@ -42,7 +38,7 @@ const BACKLOG: u32 = 65_535;
 pub struct Server {
     main: Listener,
     operators: Option<Listener>,
-    peers: Listener,
+    peers: Option<Listener>,
     app: Arc<App>,
 }
 
@@ -67,12 +63,16 @@ impl Server {
         let operators = config.operators_listen;
         let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
         let operators = operators.transpose()?;
-        let peers = Listener::bind(config.peers_listen, "--peers-listen (PEERS_LISTEN)")?;
-        config.peers_address.get_or_insert_with(|| peers.address.to_string());
+        let peers = config.hands_over().then(|| Listener::bind(config.peers_listen, "--peers-listen (PEERS_LISTEN)"));
+        let peers = peers.transpose()?;
+        if let Some(listener) = &peers {
+            config.peers_address.get_or_insert_with(|| listener.address.to_string());
+        }
         let app = Arc::new(App::open(config).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
         let operators_address = operators.as_ref().map(|listener| listener.address);
-        info!(address = %main.address, ?operators_address, peers_address = app.address.at, instance, strategy = strategy.name, zk_sessions, "ready");
+        let peers_address = peers.as_ref().map(|_| &app.address.at);
+        info!(address = %main.address, ?operators_address, peers_address, instance, strategy = strategy.name, zk_sessions, "ready");
         Ok(Self { main, operators, peers, app })
     }
 
@@ -100,31 +100,16 @@ impl Server {
         let Self { main, operators, peers, app } = self;
         let ended = CancellationToken::new();
         // The others are served to the very end. While this instance shuts down, they learn that it owns nothing any more.
-        let of_peers = tokio::spawn(serve_peers(peers.socket, Arc::clone(&app), ended.clone()));
-        let of_peers = AbortOnDropHandle::new(of_peers);
+        let of_peers = peers.map(|listener| {
+            AbortOnDropHandle::new(tokio::spawn(peers::serve(listener.socket, Arc::clone(&app), ended.clone())))
+        });
         if serve_clients(main, operators, app, shutdown).await {
             ended.cancel();
-            of_peers.await.unwrap_or_else(|error| warn!(%error, "the listener for the other instances failed"));
+            if let Some(Err(error)) = OptionFuture::from(of_peers).await {
+                warn!(%error, "the listener for the other instances failed");
+            }
             info!("stopped");
         }
-    }
-}
-
-/// Serves the other instances until `ended`, and then until they have left.
-async fn serve_peers(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
-    let mut connections = Connections::new(peers::router(Arc::clone(&app)), &app.config);
-    tokio::select! {
-        () = connections.accept_all(&listener) => {}
-        () = ended.cancelled() => {}
-    }
-    if let Err(error) = connections.accept_waiting(listener) {
-        debug!(%error, "connections of other instances were cut before they were accepted");
-    }
-    if timeout(LEAVE_WITHIN, connections.left()).await.is_ok() {
-        return;
-    }
-    if timeout(CLOSE_WITHIN, connections.finish()).await.is_err() {
-        warn!("some connections of other instances were still busy and are cut");
     }
 }
 

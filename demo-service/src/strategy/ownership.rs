@@ -22,7 +22,7 @@ use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 use super::Context;
 use super::zk_hold::{ROOT, fence, loss, unavailable};
 use crate::failure::{self, Failure};
-use crate::peers::Address;
+use crate::peers::{Address, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
@@ -187,11 +187,21 @@ impl Ownership {
         Ok(())
     }
 
-    /// Reads the id of a leader. A process of this instance's address and secret is this instance.
+    /// Reads the id of a leader. This instance has its own address, and an earlier process of it has the address, too.
     fn leader(&self, id: &[u8]) -> Leader {
-        match serde_json::from_slice::<Address>(id) {
-            Ok(address) if address != *self.context.address => Leader::At(address),
-            Ok(_) | Err(_) => Leader::Nobody,
+        let Ok(address) = serde_json::from_slice::<Address>(id) else { return Leader::Nobody };
+        match self.context.address.reach(&address) {
+            Reach::Direct => Leader::At(address),
+            Reach::Ended => Leader::Nobody,
+            Reach::Nowhere => {
+                warn!(
+                    owner = address.at,
+                    "the owner of a range of SKUs runs elsewhere, and its address does not lead to it from here, so its buyers \
+                     wait: give each instance an address of its own that the others reach, by --peers-listen (PEERS_LISTEN) \
+                     and --peers-address (PEERS_ADDRESS)"
+                );
+                Leader::Nobody
+            }
         }
     }
 

@@ -30,6 +30,9 @@ const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
 /// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
 const PG_ROW: &str = "pg-row";
 
+/// The strategy whose instances hand purchases over to each other.
+pub const HANDED_OVER_TO: &str = "zk-owner";
+
 /// How long an instance keeps the lock of a SKU after a purchase.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -236,7 +239,7 @@ pub static STRATEGIES: &[Entry] = &[
         build: |context| Box::new(ZkMerge::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
     },
     Entry {
-        name: "zk-owner",
+        name: HANDED_OVER_TO,
         promise: Promise::NeverOversells,
         mechanism: Mechanism::Zookeeper,
         family: "zk-owner",

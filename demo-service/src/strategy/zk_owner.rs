@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, FuturesUnordered};
+use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
@@ -89,7 +89,7 @@ impl Turn for Arc<Ownership> {
         mut tell: impl FnMut(usize, Option<Decision>) + Send,
     ) -> Option<Failure> {
         let context = Ownership::context(self);
-        let batch = Batch { goods_no: goods_no.get(), purchases };
+        let batch = Batch { goods_no: goods_no.get(), nonce: rand::random(), purchases };
         let mut has_decided = false;
         let tell = |place, told: Told| {
             has_decided |= told.is_decided();
@@ -140,14 +140,23 @@ impl Strategy for ZkOwner {
     fn take_over(&self, batch: Batch) -> Option<BoxStream<'static, Line>> {
         let context = self.context();
         let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
-        let purchases = batch.purchases.into_iter().map(|wanted| handed(context, goods_no, wanted));
-        let answers = self.shop.take_in(goods_no, purchases.collect::<Option<_>>()?);
+        let (mut places, mut purchases, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, wanted) in batch.purchases.into_iter().enumerate() {
+            match handed(context, goods_no, wanted) {
+                Some(purchase) => {
+                    places.push(place);
+                    purchases.push(purchase);
+                }
+                None => refused.push(Line { place, told: Told::of(Err(unreadable())) }),
+            }
+        }
+        let answers = self.shop.take_in(goods_no, purchases);
         let late = Arc::new(context.lock_timeout());
-        let told = answers.into_iter().enumerate().map(|(place, answer)| {
+        let told = places.into_iter().zip(answers).map(|(place, answer)| {
             let late = Arc::clone(&late);
             async move { Line { place, told: answer.decided(&late).await.map_or(Told::Elsewhere, Told::of) } }
         });
-        Some(told.collect::<FuturesUnordered<_>>().boxed())
+        Some(stream::iter(refused).chain(told.collect::<FuturesUnordered<_>>()).boxed())
     }
 
     fn context(&self) -> &Context {
@@ -165,6 +174,13 @@ fn handed(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Handed
     Some(Handed { purchase, sale, has_decided, until, waiting })
 }
 
+/// The failure of a purchase that another version of the service has sent.
+fn unreadable() -> Failure {
+    let detail =
+        "the instance that owns this SKU is of another version and cannot read the purchase; nothing was written";
+    Failure::new(&failure::INTERNAL, detail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::batches::BATCH_MAX;
@@ -179,7 +195,7 @@ mod tests {
         // JSON escapes each character of the key and of the name.
         let key = Some("\\".repeat(IdempotencyKey::BYTES_MAX));
         let wanted = || Wanted { sale: MAX, has_decided: false, quantity: MAX, key: key.clone(), within_ms: u64::MAX };
-        let batch = Batch { goods_no: MAX, purchases: (0..BATCH_MAX).map(|_| wanted()).collect() };
+        let batch = Batch { goods_no: MAX, nonce: u64::MAX, purchases: (0..BATCH_MAX).map(|_| wanted()).collect() };
         assert!(serde_json::to_vec(&batch).unwrap().len() <= BYTES_MAX);
 
         let token = Some(Token { number: MAX, handover: MAX });

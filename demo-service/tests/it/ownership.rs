@@ -5,6 +5,7 @@ mod answers;
 mod crowd;
 mod leaders;
 mod peers;
+mod port;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use testbed::{Proxy, StopSignal};
 use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
 use self::crowd::{Bought, Crowd};
+use self::peers::Leader;
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 use crate::program::Program;
@@ -269,25 +271,15 @@ async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
     let owner = named(&lab, "owner").await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let leader = LeaderLatch::new(&session, "/seckill/zk-owner/1").unwrap().leader().await.unwrap().unwrap();
-    let address: Value = serde_json::from_slice(&leader.data).unwrap();
-    let (at, secret) = (address["at"].as_str().unwrap(), address["secret"].as_str().unwrap());
-    let batch = json!({ "goods_no": 1, "purchases": [
+    let leader = Leader::of(&lab).await;
+    let batch = json!({ "goods_no": 1, "nonce": 1, "purchases": [
         { "sale": 1, "has_decided": false, "quantity": 2, "key": null, "within_ms": 5000 },
     ] });
-    let post = async |secret: &str, batch: &Value| {
-        let request = reqwest::Client::new().post(format!("http://{at}/purchases")).bearer_auth(secret).json(batch);
-        request.send().await.unwrap()
-    };
-    assert_eq!(post("guessed", &batch).await.status(), StatusCode::UNAUTHORIZED);
-    assert_eq!(post(secret, &json!({})).await.status(), StatusCode::UNPROCESSABLE_ENTITY);
-    let other = json!({ "goods_no": 1, "purchases": [
-        { "sale": 1, "has_decided": false, "quantity": 0, "key": null, "within_ms": 5000 },
-    ] });
-    assert_eq!(post(secret, &other).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let guess = Leader { secret: "guessed".to_owned(), at: leader.at.clone() };
+    assert_eq!(guess.post(&batch).await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(leader.post(&json!({})).await.status(), StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(lab.assert_adds_up(1, "refused batches").await, 1);
-    let line: Value = post(secret, &batch).await.json().await.unwrap();
+    let line: Value = leader.post(&batch).await.json().await.unwrap();
     assert_eq!((&line["place"], &line["told"]["sold"]["lines"][0]["remaining"]), (&json!(0), &json!(7)), "{line}");
     assert_eq!(lab.assert_adds_up(1, "a batch").await, 3);
 }
@@ -304,7 +296,7 @@ async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
     let latch = LeaderLatch::new(&session, "/seckill/zk-owner/1").unwrap();
     wait_until(async || latch.participants().await.unwrap().len() == 2).await;
     let address: Value = serde_json::from_slice(&latch.participants().await.unwrap()[1].data).unwrap();
-    let batch = json!({ "goods_no": 1, "purchases": [
+    let batch = json!({ "goods_no": 1, "nonce": 1, "purchases": [
         { "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 5000 },
     ] });
     let request = reqwest::Client::new().post(format!("http://{}/purchases", address["at"].as_str().unwrap()));

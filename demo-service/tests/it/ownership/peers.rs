@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use demo_service::http::server::Server;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,6 +96,27 @@ impl Owner {
     }
 }
 
+/// The owner of the range of SKU 1, as the election names it.
+#[derive(Deserialize)]
+pub(super) struct Leader {
+    pub(super) at: String,
+    pub(super) secret: String,
+}
+
+impl Leader {
+    pub(super) async fn of(lab: &Lab) -> Self {
+        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+        let leader = LeaderLatch::new(&session, ELECTION).unwrap().leader().await.unwrap().unwrap();
+        serde_json::from_slice(&leader.data).unwrap()
+    }
+
+    /// Hands a batch over.
+    pub(super) async fn post(&self, batch: &Value) -> reqwest::Response {
+        let request = reqwest::Client::new().post(format!("http://{}/purchases", self.at));
+        request.bearer_auth(&self.secret).json(batch).send().await.unwrap()
+    }
+}
+
 /// The test as an instance that hands over to the owner of the range of SKU 1, on one kept connection.
 pub(super) struct Sender {
     connection: TcpStream,
@@ -104,17 +126,14 @@ pub(super) struct Sender {
 impl Sender {
     /// Connects to the owner that the election names.
     pub(super) async fn connect(lab: &Lab) -> Self {
-        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-        let leader = LeaderLatch::new(&session, ELECTION).unwrap().leader().await.unwrap().unwrap();
-        let address: Value = serde_json::from_slice(&leader.data).unwrap();
-        let connection = TcpStream::connect(address["at"].as_str().unwrap()).await.unwrap();
-        Self { connection, secret: address["secret"].as_str().unwrap().to_owned() }
+        let Leader { at, secret } = Leader::of(lab).await;
+        Self { connection: TcpStream::connect(at).await.unwrap(), secret }
     }
 
     /// The head and the body of a batch of one purchase of SKU 1.
     pub(super) fn batch(&self) -> [String; 2] {
         let wanted = json!({ "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 50_000 });
-        let body = json!({ "goods_no": 1, "purchases": [wanted] }).to_string();
+        let body = json!({ "goods_no": 1, "nonce": rand::random::<u64>(), "purchases": [wanted] }).to_string();
         let head = format!(
             "POST /purchases HTTP/1.1\r\nhost: owner\r\nauthorization: Bearer {}\r\ncontent-type: \
              application/json\r\ncontent-length: {}\r\n\r\n",
@@ -138,7 +157,7 @@ impl Sender {
     }
 
     /// Reads until the owner closes the connection.
-    async fn read_to_end(mut self) -> String {
+    pub(super) async fn read_to_end(mut self) -> String {
         let mut read = String::new();
         timeout(BATCH_WITHIN, self.connection.read_to_string(&mut read)).await.expect("the end").unwrap();
         read

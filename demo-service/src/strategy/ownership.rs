@@ -54,7 +54,7 @@ struct Range {
     is_candidate: AtomicBool,
     /// Our term, while we lead.
     term: watch::Sender<Option<Arc<Term>>>,
-    /// Who leads, as far as we know.
+    /// The leader that the election has named last.
     leader: watch::Sender<Leader>,
     /// The instance that took no batch, and until when nothing is handed over to it.
     avoided: Mutex<Option<(Address, Instant)>>,
@@ -65,7 +65,7 @@ struct Range {
 enum Leader {
     /// Nobody has asked yet.
     Unknown,
-    /// Nobody leads, or this instance does.
+    /// Nobody leads that this instance could hand over to. It may lead itself.
     Nobody,
     /// Another instance leads.
     At(Address),
@@ -196,9 +196,8 @@ impl Ownership {
             Reach::Nowhere => {
                 warn!(
                     owner = address.at,
-                    "the owner of a range of SKUs runs elsewhere, and its address does not lead to it from here, so its buyers \
-                     wait: give each instance an address of its own that the others reach, by --peers-listen (PEERS_LISTEN) \
-                     and --peers-address (PEERS_ADDRESS)"
+                    "the address of an owner does not lead to it from here, so the buyers of its range wait; give each instance \
+                     an address that the others reach, by --peers-listen (PEERS_LISTEN) and --peers-address (PEERS_ADDRESS)"
                 );
                 Leader::Nobody
             }

@@ -56,10 +56,13 @@ pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: Cancellat
     if let Err(error) = connections.accept_waiting(listener) {
         debug!(%error, "connections of other instances were cut before they were accepted");
     }
-    while let Some((stream, peer)) = strangers.last().await {
-        connections.admit(stream, peer).await;
-    }
-    if timeout(LEAVE_WITHIN, connections.left()).await.is_ok() {
+    let leaving = async {
+        while let Some((stream, peer)) = strangers.last().await {
+            connections.admit(stream, peer).await;
+        }
+        connections.left().await;
+    };
+    if timeout(LEAVE_WITHIN, leaving).await.is_ok() {
         return;
     }
     if timeout(CLOSE_WITHIN, connections.finish()).await.is_err() {
@@ -75,7 +78,7 @@ struct Batches {
 }
 
 /// Makes the routes for the other instances.
-pub(super) fn router(app: Arc<App>) -> Router {
+fn router(app: Arc<App>) -> Router {
     // A sender gives a batch up after its `--db-timeout`, and so does each proxy between both.
     let nonces = Arc::new(Mutex::new(Nonces::new(2 * app.config.db_timeout)));
     let batches = Batches { app: Arc::clone(&app), nonces };

@@ -63,7 +63,7 @@ async fn silent_connections_do_not_keep_a_batch_out() {
 #[tokio::test]
 async fn a_batch_whose_body_does_not_come_is_refused() {
     let lab = Lab::new().await;
-    let _owner = owner(&lab, &["--lock-wait", "500ms", "--db-timeout", "1s", "--http-timeout", "2s"]).await;
+    let _owner = owner(&lab, &["--lock-wait", "3s", "--db-timeout", "4s", "--http-timeout", "5s"]).await;
     let mut sender = Sender::connect(&lab).await;
     let [head, _] = sender.batch();
     sender.send(&head).await;

@@ -73,7 +73,7 @@ async fn a_fence_of_another_age_leaves_the_term_to_its_neighbours() {
 #[tokio::test]
 async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "1s", "--db-timeout", "3s", "--http-timeout", "50s"];
+    let times = ["--lock-wait", "4s", "--db-timeout", "9s", "--http-timeout", "50s"];
     let owner = owner_of_two(&lab, &times).await;
     let mut connection = lab.connect().await;
     let row = lock_neighbour(&mut connection).await;

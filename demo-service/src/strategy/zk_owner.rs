@@ -63,7 +63,8 @@ impl Turn for Arc<Ownership> {
             }
             Err(failure) => {
                 // Another instance may reach the database. A fence is no such reason: a term that is over was lost before a
-                // later one could raise it. If this term is not, the fence is of another age, and concerns its SKU only.
+                // later one could raise it. If this term is not over, the fence is of another ensemble, or of an earlier age of
+                // this one, and concerns its SKU only.
                 if failure.is(&failure::DATABASE_UNAVAILABLE) {
                     term.resign();
                 }

@@ -30,7 +30,7 @@ async fn assert_few_requests(lab: &Lab) {
 /// Goal: buyers who wait for an owner that is gone do not ask ZooKeeper for it again and again. Method: the test leads their
 /// range under an address where nobody listens.
 #[tokio::test]
-async fn buyers_of_an_owner_that_is_gone_leave_zookeeper_alone() {
+async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
     let lab = Lab::new().await;
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
     let nowhere = json!({ "at": "127.0.0.1:1", "secret": "" }).to_string();
@@ -41,7 +41,7 @@ async fn buyers_of_an_owner_that_is_gone_leave_zookeeper_alone() {
 
 /// As above, but the owner answers that it decides nothing.
 #[tokio::test]
-async fn buyers_of_an_owner_that_decides_nothing_leave_zookeeper_alone() {
+async fn buyers_of_an_owner_that_decides_nothing_spare_zookeeper() {
     let lab = Lab::new().await;
     let owner = Owner::elect(&lab).await;
     assert_few_requests(&lab).await;

@@ -201,7 +201,7 @@ impl App {
     }
 
     /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering
-    /// share the next one, which begins [`RENDERING_PAUSE`] later.
+    /// share the next one, which begins 50 ms later.
     ///
     /// # Cancel safety
     /// Nothing is lost.

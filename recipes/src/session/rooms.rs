@@ -2,8 +2,9 @@
 //!
 //! At the end of a session the servers delete all its nodes by one transaction, which lists their paths. If the transaction is longer
 //! than `jute.maxbuffer` allows, a single server never starts again on its data, and the servers of an ensemble exit or keep dead
-//! nodes (ZOOKEEPER-4306). Servers since 3.5.7 allow twice that length, and earlier ones 1024 bytes more. So a contender takes room for its nodes before it creates them, and gives the room back once they are gone.
-//! Without room, it waits in memory, in the order of arrival.
+//! nodes (ZOOKEEPER-4306). Servers since 3.5.7 allow twice that length, and earlier ones 1024 bytes more. So a contender takes room for
+//! its nodes before it creates them, and gives the room back once they are gone. Without room, it waits in memory, in the order of
+//! arrival.
 //!
 //! A holder needs no more room, so it releases sooner or later. But a holder may wait for another lock, whose contender needs room, and
 //! the waiters for the first lock may have taken all of it. So an eighth of the room is a reserve, for one contender of each lock. The

@@ -7,10 +7,17 @@ set local lock_timeout = 5000;
 \endpipeline
 select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update;
 with bounded as materialized (
-    select set_config('lock_timeout', :key_wait_ms::integer::text, true),
+    select set_config('lock_timeout', :row_wait_ms::integer::text, true),
         set_config('idle_in_transaction_session_timeout', :idle_ms::integer::text, true)
+), taken as (
+    update goods set on_hand = :left::bigint, version = version + 1 from bounded
+    where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row'
+        and (null::bigint is null or (fence, fence_handover, fence_hold) = (null::bigint, null::bigint, null::bigint))
+    returning goods_no
+), keys_bounded as materialized (
+    select set_config('lock_timeout', :key_wait_ms::integer::text, true) from taken
 ), sold as materialized (
-    select line.* from bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
+    select line.* from keys_bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
         with ordinality as line (quantity, remaining, key, cart, place)
 ), headers as (
     insert into orders (strategy, instance) select 'pg-merge', 'pgbench' from sold order by place returning order_id
@@ -24,12 +31,6 @@ with bounded as materialized (
 ), keyed as (
     insert into idempotency_keys (key, cart, goods_no, sale, order_id)
     select key, cart, :goods_no::bigint, :sale::bigint, order_id from written where key is not null order by key
-), taken as (
-    update goods set on_hand = (select min(remaining) from sold), version = version + 1
-    where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row'
-        and (null::bigint is null or (fence, fence_handover, fence_hold) = (null::bigint, null::bigint, null::bigint))
-    returning goods_no
 )
-select order_id as order_id, pg_current_xact_id()::text as transaction, exists (select from taken) as is_taken
-from written order by place;
+select order_id as order_id, pg_current_xact_id()::text as transaction from written order by place;
 commit;

@@ -9,6 +9,8 @@ use crate::error::Error;
 
 /// The time limit for the wait for a key in a batch, as the service sets it.
 const KEY_WAIT_MS: u32 = 10;
+/// The longest wait for the row: `--lock-wait`.
+const ROW_WAIT_MS: u32 = 5000;
 
 /// The time limit for the pause between a written batch and its commit, as the service sets it.
 const IDLE_MS: u32 = 1000;
@@ -42,7 +44,8 @@ impl Script {
         let mut variables = Self::purchase((goods_no, sale)).variables;
         variables.extend([format!("quantities={units}"), format!("remaining={remaining}")]);
         variables.extend([format!("keys={nothing}"), format!("carts={nothing}")]);
-        variables.extend([format!("key_wait_ms={KEY_WAIT_MS}"), format!("idle_ms={IDLE_MS}")]);
+        variables.extend([format!("row_wait_ms={ROW_WAIT_MS}"), format!("key_wait_ms={KEY_WAIT_MS}")]);
+        variables.extend([format!("idle_ms={IDLE_MS}"), format!("left={}", LEFT + 1 - u32::from(purchases))]);
         Self { file: "service/batch.sql", purchases, variables }
     }
 
@@ -179,8 +182,10 @@ mod tests {
             "remaining={999999999,999999998,999999997}",
             "keys={NULL,NULL,NULL}",
             "carts={NULL,NULL,NULL}",
+            "row_wait_ms=5000",
             "key_wait_ms=10",
             "idle_ms=1000",
+            "left=999999997",
         ];
         assert_eq!(variables, expected);
     }

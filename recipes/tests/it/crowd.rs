@@ -93,7 +93,7 @@ async fn a_crowd_whose_replies_are_lost_searches_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_gives_up_while_its_replies_are_lost_searches_once() {
+async fn a_crowd_that_gives_up_on_lost_replies_searches_once() {
     for recipe in QUEUES {
         let crowd = Crowd::open().await;
         let acquires = crowd.unanswered(recipe).await;

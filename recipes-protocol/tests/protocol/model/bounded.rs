@@ -37,7 +37,7 @@ fn three_contenders_withstand_the_end_of_a_connection() {
 }
 
 #[test]
-fn readers_of_one_session_share_their_reads_and_wait_for_the_writer() {
+fn readers_of_one_session_share_reads_and_wait_for_the_writer() {
     let readers = [(Write, 1), (Read, 0), (Read, 0)];
     Lab::new(&readers, Faults::DROP).check(65_698);
     Lab::new(&readers, Faults { cuts: 1, expiries: 1, ..Faults::NONE }).check(174_395);

@@ -1,6 +1,5 @@
 //! The application: the state that the requests of one instance share, and the operations on it.
 
-mod key_ages;
 mod memory;
 mod purchase;
 mod sales;
@@ -19,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use self::key_ages::KeyAges;
 use self::memory::Memory;
 pub use self::purchase::Answer;
 use crate::config::Config;
@@ -29,7 +27,7 @@ use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 use crate::shared_reads::SharedReads;
 use crate::store::ensemble::{self, Ensemble};
-use crate::store::{Store, schema};
+use crate::store::{KeyLook, Store, schema};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
 use crate::strategy::registry::{self, HANDED_OVER_TO, STRATEGIES};
@@ -181,20 +179,22 @@ impl App {
     }
 
     async fn sweep_keys(&self) {
-        let lifetime = self.config.key_lifetime;
-        let pause = (lifetime / 4).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);
-        let mut ages = KeyAges::new(lifetime);
+        let pause = (self.config.key_lifetime / 4).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);
+        let mut last = None;
         loop {
-            if let Err(failure) = self.sweep(&mut ages).await {
+            if let Err(failure) = self.sweep(&mut last).await {
                 debug!(%failure, "expired keys could not be deleted, trying again");
             }
             tokio::time::sleep(pause).await;
         }
     }
 
-    async fn sweep(&self, ages: &mut KeyAges) -> Result<(), Failure> {
-        let survey = self.store.survey_keys().await?;
-        if let Some(last_order) = ages.expired(survey, Instant::now()) {
+    /// Deletes the keys that have expired. `last` is the last look at the keys, and when it was answered.
+    async fn sweep(&self, last: &mut Option<(KeyLook, Instant)>) -> Result<(), Failure> {
+        let before = last.map(|(look, answered)| (look, answered.elapsed()));
+        let look = self.store.look_at_keys(before, self.config.key_lifetime).await?;
+        *last = Some((look, Instant::now()));
+        if let Some(last_order) = look.expired {
             while self.store.forget_keys(last_order).await? {}
         }
         Ok(())

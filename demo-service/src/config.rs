@@ -133,8 +133,8 @@ pub struct Config {
     /// Deadline for the answer, counted from the arrival of the request
     #[arg(long, env, default_value = "20s", value_name = "TIME", value_parser = positive_duration)]
     pub http_timeout: Duration,
-    /// Time for which the service at least remembers an idempotency key after its order. Only an instance that has run for that long
-    /// deletes keys
+    /// Time for which the service at least remembers an idempotency key after its order. Time in which no instance runs does not
+    /// count
     #[arg(long, env, default_value = "24h", value_name = "TIME", value_parser = key_lifetime)]
     pub key_lifetime: Duration,
     /// Upper bound of the buyers' requests in progress, lower if --connections-max is low; the service refuses further ones

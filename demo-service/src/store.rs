@@ -6,6 +6,7 @@
 mod batch;
 mod connections;
 pub mod ensemble;
+mod key_ages;
 mod keys;
 mod one_statement;
 mod sales;
@@ -25,7 +26,8 @@ use tokio::time::timeout;
 pub use self::batch::{BatchLine, BatchWrite};
 use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer};
 use self::ensemble::Ensemble;
-pub use self::keys::{KeySurvey, Remembered};
+pub use self::key_ages::KeyLook;
+pub use self::keys::Remembered;
 pub use self::one_statement::{Sale, SaleOutcome};
 pub use self::service_role::SERVICE_ROLE;
 pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};

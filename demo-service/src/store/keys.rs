@@ -10,9 +10,6 @@ use super::connections::Connection;
 use crate::failure::Failure;
 use crate::sale::{Cart, IdempotencyKey, LockOrder, Order};
 
-/// The most keys that one statement deletes.
-const FORGET_MAX: i64 = 1000;
-
 /// What was bought under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remembered {
@@ -20,20 +17,6 @@ pub enum Remembered {
     OtherCart,
     /// The same cart, by this order.
     Order(Order),
-}
-
-/// The keys and the transactions at one moment.
-///
-/// A purchase has a transaction number as soon as it has an order number. So when every transaction before `transaction` is over,
-/// no more keys of orders up to `last_order` come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeySurvey {
-    /// The greatest order with a key. `None` if there are no keys.
-    pub last_order: Option<i64>,
-    /// All transactions before this one are over.
-    pub oldest_transaction: i64,
-    /// Greater than every transaction that had begun to write by then.
-    pub transaction: i64,
 }
 
 /// Returns the stored form of a cart. Its lines are sorted by SKU number, because the order of the lines does not
@@ -68,51 +51,5 @@ impl Store {
             Ok(connection.heard(order)?.map(Remembered::Order))
         })
         .await
-    }
-
-    /// Looks up to which order there are keys, and which transactions run.
-    ///
-    /// # Errors
-    /// As [`Failure::of_database`].
-    ///
-    /// # Cancel safety
-    /// It only reads.
-    pub async fn survey_keys(&self) -> Result<KeySurvey, Failure> {
-        let survey = async {
-            let mut connection = self.connections.get().await?;
-            // The statement's snapshot is older than its own transaction number.
-            let row = sqlx::query_as!(
-                KeySurvey,
-                r#"select max(order_id) as last_order,
-                          pg_snapshot_xmin(pg_current_snapshot())::text::bigint as "oldest_transaction!",
-                          pg_current_xact_id()::text::bigint as "transaction!"
-                   from idempotency_keys"#,
-            );
-            let row = row.fetch_one(connection.ask()).await;
-            connection.heard(row)
-        };
-        self.in_time(survey).await
-    }
-
-    /// Deletes some of the keys of the orders up to this one. Returns whether more of them may be left.
-    ///
-    /// # Errors
-    /// As [`Failure::of_database`].
-    ///
-    /// # Cancel safety
-    /// Dropped, some keys may have been deleted.
-    pub async fn forget_keys(&self, last_order: i64) -> Result<bool, Failure> {
-        let forget = async {
-            let mut connection = self.connections.get().await?;
-            let deleted = sqlx::query!(
-                "delete from idempotency_keys where key in (
-                 select key from idempotency_keys where order_id <= $1 order by order_id limit $2)",
-                last_order,
-                FORGET_MAX,
-            );
-            let deleted = deleted.execute(connection.ask()).await;
-            Ok(connection.heard(deleted)?.rows_affected() >= FORGET_MAX.unsigned_abs())
-        };
-        self.in_time(forget).await
     }
 }

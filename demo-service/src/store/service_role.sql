@@ -26,5 +26,7 @@ begin
     grant select, insert (strategy, instance) on orders to seckill_service;
     grant select, insert on order_lines to seckill_service;
     grant select, insert (key, cart, goods_no, sale, order_id), delete on idempotency_keys to seckill_service;
+    grant select, update (ms) on key_clock to seckill_service;
+    grant select, insert, delete on key_marks to seckill_service;
 end
 $$;

@@ -20,6 +20,7 @@ mod ensembles;
 mod fencing;
 mod guards;
 mod history;
+mod key_ages;
 mod keys;
 mod ledger;
 mod limits;

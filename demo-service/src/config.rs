@@ -145,7 +145,7 @@ pub struct Config {
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
     /// Upper bound of the connections of one client. A further one takes the place of another one of the client. A client is
-    /// as for --rate-per-client, so do not set it behind a proxy [default: unlimited]
+    /// as for --rate-per-client, so do not set it behind a proxy. It does not count for --peers-listen [default: unlimited]
     #[arg(long, env, value_name = "N")]
     pub connections_per_client: Option<NonZeroU32>,
     /// Purchases per second of one client, and its largest burst; the service answers 429 to more. A client is an IPv4 address

@@ -46,15 +46,22 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Makes the places for the connections.
-    pub(super) fn new(router: Router, config: &Config) -> Self {
+    /// Makes the places for the connections of buyers and operators.
+    pub(super) fn of_clients(router: Router, config: &Config) -> Self {
         let per_client_max = config.connections_per_client.map(|max| max.get() as usize);
-        Self { router, per_client_max, ..Self::at_most(config.connections_max as usize) }
+        Self { per_client_max, ..Self::at_most(config.connections_max, router) }
     }
 
-    fn at_most(max: usize) -> Self {
-        let (router, open, tasks, waits) = (Router::new(), HashMap::new(), JoinSet::new(), Arc::default());
-        Self { router, max, per_client_max: None, open, tasks, waits }
+    /// Makes places that one address may have all of.
+    pub(super) fn at_most(max: u32, router: Router) -> Self {
+        Self {
+            router,
+            max: max as usize,
+            per_client_max: None,
+            open: HashMap::new(),
+            tasks: JoinSet::new(),
+            waits: Arc::default(),
+        }
     }
 
     /// Accepts connections for ever.
@@ -221,8 +228,8 @@ mod tests {
         (listener, address)
     }
 
-    fn connections(max: usize) -> Connections {
-        Connections { router: Router::new().route("/", get(async || "served")), ..Connections::at_most(max) }
+    fn connections(max: u32) -> Connections {
+        Connections::at_most(max, Router::new().route("/", get(async || "served")))
     }
 
     /// Reads all that the service says on a connection, outside of the runtime.

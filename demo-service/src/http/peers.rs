@@ -41,7 +41,8 @@ const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
 
 /// Serves the other instances until `ended`, and then until they have left.
 pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
-    let mut connections = Connections::new(router(Arc::clone(&app)), &app.config);
+    // Several instances may have one address, and one instance has several batches under way.
+    let mut connections = Connections::at_most(app.config.connections_max, router(Arc::clone(&app)));
     let mut strangers = Strangers::new(&app.address);
     let accepting = async {
         loop {

@@ -125,8 +125,8 @@ async fn serve_clients(
     let upkeep = Arc::clone(&app);
     background.spawn(async move { upkeep.upkeep().await });
     let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
-    let mut of_main = Connections::new(router(Arc::clone(&app), audience), &app.config);
-    let mut of_operators = Connections::new(Router::new(), &app.config);
+    let mut of_main = Connections::of_clients(router(Arc::clone(&app), audience), &app.config);
+    let mut of_operators = Connections::of_clients(Router::new(), &app.config);
     let for_operators = async {
         let Some(listener) = operators else { return pending().await };
         of_operators.router = router(Arc::clone(&app), Audience::Operators);

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::STRATEGY;
 use super::peers::{Leader, Sender};
-use crate::lab::{Instance, Lab};
+use super::{STRATEGY, TIMES};
+use crate::commits::Gate;
+use crate::lab::{Instance, Lab, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,4 +105,21 @@ async fn a_batch_that_comes_again_is_not_decided_again() {
         answer.text().await.unwrap();
     }
     assert_eq!(lab.assert_adds_up(1, "a batch again").await, 3);
+}
+
+/// Goal: an owner takes any number of batches from one address. Method: an instance has batches of two SKUs under way at once.
+#[tokio::test]
+async fn the_limit_for_a_client_does_not_count_for_instances() {
+    let lab = Lab::new().await;
+    let owner = owner(&lab, &[&["--connections-per-client", "1"], &TIMES[..]].concat()).await;
+    let other = lab.start(&TIMES).await;
+    owner.put_on_sale(17, 10, STRATEGY).await.assert_ok();
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let buyers = [1, 17].map(|goods_no| other.spawn_buy(goods_no, STRATEGY));
+    wait_until(async || lab.lock_waits().await == 2 || buyers.iter().any(JoinHandle::is_finished)).await;
+    gate.open().await;
+    for answer in join_all(buyers).await {
+        answer.unwrap().assert_ok();
+    }
 }

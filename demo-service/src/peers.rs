@@ -7,6 +7,8 @@
 //! The answer has one [`Line`] of JSON per purchase. The receiver sends the line as soon as the purchase is decided, so a
 //! purchase that takes long delays no other one.
 
+mod counted;
+
 use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,21 +16,18 @@ use std::{fs, io};
 
 use axum::body::Bytes;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{Request, StatusCode, Uri};
+use axum::http::{Request, StatusCode};
 use futures_util::TryStreamExt;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncBufReadExt;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 use tokio_util::io::StreamReader;
-use tower::util::BoxCloneSyncService;
-use tower::{Service, ServiceExt, service_fn};
 
+use self::counted::{CONNECT_WITHIN, Connector, connector};
 use crate::failure::Failure;
 use crate::sale::Order;
 
@@ -38,8 +37,8 @@ pub const PATH: &str = "/purchases";
 /// The largest batch, and the largest answer to a batch, in bytes. A purchase takes less than 1 KiB, and so does its line.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
-/// The time limit for a connection to another instance, the lookup of its name included.
-const CONNECT_WITHIN: Duration = Duration::from_millis(500);
+/// Upper bound of the connections to other instances, kept ones included. The limit of open files counts them.
+pub const CONNECTIONS_MAX: usize = 256;
 
 /// How long an unused connection is kept. The sender must be the one who closes it: a batch that meets a connection which the
 /// receiver has closed has an unknown outcome. The receiver closes it after `IDLE_WITHIN` of its `http::wire`. When it shuts
@@ -205,35 +204,22 @@ pub struct Peers {
     client: Client<Connector, Full<Bytes>>,
 }
 
-type Connector = BoxCloneSyncService<Uri, TokioIo<TcpStream>, Cause>;
-
 impl Default for Peers {
     fn default() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_WITHIN));
-        connector.set_nodelay(true);
-        Self::by(connector)
+        let mut inner = HttpConnector::new();
+        // Divided among the addresses of a name.
+        inner.set_connect_timeout(Some(CONNECT_WITHIN));
+        inner.set_nodelay(true);
+        Self::by(connector(inner, CONNECTIONS_MAX))
     }
 }
 
 impl Peers {
-    /// Connects by `connector`, within the time limit. The connector's own limit does not count the lookup of the name.
-    fn by<C>(connector: C) -> Self
-    where
-        C: Service<Uri, Response = TokioIo<TcpStream>, Future: Send, Error: Into<Cause>>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
-        let connect = move |to| {
-            let connected = timeout(CONNECT_WITHIN, connector.clone().oneshot(to));
-            async { connected.await.map_err(Cause::from)?.map_err(Into::into) }
-        };
+    fn by(connector: Connector) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
-            .build(BoxCloneSyncService::new(service_fn(connect)));
+            .build(connector);
         Self { client }
     }
 
@@ -305,6 +291,13 @@ fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::Arc;
+
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinSet;
+    use tower::service_fn;
 
     use super::*;
 
@@ -336,7 +329,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_that_has_come_before_has_an_unknown_outcome() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap().to_string();
         let again = axum::Router::new().fallback(async || StatusCode::CONFLICT);
         let server = tokio::spawn(async { axum::serve(listener, again).await });
@@ -348,9 +341,37 @@ mod tests {
 
     #[tokio::test]
     async fn an_instance_whose_name_is_not_looked_up_in_time_is_not_reached() {
-        let peers = Peers::by(service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>()));
+        let silent = service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>());
+        let peers = Peers::by(connector(silent, 1));
         let batch = Batch { goods_no: 1, nonce: 1, purchases: Vec::new() };
         let answered = peers.hand_over(&Address::of_this_process("silent:1".to_owned()), &batch, |_, _| ()).await;
         assert!(matches!(answered, Err(NoAnswer::NotReached(_))), "{answered:?}");
+    }
+
+    /// Goal: connections to other instances have a bound, and a batch beyond it is not sent. Method: the other instance accepts
+    /// and never answers.
+    #[tokio::test]
+    async fn a_batch_beyond_the_bound_of_connections_is_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Arc::new(Address::of_this_process(listener.local_addr().unwrap().to_string()));
+        let peers = Peers::by(connector(HttpConnector::new(), 2));
+        let mut batches = JoinSet::new();
+        for nonce in 0..3 {
+            let (peers, address) = (peers.clone(), Arc::clone(&address));
+            let batch = Batch { goods_no: 1, nonce, purchases: Vec::new() };
+            batches.spawn(async move { peers.hand_over(&address, &batch, |_, _| ()).await });
+        }
+        let mut accepted = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
+        let refused = batches.join_next().await.unwrap().unwrap();
+        assert!(matches!(refused, Err(NoAnswer::NotReached(_))), "{refused:?}");
+        // A connection that is closed makes room for another.
+        let (stream, _) = &mut accepted[0];
+        stream.shutdown().await.unwrap();
+        let cut = batches.join_next().await.unwrap().unwrap();
+        assert!(matches!(cut, Err(NoAnswer::Unknown(_))), "{cut:?}");
+        let batch = Batch { goods_no: 1, nonce: 3, purchases: Vec::new() };
+        let next = tokio::spawn(async move { peers.hand_over(&address, &batch, |_, _| ()).await });
+        listener.accept().await.unwrap();
+        next.abort();
     }
 }

@@ -5,6 +5,7 @@ use tracing::warn;
 
 use super::peers::strangers::STRANGERS_MAX;
 use crate::config::Config;
+use crate::peers;
 use crate::setup_error::SetupError;
 
 /// Connections of the store beyond `--db-connections`: one for probes, and one for the question whether a commit is
@@ -28,11 +29,8 @@ const LEFT_TO_OTHERS: u32 = 32;
 /// [`SetupError::OpenFiles`] if not even a few client connections fit.
 pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
     let limit = raise_limit().unwrap_or(u64::MAX);
-    let Config { connections_max: asked, db_connections, zk_sessions, .. } = config;
-    let listeners = listeners(&config);
-    let strangers = if config.hands_over() { STRANGERS_MAX as u64 } else { 0 };
-    let others = u64::from(db_connections) + DB_CONNECTIONS_ASIDE + u64::from(zk_sessions) + strangers + SPARE;
-    match connections_within(limit, asked, listeners, others) {
+    let asked = config.connections_max;
+    match connections_within(limit, asked, listeners(&config), others(&config)) {
         Ok(used) => {
             if used < asked {
                 warn!(
@@ -51,6 +49,13 @@ pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
 /// Returns how many listeners the service opens.
 fn listeners(config: &Config) -> u64 {
     1 + u64::from(config.operators_listen.is_some()) + u64::from(config.hands_over())
+}
+
+/// Returns how many open files the service needs beside those of its client connections.
+fn others(config: &Config) -> u64 {
+    let with_instances = if config.hands_over() { STRANGERS_MAX + peers::CONNECTIONS_MAX } else { 0 };
+    let with_servers = u64::from(config.db_connections) + DB_CONNECTIONS_ASIDE + u64::from(config.zk_sessions);
+    with_servers + with_instances as u64 + SPARE
 }
 
 /// Returns how many client connections each listener may have, at most `asked`. If that is fewer than
@@ -85,18 +90,28 @@ mod tests {
 
     use super::*;
 
+    fn config(arguments: &[&str]) -> Config {
+        let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
+        Config::parse_from_env(servers.iter().chain(arguments).map(OsString::from)).unwrap()
+    }
+
     #[test]
     fn every_listener_that_is_opened_is_counted() {
-        let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
         for (arguments, expected) in [
             (&["--offer", "zk-mutex"][..], 1),
             (&["--offer", "zk-mutex,zk-owner"], 2),
             (&["--strategy", "zk-owner", "--offer", "zk-mutex"], 2),
             (&["--operators-listen", "127.0.0.1:9090"], 3),
         ] {
-            let words = servers.iter().chain(arguments).map(OsString::from);
-            assert_eq!(listeners(&Config::parse_from_env(words).unwrap()), expected, "{arguments:?}");
+            assert_eq!(listeners(&config(arguments)), expected, "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn every_connection_between_instances_is_counted() {
+        let [alone, together] = ["zk-mutex", "zk-owner"].map(|offer| others(&config(&["--offer", offer])));
+        assert_eq!(alone, 20 + 2 + 1 + SPARE);
+        assert_eq!(together - alone, 32 + 256);
     }
 
     #[test]
@@ -115,6 +130,7 @@ mod tests {
             assert_eq!(connections_within(limit, asked, listeners, 100), expected, "{limit} {asked} {listeners}");
         }
     }
+
     #[test]
     fn buyers_at_work_leave_connections_to_others() {
         for (connections_max, expected) in [(1, 1), (2, 1), (4, 3), (100, 75), (128, 96), (4096, 4064)] {

@@ -9,6 +9,7 @@ use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::batches::{Batches, Buyer, Handed, HandedAnswer, earliest, latest};
@@ -64,8 +65,8 @@ pub(super) trait Turn: Send + Sync + 'static {
 pub(super) enum Next<'a> {
     /// It sells.
     Sell(Box<Begun<'a>>),
-    /// It hands the batch over to this instance.
-    HandOver(Address),
+    /// It hands the batch over to this instance, while it has this place.
+    HandOver(Address, OwnedSemaphorePermit),
 }
 
 /// A turn that has begun. Either nobody else can write the stock of the SKU, or the row refuses the write of an instance
@@ -153,8 +154,8 @@ impl<T: Turn> Shop<T> {
     async fn serve_batch(self: &Arc<Self>, goods_no: GoodsNo, next: Next<'_>, batch: Vec<Buyer>) -> Vec<Buyer> {
         match next {
             Next::Sell(begun) => self.sell(*begun, batch).await,
-            Next::HandOver(owner) => {
-                self.hand_over(goods_no, &owner, batch).await;
+            Next::HandOver(owner, place) => {
+                self.hand_over(goods_no, &owner, batch, place).await;
                 Vec::new()
             }
         }
@@ -162,7 +163,13 @@ impl<T: Turn> Shop<T> {
 
     /// Hands a batch over to the owner of its SKU, and answers each buyer as soon as the owner has decided. Undecided buyers wait
     /// again.
-    async fn hand_over(self: &Arc<Self>, goods_no: GoodsNo, owner: &Address, mut batch: Vec<Buyer>) {
+    async fn hand_over(
+        self: &Arc<Self>,
+        goods_no: GoodsNo,
+        owner: &Address,
+        mut batch: Vec<Buyer>,
+        place: OwnedSemaphorePermit,
+    ) {
         // A purchase makes one hop. The sender of the others asks for their owner again.
         batch.retain(|buyer| !buyer.is_handed && buyer.note_handed());
         if batch.is_empty() {
@@ -182,6 +189,7 @@ impl<T: Turn> Shop<T> {
             // A frozen owner may never answer, and sells nothing after its term.
             () = self.turn.outlived(goods_no, owner) => Some(Failure::outcome_unknown_elsewhere()),
         };
+        drop(place);
         for buyer in unanswered.into_iter().flatten() {
             match &failure {
                 Some(failure) => buyer.answer(Err(failure.clone())),

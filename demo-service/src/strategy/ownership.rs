@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hashlink::LruCache;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -22,11 +22,15 @@ use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 use super::Context;
 use super::zk_hold::{ROOT, fence, loss, unavailable};
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Reach};
+use crate::peers::{Address, CONNECTIONS_MAX, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
-const RANGES: i64 = 16;
+const RANGES: u16 = 16;
+
+/// Upper bound of the batches of one range that are on their way to its owner, so that there is a connection for each batch of all
+/// ranges. An owner that does not answer keeps only the batches of its ranges waiting.
+const HANDED_MAX: usize = CONNECTIONS_MAX / RANGES as usize;
 
 /// The pause before the election is asked again for a leader that was not there. Also how often buyers without an owner look
 /// whether a session is connected.
@@ -58,6 +62,8 @@ struct Range {
     leader: watch::Sender<Leader>,
     /// The instance that took no batch, and until when nothing is handed over to it.
     avoided: Mutex<Option<(Address, Instant)>>,
+    /// Limits the batches that are handed over.
+    places: Arc<Semaphore>,
 }
 
 /// The answer of an election.
@@ -101,6 +107,7 @@ impl Ownership {
             term: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::Unknown),
             avoided: Mutex::default(),
+            places: Arc::new(Semaphore::new(HANDED_MAX)),
         };
         Arc::new(Self { ranges: (0..RANGES).map(range).collect(), context })
     }
@@ -110,7 +117,7 @@ impl Ownership {
     }
 
     fn range(&self, goods_no: GoodsNo) -> &Range {
-        let range = usize::try_from(goods_no.get() % RANGES);
+        let range = usize::try_from(goods_no.get() % i64::from(RANGES));
         &self.ranges[range.expect("BUG: a SKU has no range")]
     }
 
@@ -130,6 +137,19 @@ impl Ownership {
             tokio::spawn(Arc::clone(self).follow(goods_no));
         }
         timeout_at(until, self.owner_of(range)).await.unwrap_or_else(|_| Err(self.context.lock_timeout()))
+    }
+
+    /// Waits until `until` for the right to hand a batch of a SKU over. The owner of the SKU may change meanwhile.
+    ///
+    /// # Errors
+    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(super) async fn place(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        let place = Arc::clone(&self.range(goods_no).places).acquire_owned();
+        let place = timeout_at(until, place).await.map_err(|_| self.context.lock_timeout())?;
+        Ok(place.expect("BUG: the places of a range are closed"))
     }
 
     async fn owner_of(&self, range: &Range) -> Result<Owner, Failure> {

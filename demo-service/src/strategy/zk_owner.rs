@@ -46,7 +46,7 @@ impl Turn for Arc<Ownership> {
     async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let term = match self.owner(goods_no, until).await? {
             Owner::Here(term) => term,
-            Owner::At(owner) => return Ok(Next::HandOver(owner)),
+            Owner::At(owner) => return Ok(Next::HandOver(owner, self.place(goods_no, until).await?)),
         };
         let in_progress = term.begin_batch().await;
         let context = Ownership::context(self);

@@ -5,6 +5,7 @@ mod answers;
 mod crowd;
 mod leaders;
 mod peers;
+mod places;
 mod port;
 mod rows;
 

@@ -31,7 +31,7 @@ use crate::store::{KeyLook, Store, schema};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
 use crate::strategy::registry::{self, HANDED_OVER_TO, STRATEGIES};
-use crate::strategy::{Context, Strategy, probe};
+use crate::strategy::{Context, Strategy, probe, until_reachable};
 use crate::telemetry::history::History;
 use crate::telemetry::{Connections, Levels, Metrics};
 
@@ -94,6 +94,7 @@ impl App {
         schema::prepare(&options, MIGRATE_WITHIN).await?;
         let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
         ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?;
+        let address = Arc::new(address(&config, &sessions).await?);
         let (sessions, store) =
             (Arc::new(sessions), Store::open(options, ensemble, config.db_connections, config.db_timeout));
         if let Err(failure) = store.connect_aside().await {
@@ -102,8 +103,7 @@ impl App {
         let metrics = Metrics::new(registry::names());
         let history = Arc::new(History::new(config.history as usize));
         let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
-        let reachable_at = config.peers_address.clone().unwrap_or_else(|| config.peers_listen.to_string());
-        let (address, peers) = (Arc::new(Address::of_this_process(reachable_at)), Peers::default());
+        let peers = Peers::default();
         let context = |entry: &'static Entry| Context {
             strategy: entry.name,
             family: entry.family,
@@ -283,6 +283,16 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
     let sessions = sessions.map_err(|error| SetupError::of_sessions(error, config.zookeeper_ca.as_deref()))?;
     let id = probe(&sessions).await.map_err(SetupError::LockRefused)?;
     Ok((sessions, Ensemble { id: id.to_string(), servers: servers.to_owned() }))
+}
+
+/// Makes the address of this process, if the other instances can hand over to it.
+async fn address(config: &Config, sessions: &SessionPool) -> Result<Address, SetupError> {
+    let reached_at = config.peers_address.clone().unwrap_or_else(|| config.peers_listen.to_string());
+    let address = Address::of_this_process(reached_at);
+    if config.hands_over() {
+        until_reachable(sessions, &address, config.zk_session_timeout).await?;
+    }
+    Ok(address)
 }
 
 fn shutting_down() -> Failure {

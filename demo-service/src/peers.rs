@@ -66,7 +66,8 @@ impl Address {
 
     /// Returns how this process reaches another one.
     pub fn reach(&self, other: &Self) -> Reach {
-        let is_elsewhere = !other.loopback.is_empty() && other.loopback != self.loopback;
+        let networks = [&self.loopback, &other.loopback];
+        let is_elsewhere = networks.iter().all(|network| !network.is_empty()) && self.loopback != other.loopback;
         let is_loopback = other.at.starts_with("localhost:")
             || other.at.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback());
         match (other.at == self.at, is_elsewhere) {
@@ -322,6 +323,7 @@ mod tests {
         ] {
             assert_eq!(own.reach(&address(at, loopback)), expected, "{at} {loopback}");
         }
+        assert_eq!(address("127.0.0.1:7071", "").reach(&own), Reach::Direct, "of an earlier version");
         let named = address("demo-1:7070", "here");
         assert_eq!(named.reach(&address("demo-1:7070", "there")), Reach::Nowhere);
         assert_eq!(Address::of_this_process(String::new()).loopback, loopback_network());

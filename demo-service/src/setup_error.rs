@@ -177,6 +177,17 @@ pub enum SetupError {
         chain(.0)
     )]
     LockRefused(#[source] zk_recipes::Error),
+    /// Another instance cannot hand purchases over to this one.
+    #[error(
+        "the instance at {theirs} is in another network and does not reach this one at {ours}; give each instance an address \
+         that the others reach, by --peers-listen (PEERS_LISTEN) and --peers-address (PEERS_ADDRESS)"
+    )]
+    NotReached {
+        /// The address of this instance.
+        ours: String,
+        /// The address of the other one.
+        theirs: String,
+    },
     /// The log filter could not be parsed.
     #[error("the log filter is not valid: {0}; give RUST_LOG as, for instance, info,demo_service=debug")]
     LogFilter(#[source] tracing_subscriber::filter::ParseError),

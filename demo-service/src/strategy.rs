@@ -40,6 +40,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::ownership::until_reachable;
 pub use self::zk_hold::probe;
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, Peers};

@@ -7,6 +7,8 @@
 //! An instance asks the election for the leader once a term, and watches the leader's node after that. All SKUs of the range share
 //! the answer.
 
+mod reachable;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 
+pub(crate) use self::reachable::until_reachable;
 use super::Context;
+use super::registry::HANDED_OVER_TO;
 use super::zk_hold::{ROOT, fence, loss, unavailable};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, CONNECTIONS_MAX, Reach};
@@ -99,10 +103,15 @@ pub(super) enum Owner {
     At(Address),
 }
 
+/// Returns the path of the election of a range.
+fn path(range: u16) -> String {
+    format!("{ROOT}/{HANDED_OVER_TO}/{range}")
+}
+
 impl Ownership {
     pub(super) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
-            path: format!("{ROOT}/{}/{range}", context.family),
+            path: path(range),
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::Unknown),

@@ -30,7 +30,7 @@ const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
 /// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
 const PG_ROW: &str = "pg-row";
 
-/// The strategy whose instances hand purchases over to each other.
+/// The strategy whose instances hand purchases over to each other, and its family.
 pub const HANDED_OVER_TO: &str = "zk-owner";
 
 /// How long an instance keeps the lock of a SKU after a purchase.
@@ -242,7 +242,7 @@ pub static STRATEGIES: &[Entry] = &[
         name: HANDED_OVER_TO,
         promise: Promise::NeverOversells,
         mechanism: Mechanism::Zookeeper,
-        family: "zk-owner",
+        family: HANDED_OVER_TO,
         wakes: Wakes::One,
         sections: Sections::Overlapping,
         carts: false,

@@ -4,6 +4,7 @@
 mod answers;
 mod crowd;
 mod leaders;
+mod networks;
 mod peers;
 mod places;
 mod port;

@@ -95,8 +95,8 @@ impl App {
         let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
         ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?;
         let address = Arc::new(address(&config, &sessions).await?);
-        let (sessions, store) =
-            (Arc::new(sessions), Store::open(options, ensemble, config.db_connections, config.db_timeout));
+        let sessions = Arc::new(sessions);
+        let store = Store::open(options, ensemble, config.db_connections, config.db_timeout);
         if let Err(failure) = store.connect_aside().await {
             warn!(%failure, "the connection that asks whether a commit is over could not be opened, trying again when it is needed");
         }

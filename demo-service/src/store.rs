@@ -91,10 +91,11 @@ impl Store {
         // The server never ends the session of this connection, because it may refuse a new one. The connect may take
         // as long as `within`: a slow connect is better than none.
         let ensemble = Arc::new(ensemble);
-        let settling = Connections::new((options.clone(), Arc::clone(&ensemble)), 1, within, within, &last_answer);
+        let settling = Connections::new(options.clone(), Arc::clone(&ensemble), 1, within, within, &last_answer);
         let options = options.options([("idle_session_timeout", IDLE_SESSION.as_millis())]);
-        let place = (options, ensemble);
-        let pool = |max| Connections::new(place.clone(), max, within, CONNECT_WITHIN.min(within), &last_answer);
+        let connect_within = CONNECT_WITHIN.min(within);
+        let pool =
+            |max| Connections::new(options.clone(), Arc::clone(&ensemble), max, within, connect_within, &last_answer);
         Self {
             connections: pool(connections_max),
             probes: pool(1),

@@ -126,7 +126,8 @@ impl Connections {
     fn serve(&mut self, stream: TcpStream, peer: SocketAddr) {
         let connection = Arc::new(Connection::new(client(peer.ip()), Arc::clone(&self.waits)));
         let wire = Wire::new(stream, Arc::clone(&connection));
-        let (router, of_requests) = (self.router.clone(), Arc::clone(&connection));
+        let router = self.router.clone();
+        let of_requests = Arc::clone(&connection);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let working = Request::begin(&of_requests, request.version());
             request.extensions_mut().insert(ConnectInfo(peer));

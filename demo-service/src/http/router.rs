@@ -45,7 +45,8 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     // A request over the limit is refused before it waits for a lock or a connection. Probes stay answered.
     let slots = |is_buying, rates| from_fn_with_state(Slots { app: Arc::clone(&app), is_buying, rates }, take_slot);
     let rates = Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new);
-    let (buying, looking) = (slots(true, rates), slots(false, None));
+    let buying = slots(true, rates);
+    let looking = slots(false, None);
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
         .layer(from_fn_with_state(Desk::new(&app), take_place));

@@ -55,9 +55,14 @@ impl Wire {
         let (reader, writer) = stream.into_split();
         let mut writer = TimeoutWriter::new(writer);
         writer.set_timeout(Some(READ_WITHIN));
-        let deadline = Box::pin(sleep(IDLE_WITHIN));
-        let (reader, gone, writer) = (Some(reader), pending().boxed(), Box::pin(writer));
-        Self { reader, gone, writer, is_unread: false, deadline, connection }
+        Self {
+            reader: Some(reader),
+            gone: pending().boxed(),
+            writer: Box::pin(writer),
+            is_unread: false,
+            deadline: Box::pin(sleep(IDLE_WITHIN)),
+            connection,
+        }
     }
 
     /// Called when the client ends its side. Returns an end if that ends the connection.

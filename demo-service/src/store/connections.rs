@@ -145,10 +145,11 @@ impl Manager for Server {
 }
 
 impl Connections {
-    /// Makes a pool of at most `max` connections, for instances of that ensemble. A caller waits at most `within` for a free connection, and at most
-    /// `connect_within` for a new one. Nothing is connected yet.
+    /// Makes a pool of at most `max` connections, which join the instances of `ensemble`. A caller waits at most `within` for a
+    /// free connection, and at most `connect_within` for a new one. Nothing is connected yet.
     pub(super) fn new(
-        (options, ensemble): (PgConnectOptions, Arc<Ensemble>),
+        options: PgConnectOptions,
+        ensemble: Arc<Ensemble>,
         max: u32,
         within: Duration,
         connect_within: Duration,

@@ -205,8 +205,9 @@ impl<T: Turn> Shop<T> {
 
     /// Puts undecided buyers of a SKU back into its queue, and refuses those whose deadline has passed.
     fn put_back(self: &Arc<Self>, goods_no: GoodsNo, undecided: Vec<Buyer>) {
-        let (late, metrics) = (self.context().lock_timeout(), &self.context().metrics);
-        self.batches.put_back(goods_no, undecided, &late, metrics, |goods_no| self.start(goods_no));
+        let context = self.context();
+        let late = context.lock_timeout();
+        self.batches.put_back(goods_no, undecided, &late, &context.metrics, |goods_no| self.start(goods_no));
     }
 
     /// Decides a batch, answers everyone in it, and ends the turn. Returns the buyers if one purchase stopped the batch: its

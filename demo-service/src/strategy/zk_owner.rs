@@ -57,9 +57,9 @@ impl Turn for Arc<Ownership> {
         };
         match begun {
             Ok((transaction, level)) => {
-                let (fence, lost): (_, Boxed<'_, _>) = (Some(term.fence), Box::pin(term.loss()));
+                let lost = Box::pin(term.loss());
                 let end: Boxed<'_, ()> = Box::pin(async { drop(in_progress) });
-                Ok(Next::Sell(Box::new(Begun { transaction, level, fence, lost, end: Some(end) })))
+                Ok(Next::Sell(Box::new(Begun { transaction, level, fence: Some(term.fence), lost, end: Some(end) })))
             }
             Err(failure) => {
                 // Another instance may reach the database. A fence is no such reason: a term that is over was lost before a

@@ -46,27 +46,30 @@ impl Store {
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let look = async {
             let mut connection = self.connections.get().await?;
-            // The snapshot of the statement is older than its own transaction number.
+            // The snapshot of the statement is older than its own transaction number. If numbers have gone back, the database was
+            // restored, and the last look says nothing of it.
             let row = sqlx::query_as!(
                 KeyLook,
                 r#"with survey as (
                        select max(order_id) as last_order, pg_current_xact_id()::text::bigint as transaction,
-                           coalesce($3::bigint <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint, true) as is_settled
+                           coalesce($3::bigint <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint, true) as is_settled,
+                           coalesce($3 > pg_current_xact_id()::text::bigint or $4::bigint > coalesce(max(order_id), 0), false)
+                               as is_restored
                        from idempotency_keys
                    ), moved as (
                        update key_clock set ms = ms + $2::bigint where ms = $1::bigint and $2::bigint > 0 returning ms
                    ), marked as (
                        insert into key_marks (ms, last_order)
-                       select moved.ms, $4::bigint from moved, survey
-                       where is_settled and $4 is not null
+                       select moved.ms, $4 from moved, survey
+                       where is_settled and not is_restored and $4 is not null
                            and not exists (select from key_marks as mark where mark.ms > moved.ms - $5::bigint / 16)
                    ), shown as (
                        select ms from moved union all select ms from key_clock where not exists (select from moved)
                    )
                    select shown.ms as "ms!",
                        (select max(mark.last_order) from key_marks as mark where mark.ms <= shown.ms - $5) as expired,
-                       case when is_settled then survey.last_order else $4 end as last_order,
-                       case when is_settled then survey.transaction else $3 end as "transaction!"
+                       case when is_settled or is_restored then survey.last_order else $4 end as last_order,
+                       case when is_settled or is_restored then survey.transaction else $3 end as "transaction!"
                    from shown, survey"#,
                 last.map(|(last, _)| last.ms),
                 last.map(|(_, passed)| ms(passed)),

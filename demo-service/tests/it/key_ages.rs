@@ -153,6 +153,24 @@ async fn a_key_of_a_slow_transaction_does_not_expire_early() {
     assert_eq!(sweeper.look(1).await, Some(last));
 }
 
+/// Goal: an instance that outlives a restore of its database marks no order of before. A new order may get the number again.
+#[tokio::test]
+async fn a_restored_database_is_marked_anew() {
+    let (_postgres, lab) = lab().await;
+    let mut sweeper = Sweeper::start(&lab).await;
+    let mut connection = lab.connect().await;
+    for _ in 0..3 {
+        order(&mut connection).await;
+    }
+    sweeper.look(0).await;
+    let restore = "truncate orders, idempotency_keys restart identity cascade";
+    sqlx::raw_sql(restore).execute(&mut connection).await.unwrap();
+    let again = order(&mut connection).await;
+    for (seconds, expired) in [(1, None), (15, None), (1, None), (16, Some(again))] {
+        assert_eq!(sweeper.look(seconds).await, expired);
+    }
+}
+
 /// Goal: no time counts twice, and none from before a mark.
 #[tokio::test]
 async fn the_clock_of_the_keys_never_runs_ahead_of_time() {

@@ -84,15 +84,23 @@ impl Desk {
     }
 }
 
-/// Takes one of the places of a desk, then receives the whole body.
+/// Takes one of the places of a desk.
 pub(super) async fn take_place(
     State(Desk { app, places }): State<Desk>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
     let Ok(_place) = places.try_acquire() else { return Err(shed(&app)) };
-    let request = receive(request, app.config.http_timeout).await?;
     Ok(next.run(request).await)
+}
+
+/// Receives the whole body.
+pub(super) async fn receive_body(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    Ok(next.run(receive(request, app.config.http_timeout).await?).await)
 }
 
 /// Returns the connection of a request. Only tests of parts have requests without one.

@@ -18,7 +18,7 @@ use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetReques
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
-use super::limits::{Arrived, Desk, Slots, take_place, take_slot};
+use super::limits::{Arrived, Desk, Slots, receive_body, take_place, take_slot};
 use super::openapi;
 use super::problem;
 use super::rates::Rates;
@@ -49,7 +49,9 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     let looking = slots(false, None);
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
-        .layer(from_fn_with_state(Desk::new(&app), take_place));
+        .layer(from_fn_with_state(Desk::new(&app), take_place))
+        .layer(from_fn_with_state(Arc::clone(&app), receive_body));
+    // Metrics need no body. A client that does not send its body would keep a place.
     let metrics = from_fn_with_state(Desk::new(&app), take_place);
     let enclosed = |group: Group, handlers: Handlers| match group {
         Group::Buying => handlers.route_layer(buying.clone()),

@@ -9,6 +9,8 @@ use std::time::SystemTime;
 use demo_service::failure;
 use demo_service::strategy::registry;
 use reqwest::Method;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::lab::{Answer, Lab, Shop, wait_until};
@@ -181,6 +183,21 @@ async fn metrics_are_rendered_for_many_at_once() {
         assert_eq!(sold, Some(f64::from(bought)), "no text is older than the request for it");
     }
     drop::<JoinSet<()>>(asking);
+}
+
+/// Goal: clients that do not send their bodies keep no metrics from others. Method: there are more of them than places.
+#[tokio::test]
+async fn half_a_body_keeps_no_metrics_from_others() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let half = b"GET /metrics HTTP/1.1\r\nhost: lab\r\ncontent-length: 14\r\n\r\n";
+    let mut crowd = Vec::new();
+    for number in 1..=20 {
+        let mut client = TcpStream::connect(instance.address).await.unwrap();
+        client.write_all(half).await.unwrap();
+        crowd.push(client);
+        assert!(instance.metric("seckill_requests_in_flight").await.is_some(), "beside {number} of them");
+    }
 }
 
 /// The program that checks metrics as Prometheus would read them.

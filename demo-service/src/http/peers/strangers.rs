@@ -23,8 +23,9 @@ pub(in crate::http) const STRANGERS_MAX: usize = 32;
 /// How long a stranger may take to show the secret.
 const SHOW_WITHIN: Duration = Duration::from_secs(5);
 
-/// The shortest time that a stranger has, although its room is needed. An instance needs less than a round trip.
-const HEARD_FOR: Duration = Duration::from_millis(200);
+/// The shortest time that a stranger has, although its room is needed. An instance needs less than a round trip. It may have to
+/// wait behind 4096 silent strangers, which is the default bound of Linux. They are gone after less than 3 s.
+const HEARD_FOR: Duration = Duration::from_millis(20);
 
 /// The largest part of a head in which the secret is looked for. The heads of the instances have less than 300 bytes.
 const HEAD_BYTES_MAX: usize = 1024;

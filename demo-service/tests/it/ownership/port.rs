@@ -51,7 +51,7 @@ async fn silent_connections_do_not_keep_a_batch_out() {
     let other = lab.start(&["--lock-wait", "8s", "--db-timeout", "9s"]).await;
     let at = Leader::of(&lab).await.at;
     let mut silent = Vec::new();
-    for _ in 0..300 {
+    for _ in 0..3000 {
         silent.push(TcpStream::connect(&at).await.unwrap());
     }
     other.buy(1, STRATEGY).await.assert_ok();

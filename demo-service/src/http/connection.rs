@@ -3,12 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use axum::http::Version;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+/// How long a client that has sent nothing since it connected is taken for one that is about to send a request.
+const NEW_FOR: Duration = Duration::from_secs(1);
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,10 +168,15 @@ impl Connection {
 
 /// What the acceptor asks and wants.
 impl Connection {
-    /// Returns the use of the connection if its place may be taken back.
-    pub(super) fn worth(&self) -> Option<Use> {
+    /// Returns the use of the connection if its place may be taken back. A new client may be about to send its request, so it
+    /// counts as if it had sent something. Otherwise the next connection would always replace it.
+    pub(super) fn worth(&self, now: Instant) -> Option<Use> {
         let state = self.state.lock();
-        (state.ending == Ending::Open && state.waits()).then_some(state.last_use)
+        let worth = match state.last_use {
+            Use::Silent(since) if now < since + NEW_FOR => Use::Other(since),
+            last_use => last_use,
+        };
+        (state.ending == Ending::Open && state.waits()).then_some(worth)
     }
 
     /// Whether the connection is about to end.
@@ -227,5 +236,22 @@ impl Request {
 impl Drop for Request {
     fn drop(&mut self) {
         self.0.enter(Phase::Idle(Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_new_client_keeps_its_place_for_a_moment() {
+        let connection = || Connection::new(Ipv4Addr::LOCALHOST.into(), Arc::default());
+        let (speaking, new) = (connection(), connection());
+        speaking.hear();
+        let now = Instant::now();
+        assert!(speaking.worth(now) < new.worth(now));
+        assert!(new.worth(now + NEW_FOR) < speaking.worth(now + NEW_FOR));
     }
 }

@@ -21,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 use tower::Service;
 use tracing::{debug, warn};
 
@@ -118,8 +119,10 @@ impl Connections {
 
     /// Ends the connection that is worth least among some of those that wait for their clients. Returns whether there is one.
     fn take_back(&self, of: impl Fn(&Connection) -> bool) -> bool {
+        let now = Instant::now();
         let candidates = self.open.values().filter(|connection| of(connection));
-        let least = candidates.filter_map(|connection| Some((connection.worth()?, connection))).min_by_key(|one| one.0);
+        let least =
+            candidates.filter_map(|connection| Some((connection.worth(now)?, connection))).min_by_key(|one| one.0);
         least.inspect(|(_, connection)| connection.take_back()).is_some()
     }
 

@@ -32,8 +32,8 @@ Exit status:
        grant
    71  the operating system refused something
    75  the lock was not granted within --timeout
-   76  the hold was lost while COMMAND ran (with --on-lost warn: and COMMAND
-       succeeded)
+   76  the hold was or may have been lost while COMMAND ran, and COMMAND was
+       stopped or succeeded
   126  COMMAND cannot be run
   127  COMMAND does not exist
   128 + N  signal N ended the waiting: 129 after SIGHUP, 130 after Ctrl-C, 143
@@ -65,8 +65,12 @@ With --lead, a hold is the term of a leader. It is also lost as soon as
 ZooKeeper reports that somebody deleted its node.
 
 A halted zk-lock (Ctrl-Z, SIGSTOP, a suspended machine) does not notice that
-its hold is lost. A storage that checks LOCK_TOKEN is safe even then. If
-SIGKILL ends zk-lock, Linux kills COMMAND. Processes that COMMAND started run
+its hold is lost before it goes on. If COMMAND succeeds meanwhile, the status is
+76 all the same. After a suspension of the machine, only a server can report the
+loss. If no server answers within 5 seconds after the end of COMMAND, the status
+is COMMAND's. A storage that checks LOCK_TOKEN is safe in all of these cases.
+
+If SIGKILL ends zk-lock, Linux kills COMMAND. Processes that COMMAND started run
 on, and so does a COMMAND with privileges of its own (sudo). On other systems
 COMMAND runs on, too.
 

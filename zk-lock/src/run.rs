@@ -71,10 +71,10 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     ));
     let granted = Instant::now();
     let ended = Watch { settings, session: &session, held: &held, notices }.over_command(&mut signals).await;
-    let lost = give_back(held, &session, notices).await;
+    let lost = ended.as_ref().ok().and_then(|ended| ended.lost);
+    let lost = give_back(held, lost, &session, notices).await;
     notices.detail(format_args!("held {} for {}", settings.path, rounded(granted.elapsed())));
-    let ended = ended?;
-    Ok(finish(ended.status, ended.lost.or(lost)))
+    Ok(finish(ended?.status, lost))
 }
 
 /// Opens a session.
@@ -216,11 +216,15 @@ impl Watch<'_> {
     }
 }
 
-/// Releases the lock, for the next contender to have it at once, and ends the session. Says when the release found that
-/// the hold had been lost while COMMAND ran.
-async fn give_back(held: LockGuard, session: &Session, notices: &Notices) -> Option<LostReason> {
-    let mut lost = None;
-    if matches!(held.state(), HoldState::Lost(_)) {
+/// Releases the lock, for the next contender to have it at once, and ends the session. `lost`: why the hold is known to be lost. Returns
+/// why the hold was lost, or may have been lost, before COMMAND ended.
+async fn give_back(
+    held: LockGuard,
+    mut lost: Option<LostReason>,
+    session: &Session,
+    notices: &Notices,
+) -> Option<LostReason> {
+    if lost.is_some() {
         drop(held);
         leave(session, LEAVE_LOST_WITHIN, notices, async {}).await;
     } else {
@@ -233,17 +237,28 @@ async fn release(held: LockGuard, notices: &Notices) -> Option<LostReason> {
     let path = held.node_path().to_owned();
     match held.release().await {
         Ok(()) => None,
-        Err(LockError::HoldLost { reason: reason @ LostReason::NodeDeleted, .. }) => {
-            notices.say(format_args!("the hold was lost: somebody else deleted its node {path}"));
+        Err(LockError::HoldLost { reason, .. }) if is_later_than_the_last_look(reason) => None,
+        Err(LockError::HoldLost { path, reason, .. }) => {
+            notices.say(format_args!(
+                "the hold of {path} was lost: {reason}; another may have held it while the command ran"
+            ));
             Some(reason)
         }
-        // Lost after COMMAND had ended, which harms nobody.
-        Err(LockError::HoldLost { .. }) => None,
         Err(error) => {
             notices.say(format_args!("cannot delete {path}, the end of the session will: {error}"));
             None
         }
     }
+}
+
+/// Whether a loss that the release reports came after COMMAND had ended, and so harms nobody. The hold was looked at then, and was not
+/// lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
+///
+/// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
+/// the machine is suspended, and servers that were restored have forgotten the session.
+fn is_later_than_the_last_look(reason: LostReason) -> bool {
+    use LostReason::{Closed, CredentialsRefused, RuntimeEnded, Silence};
+    matches!(reason, Silence | Closed | CredentialsRefused | RuntimeEnded)
 }
 
 /// Does something first, and then ends the session, and with it whatever the session has in the queue. A signal does

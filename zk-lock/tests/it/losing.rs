@@ -5,12 +5,13 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
-use testbed::ProcessConfig;
+use nix::unistd::{Pid, mkfifo};
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::Client;
 
-use crate::support::{FaultyLab, Lab, PATH, PROGRAM, Running, is_gone};
+use crate::support::{FaultyLab, Lab, PATH, Running, is_gone, is_in_state, until};
 
 /// Short for the sake of the tests. The kill then has 200 ms until the server may grant to another.
 const TIMEOUT: [&str; 2] = ["--session-timeout", "4s"];
@@ -115,6 +116,58 @@ async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() 
     assert!(is_gone(near) && is_gone(far));
 }
 
+/// Lets COMMAND end while its `zk-lock` is halted, and then lets that go on, too.
+async fn end_before(holder: &Running, command: Pid, lab: &Lab) {
+    fs::write(lab.file("go"), "").unwrap();
+    kill(command, Signal::SIGCONT).unwrap();
+    until("the command has ended", async || is_in_state(command, 'Z')).await;
+    holder.signal(Signal::SIGCONT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_halted_past_its_hold_did_not_succeed() {
+    let lab = Lab::new().await;
+    let holder = lab.start_script(&TIMEOUT, UNTIL_GO);
+    let command = lab.pid_in("pid").await;
+    holder.signal(Signal::SIGSTOP);
+    kill(command, Signal::SIGSTOP).unwrap();
+    let mut next = lab.start_script(&[], "echo holds; until [ -e go ]; do sleep 0.02; done");
+    assert_eq!(next.line().await, "holds");
+    end_before(&holder, command, &lab).await;
+    let finished = holder.finish().await;
+    finished.assert_status(76);
+    assert!(finished.stderr.contains("the hold of /locks/a was lost"), "{}", finished.stderr);
+    next.finish().await.assert_status(0);
+}
+
+/// Our clock shows nothing here, as after a suspension of the machine. Only the server tells of the loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_found_expired_at_the_release_is_a_loss() {
+    let faulty = FaultyLab::new().await;
+    // It stands for the same server after it was restored from before the session.
+    let restored = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let later = Proxy::start(&restored.connect_string()).await.unwrap();
+    later.refuse();
+    let servers = format!("{},{}", faulty.proxy.connect_string(), later.connect_string());
+    let holder = faulty.lab.start_script(&["--zookeeper", &servers, "--session-timeout", "5m"], UNTIL_GO);
+    let command = faulty.lab.pid_in("pid").await;
+    holder.signal(Signal::SIGSTOP);
+    kill(command, Signal::SIGSTOP).unwrap();
+    faulty.proxy.refuse();
+    faulty.proxy.cut();
+    let script = "echo holds; until [ -e go ]; do sleep 0.02; done";
+    let mut next = faulty.lab.start_script(&["--zookeeper", &restored.connect_string()], script);
+    assert_eq!(next.line().await, "holds");
+    later.accept();
+    end_before(&holder, command, &faulty.lab).await;
+    let finished = holder.finish().await;
+    finished.assert_status(76);
+    let expected = "zk-lock: the hold of /locks/a was lost: the session expired; \
+                    another may have held it while the command ran";
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    next.finish().await.assert_status(0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_only_to_be_warned_goes_on_and_its_success_is_not_believed() {
     for (status, expected) in [(0, 76), (7, 7)] {
@@ -171,11 +224,8 @@ async fn a_standard_error_that_takes_nothing_does_not_keep_a_loss_from_being_not
     assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
 
     let address = faulty.proxy.connect_string();
-    let script = faulty.lab.script(&[&["-v", "--zookeeper", &address], &TIMEOUT[..]].concat(), STUBBORN);
-    let config = faulty.lab.config([]);
-    let redirect = ["-c".to_owned(), format!("exec \"$0\" \"$@\" 2>'{}'", pipe.display()), PROGRAM.to_owned()];
-    let args = redirect.into_iter().chain(script).map(Into::into).collect();
-    let holder = Running::start(ProcessConfig { program: "sh".into(), args, ..config });
+    let args = faulty.lab.script(&[&["-v", "--zookeeper", &address], &TIMEOUT[..]].concat(), STUBBORN);
+    let holder = faulty.lab.start_by_exec(&format!("exec 2>'{}';", pipe.display()), args);
     let command = faulty.lab.pid_in("pid").await;
     faulty.proxy.blackhole();
     holder.finish().await.assert_status(76);

@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::signal::{Signal, kill};
 use testbed::ProcessConfig;
 
-use crate::support::{Lab, PATH, PROGRAM, Running, is_gone, until};
+use crate::support::{Lab, PATH, PROGRAM, Running, is_gone, is_in_state, until};
 
 /// Names each signal that it gets, and ends by SIGTERM, in its own way.
 const TELL: &str = "for s in INT HUP QUIT USR1 USR2; do trap \"echo got $s\" $s; done; trap 'exit 5' TERM; \
@@ -77,9 +77,7 @@ async fn a_signal_that_was_ignored_at_the_start_stays_ignored_for_both() {
         "trap 'echo got USR1' USR1; trap 'exit 5' TERM; echo $$ >pid; echo ready; \
                                   while :; do sleep 0.02; done",
     );
-    let nohup = ["-c".to_owned(), "trap '' HUP; exec \"$0\" \"$@\"".to_owned(), PROGRAM.to_owned()];
-    let args = nohup.into_iter().chain(script).map(Into::into).collect();
-    let mut running = Running::start(ProcessConfig { program: "sh".into(), args, ..lab.config([]) });
+    let mut running = lab.start_by_exec("trap '' HUP;", script);
     assert_eq!(running.line().await, "ready");
     running.signal(Signal::SIGHUP);
     kill(lab.pid_in("pid").await, Signal::SIGHUP).unwrap();
@@ -97,7 +95,7 @@ async fn a_halted_command_keeps_its_lock_and_goes_on_when_it_is_told_to() {
     assert_eq!(running.line().await, "ready");
     let command = lab.pid_in("pid").await;
     running.signal(Signal::SIGTSTP);
-    until("the command is halted", async || state_of(command.as_raw()).starts_with('T')).await;
+    until("the command is halted", async || is_in_state(command, 'T')).await;
     fs::write(lab.file("go"), "").unwrap();
     lab.start_script(&["--timeout", "0s"], "true").finish().await.assert_status(75);
     running.signal(Signal::SIGCONT);
@@ -111,15 +109,9 @@ async fn a_halted_command_can_be_ended() {
     let running = lab.start_script(&[], "echo $$ >pid; exec sleep 1000");
     let command = lab.pid_in("pid").await;
     running.signal(Signal::SIGTSTP);
-    until("the command is halted", async || state_of(command.as_raw()).starts_with('T')).await;
+    until("the command is halted", async || is_in_state(command, 'T')).await;
     running.signal(Signal::SIGTERM);
     running.finish().await.assert_status(143);
-}
-
-/// The state of a process as `ps` shows it.
-fn state_of(pid: i32) -> String {
-    let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// Elsewhere nobody tells the command.

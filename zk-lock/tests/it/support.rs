@@ -54,6 +54,13 @@ impl Lab {
         self.start(self.script(options, script).iter().map(String::as_str))
     }
 
+    /// A `zk-lock` that a shell becomes by `exec`, after it has run `before`.
+    pub(crate) fn start_by_exec(&self, before: &str, args: Vec<String>) -> Running {
+        let shell = ["-c".to_owned(), format!("{before} exec \"$0\" \"$@\""), PROGRAM.to_owned()];
+        let args = shell.into_iter().chain(args).map(Into::into).collect();
+        Running::start(ProcessConfig { program: "sh".into(), args, ..self.config([]) })
+    }
+
     /// The arguments for a shell script under [`PATH`], in the folder of the test.
     pub(crate) fn script(&self, options: &[&str], script: &str) -> Vec<String> {
         let folder = self.folder.path().display();
@@ -181,4 +188,10 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
 
 pub(crate) fn is_gone(pid: Pid) -> bool {
     kill(pid, None).is_err()
+}
+
+/// Whether a process is in a state, by the letter that `ps` shows.
+pub(crate) fn is_in_state(pid: Pid, state: char) -> bool {
+    let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().starts_with(state)
 }

@@ -58,8 +58,9 @@ A hold is lost if the ZooKeeper servers commit nothing for its session for two
 thirds of the session timeout. Another contender may get the lock soon after.
 So zk-lock asks COMMAND to stop (SIGTERM), and kills it --kill-after later. The
 default of --kill-after ends before another contender can hold the lock. On
-Linux, all processes that COMMAND started are stopped with it. On other systems
-its process group is stopped, and at a terminal COMMAND alone.
+Linux, all processes that COMMAND started are stopped with it, if /proc shows
+them. On other systems and without /proc its process group is stopped, and at a
+terminal COMMAND alone. On Linux, zk-lock says so if processes run on.
 
 With --lead, a hold is the term of a leader. It is also lost as soon as
 ZooKeeper reports that somebody deleted its node.

@@ -14,6 +14,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+#[cfg(not(target_os = "linux"))]
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
@@ -24,9 +26,9 @@ use zk_recipes::LockGuard;
 use crate::cli::AUTH_VARIABLE;
 use crate::error::Error;
 #[cfg(target_os = "linux")]
-use crate::processes;
+use crate::processes::{self, Family};
 
-/// How long a killed process may take to be gone. Only one that hangs inside the kernel takes longer.
+/// How long a killed process may take to be gone. It takes longer if it hangs inside the kernel, or cannot be found or killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked whether all processes are gone.
 const POLL: Duration = Duration::from_millis(5);
@@ -58,6 +60,8 @@ pub(crate) struct Job {
     child: Child,
     pid: Pid,
     group: Group,
+    #[cfg(target_os = "linux")]
+    family: Family,
     /// Tells of the end of any child, adopted ones included.
     children: unix::Signal,
 }
@@ -79,17 +83,23 @@ impl Job {
             command.process_group(0);
         }
         #[cfg(target_os = "linux")]
-        {
-            crate::os::die_with_parent(&mut command);
-            processes::adopt_orphans().map_err(|errno| Error::system("adopt orphans")(errno.into()))?;
-        }
+        crate::os::die_with_parent(&mut command);
+        #[cfg(target_os = "linux")]
+        let family = Family::adopt().map_err(|errno| Error::system("adopt orphans")(errno.into()))?;
         let mut command = Command::from(command);
         // Whatever goes wrong here, it must not go on without a watch over its hold.
         command.kill_on_drop(true);
         let child = command.spawn().map_err(|source| not_started(program, source))?;
         let pid = child.id().expect("BUG: a child that was not waited for has its id");
         let pid = Pid::from_raw(i32::try_from(pid).expect("BUG: a process id beyond pid_t"));
-        Ok(Self { child, pid, group, children })
+        Ok(Self {
+            child,
+            pid,
+            group,
+            #[cfg(target_os = "linux")]
+            family,
+            children,
+        })
     }
 
     /// Waits until COMMAND has ended.
@@ -144,49 +154,51 @@ impl Job {
         true
     }
 
-    /// Sends a signal to what is left of COMMAND and of what it has started.
-    #[cfg(target_os = "linux")]
+    /// Sends a signal to what is left of COMMAND and of what it has started. Only Linux tells of what has left the process
+    /// group.
     fn signal_all(&self, signal: Signal) {
-        // At once, so that no process sees another one go before it is asked itself.
-        let leads = self.group == Group::Own && self.child.id().is_some();
-        if leads {
-            let _ = killpg(self.pid, signal);
-        }
-        for process in processes::descendants() {
-            let has_it = leads && process.group == self.pid.as_raw();
-            if !process.is_zombie && !has_it {
+        let is_sent = match self.group {
+            // At once, so that no process sees another one go before it is asked itself.
+            Group::Own => self.has_group() && killpg(self.pid, signal).is_ok(),
+            Group::Ours => self.child.id().is_some() && kill(self.pid, signal).is_ok(),
+        };
+        #[cfg(target_os = "linux")]
+        for process in self.family.listed().unwrap_or_default() {
+            let id = if self.group == Group::Own { process.group } else { process.pid };
+            if !(is_sent && id == self.pid.as_raw()) {
                 let _ = kill(Pid::from_raw(process.pid), signal);
             }
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = is_sent;
     }
 
+    /// Whether the process group that COMMAND leads is still its own.
     #[cfg(target_os = "linux")]
+    fn has_group(&self) -> bool {
+        processes::has_child_in(self.pid)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn has_group(&self) -> bool {
+        killpg(self.pid, None) != Err(Errno::ESRCH)
+    }
+
     fn is_gone(&mut self) -> bool {
-        self.reap_orphans();
         // An error means that there is nothing to wait for.
         let has_ended = !matches!(self.child.try_wait(), Ok(None));
-        let is_gone = has_ended && processes::descendants().iter().all(|process| process.is_zombie);
-        if is_gone {
-            // One may have ended since.
-            self.reap_orphans();
-        }
-        is_gone
+        #[cfg(target_os = "linux")]
+        return has_ended && self.family.is_gone();
+        #[cfg(not(target_os = "linux"))]
+        return has_ended && (self.group == Group::Ours || !self.has_group());
     }
 
-    /// Reaches the process group, or COMMAND alone where there is none: only Linux keeps track of descendants.
-    #[cfg(not(target_os = "linux"))]
-    fn signal_all(&self, signal: Signal) {
-        let _ = match self.group {
-            Group::Own => killpg(self.pid, signal),
-            Group::Ours if self.child.id().is_some() => kill(self.pid, signal),
-            Group::Ours => Ok(()),
-        };
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn is_gone(&mut self) -> bool {
-        let has_ended = !matches!(self.child.try_wait(), Ok(None));
-        has_ended && (self.group == Group::Ours || killpg(self.pid, None).is_err())
+    /// Whether the processes that COMMAND has started can be found.
+    pub(crate) fn is_listed(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.family.listed().is_some();
+        #[cfg(not(target_os = "linux"))]
+        return true;
     }
 
     fn reap_orphans(&self) {

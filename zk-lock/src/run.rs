@@ -190,10 +190,14 @@ impl Watch<'_> {
         let grace = self.settings.kill_after.unwrap_or(self.session.timeout() / 24);
         let is_gone = job.stop(grace).await;
         self.say_lost(reason);
-        self.notices.say(if is_gone {
-            "the command was stopped"
-        } else {
-            "the command does not end, though it was killed"
+        self.notices.say(match (is_gone, job.is_listed()) {
+            (true, _) => "the command was stopped",
+            (false, true) => {
+                "processes of the command run on: they hang, belong to other users, or are hidden in /proc; find and end them"
+            }
+            (false, false) => {
+                "processes of the command may run on: /proc does not show them; mount one for this namespace, and end them"
+            }
         });
     }
 

@@ -116,6 +116,28 @@ async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() 
     assert!(is_gone(near) && is_gone(far));
 }
 
+/// A shell that starts a process and then becomes `zk-lock` leaves it a child: `exec > >(tee log)`, for example.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_from_before_the_command_is_left_alone() {
+    let faulty = FaultyLab::new().await;
+    let folder = faulty.lab.file("");
+    let stranger = "echo $$ >stranger; until [ -e go ]; do sleep 0.02; done";
+    let before = format!("cd '{}'; sh -c '{stranger}' >out 2>&1 &", folder.display());
+    let address = faulty.proxy.connect_string();
+    let args = faulty.lab.script(&[&["--zookeeper", &address], &TIMEOUT[..]].concat(), STUBBORN);
+    let holder = faulty.lab.start_by_exec(&before, args);
+    let (command, stranger) = (faulty.lab.pid_in("pid").await, faulty.lab.pid_in("stranger").await);
+    faulty.proxy.blackhole();
+    let finished = holder.finish().await;
+    finished.assert_status(76);
+    assert!(finished.stderr.contains("the command was stopped"), "{}", finished.stderr);
+    assert!(is_gone(command));
+    assert!(!is_gone(stranger), "it does not belong to the command");
+    fs::write(faulty.lab.file("go"), "").unwrap();
+    until("the stranger has ended", async || is_gone(stranger)).await;
+}
+
 /// Lets COMMAND end while its `zk-lock` is halted, and then lets that go on, too.
 async fn end_before(holder: &Running, command: Pid, lab: &Lab) {
     fs::write(lab.file("go"), "").unwrap();

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -223,8 +224,8 @@ fn tls(authority: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Error>
 fn auth_in(file: &Path) -> Result<Auth, Error> {
     let text = fs::read(file).map_err(|source| Error::Credentials { file: file.to_owned(), source })?;
     // Editors end a file with a line break.
-    let text = String::from_utf8_lossy(&text);
-    parse_auth(OsStr::new(text.trim_end_matches(['\r', '\n'])), &file.display().to_string())
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    parse_auth(OsStr::from_bytes(&text[..end]), &file.display().to_string())
 }
 
 /// Reads `USER:PASSWORD`; the error shows neither.

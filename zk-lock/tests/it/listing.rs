@@ -112,3 +112,13 @@ async fn an_empty_queue_says_so() {
     finished.assert_status(0);
     assert_eq!(finished.stdout, "[]\n");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_cannot_be_written_is_an_error() {
+    let lab = Lab::new().await;
+    let list = ["--list", PATH].map(str::to_owned).to_vec();
+    let finished = lab.start_by_exec("exec >/dev/full;", list).finish().await;
+    finished.assert_status(71);
+    assert!(finished.stderr.starts_with("zk-lock: cannot write the list: "), "{}", finished.stderr);
+}

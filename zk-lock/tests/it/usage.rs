@@ -60,6 +60,16 @@ async fn credentials_that_are_none_are_refused_and_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_password_file_that_is_not_utf_8_is_refused() {
+    let lab = Lab::new().await;
+    std::fs::write(lab.file("auth"), b"shop:s\xe9same\n").unwrap();
+    let file = lab.file("auth").display().to_string();
+    let finished = lab.start(["--auth-file", &file, "--path", PATH, "true"]).finish().await;
+    finished.assert_status(64);
+    assert!(finished.stderr.ends_with("must be USER:PASSWORD, in UTF-8, on one line"), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_is_named_with_the_option_to_check() {
     let lab = Lab::new().await;
     let place = ["--zookeeper", "127.0.0.1:1", "--connect-timeout", "300ms"];

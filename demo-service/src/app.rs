@@ -270,7 +270,7 @@ impl Drop for App {
     }
 }
 
-/// Opens sessions with ZooKeeper, and finds out which ensemble it is.
+/// Opens sessions with ZooKeeper, all on one ensemble, which it returns.
 ///
 /// # Errors
 /// A [`SetupError`] that names the servers.
@@ -281,8 +281,9 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
     let servers = config.zookeeper.as_deref().unwrap_or_default();
     let sessions = SessionPool::open(servers, config.session_config()?, count).await;
     let sessions = sessions.map_err(|error| SetupError::of_sessions(error, config.zookeeper_ca.as_deref()))?;
-    let id = probe(&sessions).await.map_err(SetupError::LockRefused)?;
-    Ok((sessions, Ensemble { id: id.to_string(), servers: servers.to_owned() }))
+    probe(&sessions).await.map_err(SetupError::LockRefused)?;
+    let ensemble = Ensemble { id: sessions.ensemble().to_string(), servers: servers.to_owned() };
+    Ok((sessions, ensemble))
 }
 
 /// Makes the address of this process, if the other instances can hand over to it.

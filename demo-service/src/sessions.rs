@@ -1,4 +1,8 @@
 //! The ZooKeeper sessions of one instance: opened together, used in turn, replaced when they end.
+//!
+//! All sessions are on one ensemble, because the locks of two ensembles do not exclude each other. A connect string may lead to
+//! two: a server that has lost its data serves alone, or a name leads to another host by now. So each session reads the identity
+//! of its ensemble before it is used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +13,15 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
-use zk_recipes::{ConnectionState, Session, SessionConfig, Traffic};
+use zk_recipes::{ConnectionState, EnsembleId, Session, SessionConfig, Traffic};
 
 use crate::sale::GoodsNo;
+
+/// The folder of all nodes of the service.
+pub const ROOT: &str = "/seckill";
+
+/// The node below [`ROOT`] with the identity of the ensemble and the chroot.
+const IDENTITY: &str = "/seckill/ensemble";
 
 /// Upper bound of the sessions that are opened or closed at the same time. More would queue up in the server's own
 /// backlog.
@@ -32,6 +42,7 @@ pub struct SessionPool {
 struct Slots {
     connect_string: String,
     config: SessionConfig,
+    ensemble: EnsembleId,
     state: RwLock<State>,
     connecting: Semaphore,
 }
@@ -53,24 +64,42 @@ pub struct SessionCounts {
     pub lost: u32,
 }
 
+/// Why sessions could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No server gave a session.
+    #[error(transparent)]
+    Session(zk_recipes::Error),
+    /// The identity of the ensemble could not be read or written.
+    #[error(transparent)]
+    Identity(zk_recipes::Error),
+    /// The sessions are on two ensembles.
+    #[error("the servers belong to two ZooKeeper ensembles, {} and {}, whose locks do not exclude each other", .0[0], .0[1])]
+    TwoEnsembles([EnsembleId; 2]),
+}
+
 impl SessionPool {
-    /// Opens `count` sessions.
+    /// Opens `count` sessions, all on one ensemble.
     ///
     /// # Errors
-    /// The first error of a session. The other sessions are closed.
+    /// The first [`OpenError`]. The other sessions are closed.
     ///
     /// # Cancel safety
     /// Dropped, the sessions that were opened are closed.
-    pub async fn open(connect_string: &str, config: SessionConfig, count: u16) -> Result<Self, zk_recipes::Error> {
-        let sessions: Vec<Session> = stream::iter(0..count)
-            .map(|_| Session::connect(connect_string, config.clone()))
+    pub async fn open(connect_string: &str, config: SessionConfig, count: u16) -> Result<Self, OpenError> {
+        let opened: Vec<(Session, EnsembleId)> = stream::iter(0..count)
+            .map(|_| connect(connect_string, &config))
             .buffer_unordered(PARALLEL_MAX)
             .try_collect()
             .await?;
+        let ensemble = opened[0].1.clone();
+        let sessions = opened.into_iter().map(|(session, theirs)| of_ensemble(session, theirs, &ensemble));
+        let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
         let keep: Vec<(usize, Session)> = sessions.iter().cloned().enumerate().collect();
         let slots = Arc::new(Slots {
             connect_string: connect_string.to_owned(),
             config,
+            ensemble,
             state: RwLock::new(State { sessions, retired: Traffic::default() }),
             connecting: Semaphore::new(PARALLEL_MAX),
         });
@@ -79,6 +108,11 @@ impl SessionPool {
             keepers.spawn(Arc::clone(&slots).keep(slot, session));
         }
         Ok(Self { slots, next: AtomicUsize::new(0), keepers: Mutex::new(keepers) })
+    }
+
+    /// Returns the identity of the ensemble of all sessions.
+    pub fn ensemble(&self) -> &EnsembleId {
+        &self.slots.ensemble
     }
 
     /// Returns the next connected session in turn, or `None` if no session is connected.
@@ -178,8 +212,15 @@ impl Slots {
         let mut backoff = BACKOFF_MIN;
         loop {
             let permit = self.connecting.acquire().await;
-            match Session::connect(&self.connect_string, self.config.clone()).await {
+            let opened = connect(&self.connect_string, &self.config).await;
+            match opened.and_then(|(session, theirs)| of_ensemble(session, theirs, &self.ensemble)) {
                 Ok(session) => return session,
+                Err(error @ OpenError::TwoEnsembles(_)) => warn!(
+                    slot,
+                    %error,
+                    "a ZooKeeper session was closed and is not used, trying again; let --zookeeper (ZOOKEEPER_CONNECT) name the \
+                     servers of one ensemble only, and look whether a server has lost its data"
+                ),
                 Err(error) => warn!(
                     slot,
                     error = program::chain(&error),
@@ -198,4 +239,16 @@ impl Slots {
         let ended = std::mem::replace(&mut state.sessions[slot], session);
         state.retired += ended.traffic();
     }
+}
+
+/// Opens a session, and reads the identity of its ensemble.
+async fn connect(connect_string: &str, config: &SessionConfig) -> Result<(Session, EnsembleId), OpenError> {
+    let session = Session::connect(connect_string, config.clone()).await.map_err(OpenError::Session)?;
+    let ensemble = session.ensemble_id(IDENTITY).await.map_err(OpenError::Identity)?;
+    Ok((session, ensemble))
+}
+
+/// Returns a session if it is on our ensemble. Any other session is dropped, which closes it.
+fn of_ensemble(session: Session, theirs: EnsembleId, ours: &EnsembleId) -> Result<Session, OpenError> {
+    if theirs == *ours { Ok(session) } else { Err(OpenError::TwoEnsembles([ours.clone(), theirs])) }
 }

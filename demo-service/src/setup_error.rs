@@ -7,6 +7,8 @@ use std::time::Duration;
 use program::chain;
 use zk_recipes::Error::{InvalidTls, TlsRefused};
 
+use crate::sessions::OpenError;
+
 /// The service could not start. Each text is one line that names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -122,6 +124,11 @@ pub enum SetupError {
          demo-service --adopt-zookeeper as the owner of the database"
     )]
     OtherEnsemble(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The sessions are on two ZooKeeper ensembles.
+    #[error(
+        "{0}; let --zookeeper (ZOOKEEPER_CONNECT) name the servers of one ensemble only, and look whether a server has lost its data"
+    )]
+    TwoEnsembles(#[source] OpenError),
     /// An instance uses the database, so it cannot change hands.
     #[error(
         "instances of the service are connected to the database (server processes {}); stop every instance first; if one cannot be \
@@ -201,12 +208,14 @@ pub enum SetupError {
 
 impl SetupError {
     /// Returns the error for sessions that could not be opened. `authority` is the file of `--zookeeper-ca`.
-    pub fn of_sessions(source: zk_recipes::Error, authority: Option<&Path>) -> Self {
-        match authority {
-            Some(authority) if matches!(source, TlsRefused { .. } | InvalidTls { .. }) => {
+    pub fn of_sessions(error: OpenError, authority: Option<&Path>) -> Self {
+        match (error, authority) {
+            (OpenError::Session(source @ (TlsRefused { .. } | InvalidTls { .. })), Some(authority)) => {
                 Self::ZooKeeperTls { authority: authority.to_owned(), source }
             }
-            _ => Self::ZooKeeper(source),
+            (OpenError::Session(source), _) => Self::ZooKeeper(source),
+            (OpenError::Identity(source), _) => Self::LockRefused(source),
+            (error @ OpenError::TwoEnsembles(_), _) => Self::TwoEnsembles(error),
         }
     }
 }

@@ -24,10 +24,11 @@ use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 pub(crate) use self::reachable::until_reachable;
 use super::Context;
 use super::registry::HANDED_OVER_TO;
-use super::zk_hold::{ROOT, fence, loss, unavailable};
+use super::zk_hold::{fence, loss, unavailable};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, CONNECTIONS_MAX, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
+use crate::sessions::ROOT;
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
 const RANGES: u16 = 16;

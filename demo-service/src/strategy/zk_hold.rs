@@ -14,22 +14,17 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::field::display;
 use tracing::{Span, warn};
-use zk_recipes::{
-    AnyLock, ConnectionState, EnsembleId, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId,
-};
+use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
 use super::section::{Fences, visit};
 use super::settle::settle;
 use super::{Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Line, Token};
-use crate::sessions::SessionPool;
+use crate::sessions::{ROOT, SessionPool};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 use crate::telemetry::in_acquire_span;
-
-/// The folder of all locks of the service.
-pub(super) const ROOT: &str = "/seckill";
 
 /// The time limit for the confirmation of a release. After it, the release goes on in the background.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
@@ -39,20 +34,18 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 const KEPT_MAX: usize = 1024;
 
 /// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
-/// another instance holds the lock, that shows it, too. Returns the identity of the ensemble and the chroot, which is kept beside
-/// the locks.
+/// another instance holds the lock, that shows it, too.
 ///
 /// # Errors
 /// The error of the recipe.
 ///
 /// # Cancel safety
 /// Dropped, the lock is released in the background.
-pub async fn probe(sessions: &SessionPool) -> Result<EnsembleId, zk_recipes::Error> {
-    let session = sessions.any();
-    if let Some(held) = zk_recipes::Mutex::new(&session, &format!("{ROOT}/probe"))?.try_acquire().await? {
-        held.release().await?;
+pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
+    match zk_recipes::Mutex::new(&sessions.any(), &format!("{ROOT}/probe"))?.try_acquire().await? {
+        Some(held) => held.release().await,
+        None => Ok(()),
     }
-    session.ensemble_id(&format!("{ROOT}/ensemble")).await
 }
 
 /// Makes the lock of a SKU at a path. A semaphore takes the number of its permits.

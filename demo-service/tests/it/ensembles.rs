@@ -12,7 +12,8 @@ use demo_service::strategy::entry::Promise;
 use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
 use sqlx::Executor;
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use zookeeper_client::Client;
 
 use crate::batches::END_SESSIONS;
 use crate::lab::{Instance, Lab, Shop, wait_until};
@@ -177,4 +178,61 @@ async fn an_instance_of_a_replaced_ensemble_sells_nothing() {
     })
     .await;
     assert_eq!(lab.assert_adds_up(1, "replaced").await, 1);
+}
+
+/// Goal: all sessions of an instance are on one ensemble. Method: the connect string names two servers that serve alone. Each
+/// takes one connection, so each gets one of two sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_two_ensembles_are_refused_at_the_start() {
+    let config = ZooKeeperConfig { connections_max: Some(1), ..ZooKeeperConfig::default() };
+    let (one, other) = tokio::try_join!(ZooKeeper::start(config.clone()), ZooKeeper::start(config)).unwrap();
+    let lab = Lab::on_zookeeper(format!("{},{}", one.connect_string(), other.connect_string())).await;
+    let refused = match Server::start(lab.config(&["--zk-sessions", "2"])).await {
+        Ok(_) => panic!("an instance has started"),
+        Err(error) => error.to_string(),
+    };
+    for server in [one, other] {
+        // The server takes the next connection when it has closed the session of the instance.
+        wait_until(async || identity(&server).await.is_some_and(|identity| refused.contains(&identity))).await;
+    }
+    assert!(refused.contains("--zookeeper (ZOOKEEPER_CONNECT)"), "{refused}");
+}
+
+/// The identity that a server keeps, if it keeps one.
+async fn identity(server: &ZooKeeper) -> Option<String> {
+    let client = Client::connect(&server.connect_string()).await.ok()?;
+    let (identity, _) = client.get_data("/seckill/ensemble").await.ok()?;
+    Some(String::from_utf8(identity).unwrap())
+}
+
+/// Goal: a session that was replaced on another ensemble is not used. Method: the connect string names two servers that serve
+/// alone. The first one goes away, so the next session is opened at the second one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_strays_to_another_ensemble_sells_nothing() {
+    let config = ZooKeeperConfig::default();
+    let (ours, other) = tokio::try_join!(ZooKeeper::start(config.clone()), ZooKeeper::start(config)).unwrap();
+    let to_ours = Proxy::start(&ours.connect_string()).await.unwrap();
+    let to_other = Proxy::start(&other.connect_string()).await.unwrap();
+    to_other.refuse();
+    let lab = Lab::on_zookeeper(format!("{},{}", to_ours.connect_string(), to_other.connect_string())).await;
+    let instance = lab.start(&[]).await;
+    instance.put_on_sale(1, 10, "zk-mutex").await.assert_ok();
+    instance.buy(1, "zk-mutex").await.assert_ok();
+    to_other.accept();
+    to_ours.refuse();
+    to_ours.cut();
+    wait_until(async || {
+        let refused = instance.buy(1, "zk-mutex").await;
+        assert!(refused.problem().is_some(), "by a lock of another ensemble: {refused:?}");
+        identity(&other).await.is_some()
+    })
+    .await;
+    for _ in 0..10 {
+        instance.buy(1, "zk-mutex").await.assert_problem(503, "lock-service-unavailable");
+    }
+    to_ours.accept();
+    to_other.refuse();
+    to_other.cut();
+    wait_until(async || instance.buy(1, "zk-mutex").await.problem().is_none()).await;
+    assert_eq!(lab.assert_adds_up(1, "after a stray session").await, 2);
 }

@@ -93,8 +93,8 @@ impl App {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
         let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
-        ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?;
-        let address = Arc::new(address(&config, &sessions).await?);
+        let database: Arc<str> = ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?.into();
+        let address = Arc::new(address(&config, &sessions, &database).await?);
         let sessions = Arc::new(sessions);
         let store = Store::open(options, ensemble, config.db_connections, config.db_timeout);
         if let Err(failure) = store.connect_aside().await {
@@ -108,6 +108,7 @@ impl App {
             strategy: entry.name,
             family: entry.family,
             store: store.clone(),
+            database: Arc::clone(&database),
             sessions: Arc::clone(&sessions),
             history: Arc::clone(&history),
             instance: config.instance.as_str().into(),
@@ -287,11 +288,11 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
 }
 
 /// Makes the address of this process, if the other instances can hand over to it.
-async fn address(config: &Config, sessions: &SessionPool) -> Result<Address, SetupError> {
+async fn address(config: &Config, sessions: &SessionPool, database: &str) -> Result<Address, SetupError> {
     let reached_at = config.peers_address.clone().unwrap_or_else(|| config.peers_listen.to_string());
     let address = Address::of_this_process(reached_at);
     if config.hands_over() {
-        until_reachable(sessions, &address, config.zk_session_timeout).await?;
+        until_reachable(sessions, database, &address, config.zk_session_timeout).await?;
     }
     Ok(address)
 }

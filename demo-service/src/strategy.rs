@@ -234,6 +234,8 @@ pub struct Context {
     pub family: &'static str,
     /// The database.
     pub store: Store,
+    /// The identity of the database.
+    pub database: Arc<str>,
     /// The ZooKeeper sessions.
     pub sessions: Arc<SessionPool>,
     /// The history, in which critical sections are recorded.

@@ -102,20 +102,22 @@ impl Ensemble {
     }
 }
 
-/// Checks at the start that the database belongs to this ensemble, or makes it belong to it if it belongs to none.
-/// `within` limits all of this.
+/// Checks at the start that the database belongs to this ensemble, or makes it belong to it if it belongs to none. Returns the
+/// identity of the database. `within` limits all of this.
 ///
 /// # Errors
 /// [`SetupError::OtherEnsemble`], and those of the database.
 ///
 /// # Cancel safety
 /// Dropped, the ensemble may have been noted or not.
-pub async fn check(options: &PgConnectOptions, ensemble: &Ensemble, within: Duration) -> Result<(), SetupError> {
+pub async fn check(options: &PgConnectOptions, ensemble: &Ensemble, within: Duration) -> Result<String, SetupError> {
     connected(options, within, async |connection| {
         ensemble.join(connection).await.map_err(|error| match error {
             sqlx::Error::Configuration(other) if other.is::<OtherEnsemble>() => SetupError::OtherEnsemble(other),
             error => unusable(options, error),
-        })
+        })?;
+        let identity = sqlx::query_scalar!("select database from lock_service").fetch_one(connection);
+        identity.await.map_err(|error| unusable(options, error))
     })
     .await
 }

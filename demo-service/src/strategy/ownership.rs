@@ -1,4 +1,4 @@
-//! The owner of each SKU: an election for each range of SKUs.
+//! The owner of each SKU: an election for each range of SKUs of a database.
 //!
 //! The leader of a range owns its SKUs for a *term*, whose fencing token is greater than those of all earlier terms. Every
 //! instance that was asked for a SKU of a range takes part in its election. The node of each participant says how the other
@@ -104,15 +104,15 @@ pub(super) enum Owner {
     At(Address),
 }
 
-/// Returns the path of the election of a range.
-fn path(range: u16) -> String {
-    format!("{ROOT}/{HANDED_OVER_TO}/{range}")
+/// Returns the path of the election of a range of that database.
+fn path(database: &str, range: u16) -> String {
+    format!("{ROOT}/{HANDED_OVER_TO}/{database}/{range}")
 }
 
 impl Ownership {
     pub(super) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
-            path: path(range),
+            path: path(&context.database, range),
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::Unknown),

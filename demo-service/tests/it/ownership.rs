@@ -17,10 +17,9 @@ use nix::sys::signal::Signal;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use testbed::{Proxy, StopSignal};
-use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
 use self::crowd::{Bought, Crowd};
-use self::peers::Leader;
+use self::peers::{Leader, election};
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 use crate::program::Program;
@@ -110,6 +109,21 @@ async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
         "select array_agg(distinct instance), count(distinct token) from orders join order_lines using (order_id)";
     let (writers, terms): (Vec<String>, i64) = sqlx::query_as(sql).fetch_one(&mut lab.connect().await).await.unwrap();
     assert_eq!((writers, terms), (vec!["b".to_owned()], 1));
+}
+
+/// Goal: buyers are handed over to the owner of their own database. Method: two databases use one ensemble and chroot, and the
+/// instance of the first one is the first owner.
+#[tokio::test]
+async fn two_databases_on_one_ensemble_sell_their_own_stock() {
+    let lab = Lab::new().await;
+    let other_lab = Lab::on_zookeeper(lab.zookeeper.clone()).await;
+    let (owner, other) = (named(&lab, "owner").await, named(&other_lab, "other").await);
+    make_owner(&owner).await;
+    other.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    let bought = other.buy(1, STRATEGY).await;
+    bought.assert_ok();
+    assert_eq!((&bought.body["instance"], &bought.body["remaining"]), (&json!("other"), &json!(9)), "{bought:?}");
+    assert_eq!((lab.orders().await, other_lab.orders().await), (1, 1));
 }
 
 #[tokio::test]
@@ -294,8 +308,7 @@ async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     other.buy(1, STRATEGY).await.assert_ok();
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let latch = LeaderLatch::new(&session, "/seckill/zk-owner/1").unwrap();
+    let latch = election(&lab, 1).await;
     wait_until(async || latch.participants().await.unwrap().len() == 2).await;
     let address: Value = serde_json::from_slice(&latch.participants().await.unwrap()[1].data).unwrap();
     let batch = json!({ "goods_no": 1, "nonce": 1, "purchases": [

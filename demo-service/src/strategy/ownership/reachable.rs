@@ -14,7 +14,7 @@ use crate::setup_error::SetupError;
 /// How long a node may outlive its session timeout. A server ends sessions once a tick, which has 2 s by default.
 const BEYOND: Duration = Duration::from_secs(5);
 
-/// Looks whether the participants of all elections reach this instance. Waits until those that do not are gone, for a little more
+/// Looks whether the participants of all elections of a database reach this instance. Waits until those that do not are gone, for a little more
 /// than a session timeout: an instance that crashed in another network, such as the last container of this one, is gone by then.
 ///
 /// # Errors
@@ -24,6 +24,7 @@ const BEYOND: Duration = Duration::from_secs(5);
 /// It only reads.
 pub(crate) async fn until_reachable(
     sessions: &SessionPool,
+    database: &str,
     ours: &Address,
     session_timeout: Duration,
 ) -> Result<(), SetupError> {
@@ -34,7 +35,7 @@ pub(crate) async fn until_reachable(
         (theirs.reach(ours) == Reach::Nowhere).then_some((participant, theirs))
     };
     for range in 0..RANGES {
-        let election = LeaderLatch::new(&session, &path(range)).map_err(SetupError::LockRefused)?;
+        let election = LeaderLatch::new(&session, &path(database, range)).map_err(SetupError::LockRefused)?;
         loop {
             let participants = election.participants().await.map_err(SetupError::LockRefused)?;
             let Some((participant, theirs)) = participants.into_iter().find_map(cut_off) else { break };

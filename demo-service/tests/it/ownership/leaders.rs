@@ -1,19 +1,17 @@
 //! What an instance asks of the election.
 
 use serde_json::json;
-use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
 use super::STRATEGY;
-use super::peers::{ELECTION, Owner};
-use crate::lab::Lab;
+use super::peers::{Owner, election};
+use crate::lab::{Instance, Lab};
 
 /// The SKUs of one range, SKU 1 left out.
 const CROWD: std::ops::Range<i64> = 1..31;
 
 /// Puts the SKUs on sale, and lets one buyer of each wait until the deadline. Asserts that ZooKeeper was asked for the range, and
 /// not for each SKU. The session itself sends a few requests, too.
-async fn assert_few_requests(lab: &Lab) {
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
+async fn assert_few_requests(instance: &Instance) {
     for number in CROWD {
         instance.put_on_sale(1 + 16 * number, 10, STRATEGY).await.assert_ok();
     }
@@ -32,10 +30,10 @@ async fn assert_few_requests(lab: &Lab) {
 #[tokio::test]
 async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
     let lab = Lab::new().await;
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    let instance = lab.start(&["--lock-wait", "2s"]).await;
     let nowhere = json!({ "at": "127.0.0.1:1", "secret": "" }).to_string();
-    let term = LeaderLatch::new(&session, ELECTION).unwrap().with_id(nowhere).unwrap().lead().await.unwrap();
-    assert_few_requests(&lab).await;
+    let term = election(&lab, 1).await.with_id(nowhere).unwrap().lead().await.unwrap();
+    assert_few_requests(&instance).await;
     drop(term);
 }
 
@@ -43,7 +41,8 @@ async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
 #[tokio::test]
 async fn buyers_of_an_owner_that_decides_nothing_spare_zookeeper() {
     let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "2s"]).await;
     let owner = Owner::elect(&lab).await;
-    assert_few_requests(&lab).await;
+    assert_few_requests(&instance).await;
     drop(owner);
 }

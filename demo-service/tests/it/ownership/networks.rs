@@ -7,8 +7,9 @@ use demo_service::http::server::Server;
 use demo_service::setup_error::SetupError;
 use serde_json::json;
 use testbed::{Process, ProcessConfig, Stdout};
-use zk_recipes::{LeaderLatch, LockGuard, Session, SessionConfig};
+use zk_recipes::LockGuard;
 
+use super::peers::election;
 use crate::lab::{Lab, wait_until};
 use crate::program::PROGRAM;
 
@@ -16,10 +17,10 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The test as an instance of another network that owns the last range.
 async fn owner_elsewhere(lab: &Lab, at: &str) -> LockGuard {
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    // The first instance makes the tables.
+    lab.start(&["--offer", "pg-conditional"]).await;
     let id = json!({ "at": at, "loopback": "elsewhere", "secret": "" }).to_string();
-    let election = LeaderLatch::new(&session, "/seckill/zk-owner/15").unwrap();
-    election.with_id(id).unwrap().lead().await.unwrap()
+    election(lab, 15).await.with_id(id).unwrap().lead().await.unwrap()
 }
 
 /// A free address to listen at, and its name on other hosts.

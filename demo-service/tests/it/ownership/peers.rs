@@ -25,9 +25,6 @@ use super::{Detour, STRATEGY, TIMES, named};
 use crate::commits::Gate;
 use crate::lab::{Instance, Lab, Shop, wait_until};
 
-/// The election of the range of SKU 1. SKU 17 is of the same range.
-pub(super) const ELECTION: &str = "/seckill/zk-owner/1";
-
 /// A batch that has not come by then never will.
 const BATCH_WITHIN: Duration = Duration::from_secs(60);
 
@@ -86,14 +83,21 @@ impl Owner {
         };
         let mut server = JoinSet::new();
         server.spawn(async { axum::serve(listener, Router::new().route("/purchases", post(receive))).await.unwrap() });
-        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-        let latch = LeaderLatch::new(&session, ELECTION).unwrap().with_id(id.to_string()).unwrap();
+        let latch = election(lab, 1).await.with_id(id.to_string()).unwrap();
         Self { term: latch.lead().await.unwrap(), batches, _server: server }
     }
 
     pub(super) async fn batch(&mut self) -> Received {
         timeout(BATCH_WITHIN, self.batches.recv()).await.expect("a batch should come").unwrap()
     }
+}
+
+/// The election of a range. SKUs 1 and 17 are of range 1. An instance must have started before.
+pub(super) async fn election(lab: &Lab, range: u16) -> LeaderLatch {
+    let identity = sqlx::query_scalar("select database from lock_service");
+    let database: String = identity.fetch_one(&mut lab.connect().await).await.unwrap();
+    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
+    LeaderLatch::new(&session, &format!("/seckill/zk-owner/{database}/{range}")).unwrap()
 }
 
 /// The owner of the range of SKU 1, as the election names it.
@@ -105,8 +109,7 @@ pub(super) struct Leader {
 
 impl Leader {
     pub(super) async fn of(lab: &Lab) -> Self {
-        let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-        let leader = LeaderLatch::new(&session, ELECTION).unwrap().leader().await.unwrap().unwrap();
+        let leader = election(lab, 1).await.leader().await.unwrap().unwrap();
         serde_json::from_slice(&leader.data).unwrap()
     }
 
@@ -212,8 +215,7 @@ async fn an_instance_that_is_dropped_takes_part_in_no_election() {
     shop.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     shop.buy(1, STRATEGY).await.assert_ok();
     serving.abort();
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let election = LeaderLatch::new(&session, ELECTION).unwrap();
+    let election = election(&lab, 1).await;
     wait_until(async || election.participants().await.unwrap().is_empty()).await;
 }
 
@@ -271,8 +273,7 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     idle.read_until(END).await;
     let [head, body] = sending.batch();
     sending.send(&head).await;
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let election = LeaderLatch::new(&session, ELECTION).unwrap();
+    let election = election(&lab, 1).await;
 
     let stopped = owner.request_stop();
     wait_until(async || election.participants().await.unwrap().is_empty()).await;

@@ -7,10 +7,9 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
-use zk_recipes::{LeaderLatch, Session, SessionConfig};
 
 use super::STRATEGY;
-use super::peers::ELECTION;
+use super::peers::election;
 use crate::lab::Lab;
 
 /// Goal: an owner that does not answer takes no more than 16 connections of an instance for a range. Buyers beyond that keep their
@@ -20,9 +19,8 @@ async fn the_batches_of_a_range_on_their_way_have_a_bound() {
     let lab = Lab::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let id = json!({ "at": listener.local_addr().unwrap().to_string(), "secret": "" }).to_string();
-    let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let term = LeaderLatch::new(&session, ELECTION).unwrap().with_id(id).unwrap().lead().await.unwrap();
     let instance = lab.start(&["--lock-wait", "6s", "--db-timeout", "12s"]).await;
+    let term = election(&lab, 1).await.with_id(id).unwrap().lead().await.unwrap();
     let range: Vec<_> = (0..20).map(|number| 1 + 16 * number).collect();
     for goods_no in range.iter().copied().chain([2]) {
         instance.put_on_sale(goods_no, 10, STRATEGY).await.assert_ok();

@@ -5,13 +5,13 @@
 begin isolation level read committed;
 set local lock_timeout = 5000;
 \endpipeline
-select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update;
+select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update \gset row_
 with bounded as materialized (
     select set_config('lock_timeout', :row_wait_ms::integer::text, true),
         set_config('idle_in_transaction_session_timeout', :idle_ms::integer::text, true)
 ), taken as (
     update goods set on_hand = :left::bigint, version = version + 1 from bounded
-    where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row'
+    where goods_no = :goods_no::bigint and sale = :sale::bigint and guard = 'pg-row' and on_hand = :row_on_hand::bigint
         and (null::bigint is null or (fence, fence_handover, fence_hold) = (null::bigint, null::bigint, null::bigint))
     returning goods_no
 ), keys_bounded as materialized (

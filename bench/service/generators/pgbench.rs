@@ -159,13 +159,14 @@ mod tests {
                 words(query["query"].as_str().unwrap())
             })
             .collect();
-        let statements = |script: &'static str, end, beginnings: [&'static str; 2]| {
-            let beginning = move |part: &str| beginnings.iter().find_map(|words| part.find(words));
-            script.split(end).filter_map(move |part| Some(words(&part[beginning(part)?..])))
+        let statements = |script: &str, beginnings: [&str; 2]| {
+            let beginning = |part: &str| beginnings.iter().find_map(|words| part.find(words));
+            let parts = script.split("\\gset").flat_map(|part| part.split(";\n"));
+            parts.filter_map(|part| Some(words(&part[beginning(part)?..]))).collect::<Vec<_>>()
         };
-        let purchase = statements(include_str!("../purchase.sql"), "\\gset", ["update goods", "with header"]);
-        let batch = statements(include_str!("../batch.sql"), ";\n", ["select sale", "with bounded"]);
-        let statements: Vec<_> = purchase.chain(batch).collect();
+        let purchase = statements(include_str!("../purchase.sql"), ["update goods", "with header"]);
+        let batch = statements(include_str!("../batch.sql"), ["select sale", "with bounded"]);
+        let statements = [purchase, batch].concat();
         assert_eq!(statements.len(), 4);
         for statement in statements {
             assert!(recorded.contains(&statement), "{statement:?} is none of the service's");

@@ -29,7 +29,7 @@ pub enum Share {
     SoldOut,
     /// The key has an order already, or gets one by an earlier purchase of the batch.
     Repeated,
-    /// The sale of the purchase is over, or another family guards it.
+    /// The purchase is admitted anew: its sale is over, another family guards it, or its stock is not the remembered one.
     Restarted,
 }
 

@@ -27,6 +27,8 @@ pub struct BatchWrite<'a> {
     pub goods_no: GoodsNo,
     /// Its sale.
     pub sale: i64,
+    /// The stock at the decision. Only a row with this stock is written.
+    pub on_hand: i64,
     /// The family of the strategy. Only a sale that this family guards is written.
     pub guard: &'a str,
     /// The strategy that decided the purchases.
@@ -69,14 +71,14 @@ impl Transaction {
     }
 
     /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
-    /// the lines, of which there is at least one. The units are there: the caller has locked the row, or read it under the
-    /// fence.
+    /// the lines, of which there is at least one. The caller has locked the row, or read it under the fence. A stock that
+    /// was read under the fence may be wrong by now, if the database was restored or somebody has changed the row by hand.
     ///
     /// # Errors
     /// [`REPEATED`](failure::REPEATED) if another transaction has written one of the keys meanwhile, and
     /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one is about to, or if the row is locked until `until`;
     /// [`FENCED`](failure::FENCED) if a later holder came first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the
-    /// sale is over. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
+    /// row has another sale or stock. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
         fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
             batch.lines.iter().map(value).collect()
@@ -92,7 +94,7 @@ impl Transaction {
                        set_config('idle_in_transaction_session_timeout', $13::integer::text, true)
                ), taken as (
                    update goods set on_hand = $16, version = version + 1 from bounded
-                   where goods_no = $1 and sale = $2 and guard = $10
+                   where goods_no = $1 and sale = $2 and guard = $10 and on_hand = $17
                        and ($11::bigint is null or (fence, fence_handover, fence_hold) = ($11, $12::bigint, $14::bigint))
                    returning goods_no
                ), keys_bounded as materialized (
@@ -130,6 +132,7 @@ impl Transaction {
             batch.fence.map(|fence| fence.hold),
             left_ms(batch.until).max(KEY_WAIT_MS),
             batch.lines.last().map(|line| line.remaining),
+            batch.on_hand,
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {
@@ -139,11 +142,26 @@ impl Transaction {
             rows => rows.map_err(Failure::of_database)?,
         };
         if rows.is_empty() {
-            let level = self.read(batch.goods_no).await?;
-            let is_on = level.is_some_and(|level| level.sale == batch.sale);
-            return Err(if is_on { Failure::fenced() } else { Failure::of(&failure::SALE_RESTARTED) });
+            let is_fenced = self.is_fenced(batch).await?;
+            return Err(if is_fenced { Failure::fenced() } else { Failure::of(&failure::SALE_RESTARTED) });
         }
         let order = |(order_id, transaction)| WrittenOrder { order_id, transaction: TransactionId::new(transaction) };
         Ok(rows.into_iter().map(|row| order((row.order_id, row.transaction))).collect())
+    }
+
+    /// Returns whether the sale of a batch goes on under another fence.
+    async fn is_fenced(&mut self, batch: BatchWrite<'_>) -> Result<bool, Failure> {
+        let Some(fence) = batch.fence else { return Ok(false) };
+        let is_fenced = sqlx::query_scalar!(
+            r#"select (fence, fence_handover, fence_hold) is distinct from ($3, $4, $5) as "is_fenced!"
+               from goods where goods_no = $1 and sale = $2"#,
+            batch.goods_no.get(),
+            batch.sale,
+            fence.token.number,
+            fence.token.handover,
+            fence.hold,
+        );
+        let is_fenced = is_fenced.fetch_optional(self.connection()).await;
+        Ok(self.heard(is_fenced)?.unwrap_or(false))
     }
 }

@@ -279,7 +279,8 @@ pub(super) async fn level_under_fence(
     if goods.sale == sale && guard.as_deref() == Some(context.family) {
         return Err(Failure::fenced());
     }
-    // Another sale has started. Its purchases are not served by this turn, and those of the earlier sale learn of it.
+    // The row has another sale, possibly an earlier one, if the database was restored. Its stock was not read under the fence. So
+    // the level has no guard: nothing is decided by it, and each purchase is admitted anew.
     Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None })
 }
 

@@ -119,16 +119,21 @@ impl<T: Turn> Shop<T> {
         });
         let lines: Vec<_> = sold.collect();
         if lines.is_empty() {
-            // Nothing is written, so the row refuses nothing. A stock that is remembered may be of an earlier sale.
-            let is_over = fence.is_some()
+            // Nothing is written, so the row refuses nothing. Another sale may have started since a stock was remembered, or the
+            // database was restored.
+            let is_stale = fence.is_some()
                 && shares.contains(&Share::SoldOut)
-                && transaction.read(batch[0].line().goods_no).await?.is_none_or(|now| now.sale != level.sale);
-            let shares = if is_over { vec![Share::Restarted; batch.len()] } else { shares };
+                && transaction
+                    .read(batch[0].line().goods_no)
+                    .await?
+                    .is_none_or(|now| (now.sale, now.on_hand) != (level.sale, level.on_hand));
+            let shares = if is_stale { vec![Share::Restarted; batch.len()] } else { shares };
             return Ok((shares, Vec::new(), visits));
         }
-        let (goods_no, sale) = (batch[0].line().goods_no, level.sale);
+        let (goods_no, sale, on_hand) = (batch[0].line().goods_no, level.sale, level.on_hand);
         let until = earliest(batch);
-        let write = BatchWrite { goods_no, sale, guard: family, strategy, instance, fence, lines: &lines, until };
+        let write =
+            BatchWrite { goods_no, sale, on_hand, guard: family, strategy, instance, fence, lines: &lines, until };
         // A statement that fails ends the transaction with its locks, before its answer is here.
         visits.iter_mut().for_each(Visit::seen_inside);
         let orders = match transaction.write_batch(write).await {

@@ -1,9 +1,10 @@
-//! One row stands in the way of its buyers: its fence is of another age, or it is locked. The other SKUs of its range are sold
-//! by the same term.
+//! The row of a SKU is not as its owner expects: its fence is of another age, it is locked, or it has another sale or stock. The
+//! other SKUs of its range are sold by the same term.
 
 use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;
 
+use super::peers::wait_for_waiting;
 use super::{STRATEGY, TIMES, named};
 use crate::lab::{Answer, Instance, Lab, lock_rows, wait_until};
 
@@ -109,4 +110,60 @@ async fn a_batch_waits_for_its_row_longer_than_for_a_key() {
         buyer.await.unwrap().assert_ok();
         assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 2);
     }
+}
+
+/// Sets the units that are left of SKU 1, and its sale, as a restored database would have them.
+async fn restore(lab: &Lab, sale: i64, units: i64) {
+    let sql = "update goods set sale = $1, on_hand = $2, stock_initial = $2 + (
+                   select coalesce(sum(quantity), 0) from order_lines where goods_no = 1 and sale = $1)
+               where goods_no = 1";
+    sqlx::query(sql).bind(sale).bind(units).execute(&mut lab.connect().await).await.unwrap();
+}
+
+/// Goal: an owner that remembers a stock sells the stock of the row. Method: the row is changed by hand under the owner. Buyers
+/// come through the owner and through another instance.
+#[tokio::test]
+async fn an_owner_sells_a_stock_that_others_have_changed() {
+    let lab = Lab::new().await;
+    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+    owner.buy(1, STRATEGY).await.assert_ok();
+    for units in [5, 0, 1, 0, 20] {
+        for instance in [&owner, &other] {
+            restore(&lab, 1, units).await;
+            let answer = instance.buy(1, STRATEGY).await;
+            match units {
+                0 => answer.assert_problem(409, "sold-out"),
+                _ => assert_eq!(answer.body["remaining"], units - 1, "{answer:?}"),
+            }
+            lab.assert_adds_up(1, "a stock that was changed").await;
+        }
+    }
+    assert_one_term(&lab).await;
+}
+
+/// Goal: a database that was restored to an earlier sale sells that sale. Method: the row is changed by hand. One batch of the
+/// owner has a buyer of each sale, because the owner still knows the later one.
+#[tokio::test]
+async fn an_owner_sells_an_earlier_sale_that_was_restored() {
+    let lab = Lab::new().await;
+    let (owner, other, newcomer) = (named(&lab, "owner").await, named(&lab, "other").await, named(&lab, "new").await);
+    for _ in 0..2 {
+        owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
+        owner.buy(1, STRATEGY).await.assert_ok();
+    }
+    restore(&lab, 1, 4).await;
+    other.buy(1, STRATEGY).await.assert_ok();
+    let mut connection = lab.connect().await;
+    let row = lock_rows(&mut connection).await;
+    let first = other.spawn_buy(1, STRATEGY);
+    lab.wait_for_lock().await;
+    let both = [owner.spawn_buy(1, STRATEGY), newcomer.spawn_buy(1, STRATEGY)];
+    wait_for_waiting(&owner, 2).await;
+    row.rollback().await.unwrap();
+    for buyer in [first].into_iter().chain(both) {
+        buyer.await.unwrap().assert_ok();
+    }
+    assert_eq!(lab.assert_adds_up(1, "an earlier sale").await, 5);
+    owner.buy(1, STRATEGY).await.assert_problem(409, "sold-out");
 }

@@ -15,7 +15,7 @@ with header as (
     insert into idempotency_keys (key, cart, goods_no, sale, order_id)
     select null::text, null::jsonb, :goods_no::bigint, :sale::bigint, order_id from header
     where null::text is not null
-    on conflict do nothing
+    on conflict (key) do nothing
     returning order_id
 )
 select order_id, pg_current_xact_id()::text as transaction, null::text is null or exists (select from keyed) as is_first

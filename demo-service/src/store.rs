@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
 
@@ -255,6 +256,12 @@ async fn is_over(connections: &Connections, transaction: &TransactionId) -> Resu
 /// transaction.
 fn is_forgotten(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("22023"))
+}
+
+/// Returns whether an idempotency key has an order already. Any other unique violation is a defect of the database, such as a
+/// sequence of order numbers that is behind the orders.
+fn is_repeated_key(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::constraint) == Some("idempotency_keys_pkey")
 }
 
 async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tokio::time::Instant;
 
+use super::is_repeated_key;
 use super::keys::cart_json;
 use super::transaction::{Transaction, TransactionId, WrittenOrder, left_ms};
 use crate::failure::{self, Failure};
@@ -136,9 +137,7 @@ impl Transaction {
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {
-            Err(error) if error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation) => {
-                return Err(Failure::repeated().caused_by(error));
-            }
+            Err(error) if is_repeated_key(&error) => return Err(Failure::repeated().caused_by(error)),
             rows => rows.map_err(Failure::of_database)?,
         };
         if rows.is_empty() {

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::keys::cart_json;
-use super::{LockWait, Store};
+use super::{LockWait, Store, is_repeated_key};
 use crate::failure::Failure;
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Line};
 
@@ -42,10 +42,9 @@ pub enum SaleOutcome {
     Repeated,
 }
 
-/// SQLSTATEs of `sell` after it has taken units of an earlier line, and of a key that exists.
+/// SQLSTATEs of `sell` after it has taken units of an earlier line.
 const SOLD_OUT: &str = "SD001";
 const RESTARTED: &str = "SD002";
-const UNIQUE_VIOLATION: &str = "23505";
 
 impl Store {
     /// Sells a cart in one statement, which commits by itself. The waits for a connection, for the row locks and for the key
@@ -102,7 +101,7 @@ fn refused(error: sqlx::Error, goods: &[GoodsNo]) -> Result<SaleOutcome, Failure
     match (code.as_deref(), line) {
         (Some(SOLD_OUT), Some(Ok(line))) => Ok(SaleOutcome::SoldOut(line_of(goods, line))),
         (Some(RESTARTED), Some(Ok(line))) => Ok(SaleOutcome::Restarted(line_of(goods, line))),
-        (Some(UNIQUE_VIOLATION), _) => Ok(SaleOutcome::Repeated),
+        _ if is_repeated_key(&error) => Ok(SaleOutcome::Repeated),
         _ => Err(Failure::of_committing_statement(error)),
     }
 }

@@ -337,7 +337,7 @@ impl Transaction {
                    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                    select $9::text, $10::jsonb, ($3::bigint[])[1], ($4::bigint[])[1], order_id from header
                    where $9::text is not null
-                   on conflict do nothing
+                   on conflict (key) do nothing
                    returning order_id
                )
                select order_id, pg_current_xact_id()::text as "transaction!",

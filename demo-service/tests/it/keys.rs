@@ -365,3 +365,27 @@ async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_f
         assert_eq!(lab.assert_adds_up(goods_no, "locks that came late").await, 0);
     }
 }
+
+/// Goal: a purchase is a repetition only if its key has an order. Method: the sequence of order numbers is set back behind the
+/// orders, as logical replication leaves it.
+#[tokio::test]
+async fn a_number_that_has_an_order_is_no_repeated_key() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for (goods_no, entry) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
+        instance.order(goods_no, 1, entry.name, entry.name).await.assert_created();
+        let mut connection = lab.connect().await;
+        let key = format!("{} again", entry.name);
+        for _ in 0..2 {
+            connection.execute("alter table orders alter order_id restart").await.unwrap();
+            instance.order(goods_no, 1, entry.name, &key).await.assert_problem(500, "internal");
+        }
+        connection.execute("alter table orders alter order_id restart").await.unwrap();
+        instance.buy(goods_no, entry.name).await.assert_problem(500, "internal");
+        let catch_up = "select setval(pg_get_serial_sequence('orders', 'order_id'), max(order_id)) from orders";
+        connection.execute(catch_up).await.unwrap();
+        instance.order(goods_no, 1, entry.name, &key).await.assert_created();
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 2, "{}", entry.name);
+    }
+}

@@ -198,9 +198,10 @@ impl Failure {
     pub fn outcome_unknown(order_id: Option<i64>) -> Self {
         let detail = match order_id {
             Some(order_id) => Cow::from(format!(
-                "the commit of order {order_id} was sent and its answer was not seen: GET /orders/{order_id} shows the \
-                 order if it was committed, and the commit may still be under way; under an idempotency key, send the \
-                 same request again with the same key"
+                "the commit of order {order_id} was sent and its answer was not seen. GET /orders/{order_id} shows the \
+                 order if it was committed, and the commit may still be under way. If the database has crashed, that \
+                 number may be another buyer's order. An idempotency key tells in any case: send the same request again \
+                 with the same key"
             )),
             None => Cow::from(
                 "the commit was sent and its answer was not seen: it may have happened, and may happen yet; look before \

@@ -376,7 +376,7 @@ async fn a_number_that_has_an_order_is_no_repeated_key() {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         instance.order(goods_no, 1, entry.name, entry.name).await.assert_created();
         let mut connection = lab.connect().await;
-        let key = format!("{} again", entry.name);
+        let key = format!("{}-again", entry.name);
         for _ in 0..2 {
             connection.execute("alter table orders alter order_id restart").await.unwrap();
             instance.order(goods_no, 1, entry.name, &key).await.assert_problem(500, "internal");

@@ -5,11 +5,16 @@ use std::time::Duration;
 use demo_service::sessions::{SessionCounts, SessionPool};
 use demo_service::strategy::entry::Mechanism;
 use demo_service::strategy::registry::STRATEGIES;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
+use serde_json::json;
 use sqlx::Executor;
 use testbed::{Postgres, PostgresConfig, StopSignal, TestChroot, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::SessionConfig;
 
-use crate::lab::{Lab, wait_until};
+use crate::commits::Gate;
+use crate::lab::{Answer, Lab, wait_until};
 use crate::program::Program;
 
 #[tokio::test]
@@ -109,4 +114,43 @@ async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
     assert_eq!(ids.len(), 2, "sessions are used in turn");
     pool.close().await;
     assert!(pool.pick().is_none());
+}
+
+/// Goal: after a crash of the database, a key tells what came of a purchase whose commit was not answered. The number of its
+/// order does not, as the database may give it to another buyer. Method: a process of the server is killed while the commit
+/// waits, so the server starts again without what it had not flushed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_tells_the_outcome_after_a_crash_of_postgres() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let lab = Lab::on_postgres(postgres.url("postgres")).await;
+    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    instance.put_on_sale(1, 100, "pg-conditional").await.assert_ok();
+    Gate::before_commits(&lab, "orders", "insert").await;
+    // The server logs 32 numbers in advance. The next number after these is lost if its transaction is.
+    let mut connection = lab.connect().await;
+    wait_until(async || {
+        instance.buy(1, "pg-conditional").await.assert_ok();
+        let in_advance = sqlx::query_scalar::<_, i64>("select log_cnt from orders_order_id_seq");
+        in_advance.fetch_one(&mut connection).await.unwrap() == 0
+    })
+    .await;
+    let _gate = Gate::close(&lab).await;
+    let (path, body) = ("/goods/1/orders?strategy=pg-conditional", json!({ "quantity": 1 }));
+    let request = instance.request(Method::POST, path).header("idempotency-key", "key").json(&body).send();
+    let buyer = tokio::spawn(async move { Answer::of(request.await.unwrap()).await });
+    lab.wait_for_statement("active", "commit").await;
+    let process = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
+    kill(Pid::from_raw(process), Signal::SIGKILL).unwrap();
+    let unknown = buyer.await.unwrap();
+    unknown.assert_problem(503, "outcome-unknown");
+    assert!(unknown.body["detail"].as_str().unwrap().contains("crashed"), "{unknown:?}");
+
+    wait_until(async || instance.get("/readyz").await.status == 200).await;
+    let other = instance.buy(1, "pg-conditional").await;
+    other.assert_ok();
+    let own = instance.order(1, 1, "pg-conditional", "key").await;
+    own.assert_created();
+    assert_eq!(own.header("idempotent-replayed"), None, "{own:?}");
+    assert_ne!(own.body["order_id"], other.body["order_id"]);
+    lab.assert_adds_up(1, "a crash").await;
 }

@@ -237,7 +237,11 @@ impl Session {
     pub(crate) async fn room(&self, path: &str, bytes: usize, is_try: bool) -> Result<Room, Error> {
         tokio::select! {
             biased;
-            room = self.inner.rooms.room(path, bytes, is_try) => room,
+            room = self.inner.rooms.room(path, bytes, is_try) => match (room, self.liveness().ended()) {
+                // The nodes of a session that has ended may keep all of its room.
+                (Err(_), Some(reason)) => Err(Error::SessionEnded { reason }),
+                (room, _) => room,
+            },
             reason = self.ended() => Err(Error::SessionEnded { reason }),
         }
     }

@@ -1,7 +1,7 @@
 //! The nodes of a session have room: at its end, the servers delete them by one transaction, which must not be too long.
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, MultiLock, Mutex, Owner, RwLock, Semaphore, Session, SessionConfig};
+use zk_recipes::{Error, LockGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, Session, SessionConfig};
 use zookeeper_client::Client;
 
 use crate::support::{Lab, soon, until};
@@ -135,4 +135,25 @@ async fn a_holder_with_a_crowd_behind_it_has_room_for_another_lock() {
         soon("a waiter", waiter).await.unwrap();
     }
     lab.until_children("/a", 0).await;
+}
+
+/// Holds locks until the session has no room.
+async fn fill(session: &Session) -> Vec<LockGuard> {
+    let mut held = Vec::new();
+    loop {
+        match Mutex::new(session, &format!("/{}", held.len())).unwrap().try_acquire().await {
+            Err(Error::NoRoom { .. }) => return held,
+            tried => held.push(tried.unwrap().unwrap()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_without_room_says_that_it_has_ended() {
+    let lab = Lab::open().await;
+    let session = small_session(&lab, 7).await;
+    let _held = fill(&session).await;
+    session.close().await.unwrap();
+    let tried = Mutex::new(&session, "/other").unwrap().try_acquire().await;
+    assert!(matches!(tried, Err(Error::SessionEnded { .. })), "{tried:?}");
 }

@@ -97,6 +97,14 @@ impl LockQueue {
         self.session.room(self.parent(), self.node_room(mode), is_try).await
     }
 
+    /// As [`room`](Self::room), without a wait. `None` if there is no room now.
+    pub(crate) async fn try_room(&self, mode: Mode) -> Result<Option<Room>, Error> {
+        match self.room(mode, true).await {
+            Err(Error::NoRoom { .. }) => Ok(None),
+            room => room.map(Some),
+        }
+    }
+
     /// Adds a contender and sends its first requests. `room`: the room of its node.
     pub(crate) fn enter(&self, mode: Mode, kind: WishKind, room: Option<Room>) -> Contender {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };

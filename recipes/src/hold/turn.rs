@@ -134,6 +134,11 @@ impl Turn {
         self.hold().watch_until(&self.end)
     }
 
+    /// Passes the turn on unused, before anything came of it. The member is over then.
+    pub(crate) fn pass_on(&mut self) {
+        self.tell_of_the_end();
+    }
+
     /// Passes the turn on, without the place or hold that has failed. Returns the error.
     pub(crate) fn fail(mut self, error: Error) -> Error {
         self.tell(Event::Fails);

@@ -83,6 +83,8 @@ impl Cohorts {
 /// * A future that has begun to wait must be polled or dropped. If it is kept without being polled, its whole cohort waits once
 ///   it has the turn.
 /// * It is not re-entrant: there are no owners, and a second acquire always waits for the first hold.
+/// * If the session has no room for its node ([`SessionConfig::node_bytes_max`](crate::SessionConfig::node_bytes_max)), a contender goes
+///   behind the others of its cohort.
 ///
 /// By default, a holder releases the lock if no other member of its cohort waits. [`with_linger`](Self::with_linger) lets the
 /// cohort keep it for a while, so that the next acquire of the process needs no request.
@@ -333,11 +335,21 @@ impl CohortMutex {
 
     /// Waits for the turn, and makes a hold of what comes with it.
     async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
+        let mut room = None;
         loop {
             match turn.state().await {
                 State::Begins => {
-                    let room = self.queue.room(Mode::Exclusive, false).await?;
-                    turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait, Some(room)));
+                    if room.is_none() {
+                        room = self.queue.try_room(Mode::Exclusive).await?;
+                    }
+                    if room.is_some() {
+                        turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait, room.take()));
+                        continue;
+                    }
+                    // A member that has room may wait for this turn, so nobody waits for room with the turn.
+                    turn.pass_on();
+                    room = Some(self.queue.room(Mode::Exclusive, false).await?);
+                    *turn = Turn::enter(&self.cohort, self.bounds);
                 }
                 State::Queues => turn.wait_for_grant().await?,
                 State::Takes => turn.take().await,

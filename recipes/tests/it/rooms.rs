@@ -1,7 +1,10 @@
 //! The nodes of a session have room: at its end, the servers delete them by one transaction, which must not be too long.
 
+use futures_util::FutureExt;
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, LockGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, Session, SessionConfig};
+use zk_recipes::{
+    AnyLock, CohortMutex, Error, LockGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, Session, SessionConfig,
+};
 use zookeeper_client::Client;
 
 use crate::support::{Lab, soon, until};
@@ -146,6 +149,26 @@ async fn fill(session: &Session) -> Vec<LockGuard> {
             tried => held.push(tried.unwrap().unwrap()),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_without_room_does_not_keep_the_turn() {
+    let lab = Lab::open().await;
+    let (session, rival) = (small_session(&lab, 7).await, lab.session().await);
+    let (first, cohort) = (Mutex::new(&session, "/m").unwrap(), CohortMutex::new(&session, "/c").unwrap());
+    let held = Mutex::new(&rival, "/m").unwrap().acquire().await.unwrap();
+    let both = MultiLock::new([AnyLock::from(first), cohort.clone().into()]).unwrap();
+    let both = tokio::spawn(async move { both.acquire().await.unwrap() });
+    lab.until_children("/m", 2).await;
+    let others = fill(&session).await;
+    let mut waiting = Box::pin(async move { cohort.acquire().await.unwrap() });
+    assert!((&mut waiting).now_or_never().is_none(), "there is no room");
+    let waiting = tokio::spawn(waiting);
+    // From here on, both locks have their room and are free.
+    held.release().await.unwrap();
+    soon("both locks", both).await.unwrap().release().await.unwrap();
+    drop(others);
+    soon("the member", waiting).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,8 +79,9 @@ pub(crate) async fn until_answered<T>(
 /// Deletes leftovers until the session has ended, or until it was dropped and the last attempts are done. The server deletes the
 /// rest, because all nodes are ephemeral.
 ///
-/// When the session is dropped, each leftover still gets the attempt that is under way, or its first one. The reason: while the
-/// connection is away, the session and its nodes live on at the server.
+/// When the session is dropped, each leftover still gets the attempt that is under way, or its first one, for one session timeout.
+/// The reason: while the connection is away, the session and its nodes live on at the server. If no server answers for longer, the
+/// end of the session is left to the servers.
 pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
     // Only removals under way take a place. Pauses and searches do not.
     let places = Semaphore::new(REQUESTS_MAX);
@@ -104,6 +105,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
     tokio::select! {
         () = remote.wire().stages().ended() => {}
         () = async { while let Some(ControlFlow::Continue(())) = reaping.next().await {} } => {}
+        () = tokio::time::sleep(remote.timeout()) => {}
     }
 }
 

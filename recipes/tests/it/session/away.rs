@@ -76,3 +76,20 @@ async fn without_servers_a_user_can_give_up_at_any_time() {
     assert!(matches!(session.ping(TIMEOUT).await, Err(Error::SessionEnded { .. })));
     assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_dropped_without_servers_ends() {
+    let server = server().await;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let config = SessionConfig::default().with_timeout(TIMEOUT);
+    let servers = server.connect_string();
+    let session = runtime.spawn(async move { Session::connect(&servers, config).await.unwrap() }).await.unwrap();
+    let held = Mutex::new(&session, PATH).unwrap().acquire().await.unwrap();
+    drop(server);
+    until_away_for_long(&session).await;
+    // The reaper is to delete its node.
+    drop(held);
+    drop(session);
+    until("all tasks of the session have ended", async || runtime.metrics().num_alive_tasks() == 0).await;
+    runtime.shutdown_background();
+}

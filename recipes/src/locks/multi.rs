@@ -128,6 +128,8 @@ impl MultiLock {
     ///
     /// # Errors
     /// As the `acquire` of the lock that failed. [`Error::HoldLost`] if a lock was lost during the wait for another lock.
+    /// [`Error::NoRoom`] at once if the nodes of all locks of a session never fit into
+    /// [`SessionConfig::node_bytes_max`](crate::SessionConfig::node_bytes_max).
     ///
     /// After a failure, the call gives back the locks that it has, for at most a quarter of the longest session timeout. If that
     /// fails, too, [`Error::Several`] with the cause and the errors of the locks.
@@ -143,7 +145,8 @@ impl MultiLock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). [`Error::NoAnswer`] if a server did not answer one of the locks within half the session
-    /// timeout. [`Error::Unconfirmed`] if a server did not confirm that a node of ours is gone.
+    /// timeout. [`Error::NoRoom`] if a session has no room for all nodes now. [`Error::Unconfirmed`] if a server did not confirm
+    /// that a node of ours is gone.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

@@ -15,6 +15,7 @@ use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Warning, Wish,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
+use zookeeper_client::Error as ClientError;
 
 use super::mark::Mark;
 use super::parent_watch::ParentWatches;
@@ -26,6 +27,7 @@ use crate::session::Session;
 use crate::session::backoff::Backoff;
 use crate::session::liveness::proof::Proof;
 use crate::session::remote::Remote;
+use crate::session::replies::retry_lost_reply;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
 
@@ -100,7 +102,7 @@ impl Engine {
             remote: session.remote().clone(),
             path: path.to_owned(),
             reads: Reads::new(session.remote().runtime()),
-            core: Mutex::default(),
+            core: Mutex::new(Core { parent_watches: ParentWatches::at(path), ..Core::default() }),
         })
     }
 
@@ -197,7 +199,7 @@ impl Engine {
             Ask::Watch(id, name) => (id, unbudgeted(requests.watch(id, name))),
             Ask::WatchParent(id, names) => {
                 core.entry(id).is_setting_parent_watch = true;
-                (id, unbudgeted(requests.watch_parent(names)))
+                (id, unbudgeted(requests.watch_parent(names, core.parent_watches.may_be_set())))
             }
             Ask::Prove(id) => (id, unbudgeted(requests.prove(id))),
             Ask::Identify(id, name) => (id, unbudgeted(requests.identify(id, name))),
@@ -279,6 +281,16 @@ impl Engine {
         if let Some((_, watch)) = set {
             core.parent_watches.keep(names, watch);
         }
+    }
+
+    /// Lists the children of the lock's node and watches them. From then on, the engine does not watch the node itself.
+    pub(crate) async fn watch_children(&self) -> Result<(Vec<String>, Watch), ClientError> {
+        {
+            let mut core = self.core.lock();
+            core.parent_watches.forgo();
+            core.hear_of_parents();
+        }
+        retry_lost_reply(|| self.remote.wire().watch_children(&self.path)).await
     }
 
     pub(super) fn note_proof(&self, id: ContenderId, proof: Proof) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 use futures_util::future::{join, try_join};
-use zk_recipes_protocol::leases::LEASES;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
@@ -186,9 +185,8 @@ impl Requests {
         }
     }
 
-    pub(super) async fn watch_parent(self, names: Names) -> Answer {
-        // A semaphore watches the children of such a node: see `Wire::watch_children`.
-        if node::name(&self.parent) == LEASES {
+    pub(super) async fn watch_parent(self, names: Names, may_be_set: bool) -> Answer {
+        if !may_be_set {
             return Answer::WatchingParent(names, None);
         }
         // This watch only saves requests, so an error does not matter.

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use zk_recipes_protocol::cohort::{MemberId, Others};
 use zookeeper_client::Error as ClientError;
 
+use crate::engine::Engine;
 use crate::hold::cohort::Cohort;
 use crate::hold::held::Hold;
 use crate::hold::revoke;
@@ -22,7 +23,8 @@ use crate::session::wire::Watch;
 /// Returns the watches if the node of the hold is there.
 pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<[Watch; 2]>) {
     let (wire, path) = (hold.session().wire(), hold.path());
-    let listed = retry_lost_reply(|| wire.watch_children(hold.lock()));
+    let engine = Engine::at(hold.session(), hold.lock());
+    let listed = engine.watch_children();
     let read = retry_lost_reply(|| wire.watch(path));
     match join(listed, read).await {
         (Ok((names, queue)), Ok((data, stat, node))) => {

@@ -201,7 +201,8 @@ impl CohortMutex {
     ///
     /// A guard that is dropped without [`release`](LockGuard::release) leaves no hold that lingers. Neither does a
     /// [`MultiLock`](crate::MultiLock) that gives a lock back because it did not get another one. Neither does a release while
-    /// [`MAX_LINGERING`](Self::MAX_LINGERING) holds of the session linger or may do so again.
+    /// [`MAX_LINGERING`](Self::MAX_LINGERING) holds of the session linger or may do so again, or while the session uses the path for
+    /// something else that watches it.
     ///
     /// The price is paid by other processes:
     ///

@@ -12,3 +12,4 @@ pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "connection/no_tls.rs"]
 pub(crate) mod tls;
+pub(crate) mod watched;

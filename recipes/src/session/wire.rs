@@ -15,6 +15,7 @@ use crate::session::backoff::Backoff;
 use crate::session::connection::line::Line;
 use crate::session::connection::stages::Stages;
 use crate::session::connection::task_link::TaskLink;
+use crate::session::connection::watched::{Claim, Kind};
 use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::replies::is_refusal;
 use crate::session::traffic::Counters;
@@ -69,6 +70,8 @@ pub(crate) struct Watch {
     counters: Arc<Counters>,
     watcher: OneshotWatcher,
     path_len: usize,
+    /// Behind the watcher, because fields are dropped in order.
+    claim: Claim,
 }
 
 /// Returns the part of a node's stat that the protocol uses.
@@ -98,7 +101,7 @@ pub(crate) enum Fired {
 impl Watch {
     /// Waits until the watched node changes or is deleted, or the connection ends.
     pub(crate) async fn fired(self) -> Fired {
-        let Self { task_link, counters, watcher, path_len } = self;
+        let Self { task_link, counters, watcher, path_len, claim: _claim } = self;
         let event = task_link.receive(watcher.changed()).await.map(|event| event.event_type);
         if event.is_some_and(|event| event != EventType::Session) {
             counters.notified(path_len);
@@ -251,36 +254,35 @@ impl Wire {
         data
     }
 
-    /// Reads a node and watches it. Uses `getData`, because `exists` would leave a watch on a missing node.
+    /// Reads a node and watches it. Uses `getData`, because `exists` would leave a watch on a missing node. Fails if the session
+    /// watches the children of the node: see [`watched`](crate::session::connection::watched).
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
         let line = self.line().await?;
+        let asking = line.watched.ask(path, Kind::Node)?;
         self.counters.sent(wire_size::read(self.path_len(path)));
         let watched = line.answer(line.client.get_and_watch_data(path).await);
+        let claim = asking.answered();
         self.was_answered(&watched, |(data, ..)| wire_size::data(data.len()));
         let (data, stat, watcher) = watched?;
-        Ok((data, stat, self.watch_of(&line, watcher, path)))
+        Ok((data, stat, self.watch_of(&line, watcher, path, claim)))
     }
 
-    /// Lists the children of a node, and watches for a child that is created or deleted. Never set both this watch and
-    /// [`watch`](Self::watch) on one path: version 0.11.2 of the client library may then read freed memory.
-    ///
-    /// To be reported to `zookeeper-client`: in `session/depot.rs`, `push_session` defers a removal of watches while a watch request
-    /// of the same path is under way. It inserts the removal into `unwatching_paths` under a key that points into the removal
-    /// itself. If the map has an equal key, `insert` keeps the old key and drops the old removal, so the key dangles. For
-    /// `watching_paths`, the code removes the key first, and says why. Two equal keys need two events without a watcher, because
-    /// every watch that is set takes the deferred removals out. One path with one kind of watch gives only one such event.
+    /// Lists the children of a node, and watches for a child that is created or deleted. Fails if the session watches the node
+    /// itself: see [`watched`](crate::session::connection::watched).
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
         let line = self.line().await?;
+        let asking = line.watched.ask(path, Kind::Children)?;
         self.counters.sent(wire_size::read(self.path_len(path)));
         let watched = line.answer(line.client.list_and_watch_children(path).await);
+        let claim = asking.answered();
         self.was_answered(&watched, |(names, _)| wire_size::children(names));
         let (names, watcher) = watched?;
-        Ok((names, self.watch_of(&line, watcher, path)))
+        Ok((names, self.watch_of(&line, watcher, path, claim)))
     }
 
-    fn watch_of(&self, line: &Line, watcher: OneshotWatcher, path: &str) -> Watch {
+    fn watch_of(&self, line: &Line, watcher: OneshotWatcher, path: &str, claim: Claim) -> Watch {
         let (task_link, counters) = (Arc::clone(&line.task_link), Arc::clone(&self.counters));
-        Watch { task_link, counters, watcher, path_len: self.path_len(path) }
+        Watch { task_link, counters, watcher, path_len: self.path_len(path), claim }
     }
 
     /// Sets the data of a node. If a `version` is given, the node must still have it.

@@ -17,6 +17,7 @@ use crate::session::connection::line::Line;
 use crate::session::connection::servers;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::tls::{Encryption, Tls};
+use crate::session::connection::watched::Watched;
 
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -144,7 +145,7 @@ impl Connector {
             None => task_link.to_task_of(connector.connect(servers)).await?,
         };
         task_link.begin(client.state_watcher());
-        Ok(Line { client, task_link, connecting })
+        Ok(Line { client, task_link, connecting, watched: Watched::default() })
     }
 
     /// Returns the error for the caller if another attempt to connect cannot succeed either. `None` if it can.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use zookeeper_client::{Client, Error as ClientError, MultiWriteError, StateWatcher};
 
 use crate::session::connection::task_link::TaskLink;
+use crate::session::connection::watched::Watched;
 use crate::session::liveness::liveness_cell::LivenessCell;
 
 /// The number that stands for any version in the protocol.
@@ -18,6 +19,7 @@ pub(crate) struct Line {
     pub(crate) task_link: Arc<TaskLink>,
     /// When its handshake started.
     pub(crate) connecting: Instant,
+    pub(crate) watched: Watched,
 }
 
 impl Line {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join;
-use zk_recipes::{Error, LostReason, Mutex, Session, SessionConfig};
+use futures_util::poll;
+use zk_recipes::{Error, LostReason, Mutex, NaiveLock, Session, SessionConfig};
 
 use super::linger::{leave_lingering, own_server, watches};
 use super::losses::line;
@@ -29,6 +30,47 @@ async fn nothing_is_left_of_a_hold_that_lingers_once_its_session_is_closed_or_it
         let rival = Mutex::new(&other, PATH).unwrap();
         until("the node is gone", async || rival.participants().await.unwrap().is_empty()).await;
     }
+}
+
+/// A session never watches a node and its children by two watches. A queue that is used again and again would watch its node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_lingers_costs_two_watches_each_time() {
+    for way in WAYS {
+        let (server, session) = own_server().await;
+        let plain = Mutex::new(&session, PATH).unwrap();
+        for _ in 0..5 {
+            plain.acquire().await.unwrap().release().await.unwrap();
+        }
+        let lock = way(&session).with_linger(LONG);
+        for _ in 0..4 {
+            leave_lingering(&lock).await;
+            let held = lock.try_acquire().await.unwrap().expect("it lingers");
+            assert_eq!((held.token().handover(), watches(&server).await), (1, 2), "of the queue and of the node");
+            // It does not linger again.
+            drop(held);
+            until("the watches are gone", async || watches(&server).await == 0).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_used_for_two_things_has_watches_of_one_kind() {
+    let (server, session) = own_server().await;
+    let (lock, naive) = (cohort(&session).with_linger(LONG), NaiveLock::new(&session, PATH).unwrap());
+    leave_lingering(&lock).await;
+    let refused = naive.acquire().await;
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    let held = lock.try_acquire().await.unwrap().expect("it lingers");
+    drop(held);
+    until("the watches are gone", async || watches(&server).await == 0).await;
+    let mut waiting = Box::pin(naive.acquire());
+    until("it watches the node", async || {
+        assert!(poll!(&mut waiting).is_pending());
+        watches(&server).await == 1
+    })
+    .await;
+    leave_lingering(&lock).await;
+    assert_eq!(lock.participants().await.unwrap(), [], "it lingers");
 }
 
 #[tokio::test(flavor = "multi_thread")]

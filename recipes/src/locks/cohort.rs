@@ -204,6 +204,10 @@ impl CohortMutex {
     /// [`MAX_LINGERING`](Self::MAX_LINGERING) holds of the session linger or may do so again, or while the session uses the path for
     /// something else that watches it.
     ///
+    /// A hold that lingers has the room of its node
+    /// ([`SessionConfig::node_bytes_max`](crate::SessionConfig::node_bytes_max)) until the node is given up. A contender that waits
+    /// for room does not end the lingering.
+    ///
     /// The price is paid by other processes:
     ///
     /// * A contender that queues waits until this process has heard of it and has deleted its node. If this process is paused or

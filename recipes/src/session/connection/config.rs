@@ -64,6 +64,9 @@ pub struct SessionConfig {
     /// An eighth of the bound is kept for one contender of each lock, so a crowd at one lock does not keep a task that holds this
     /// lock from acquiring another one. But thousands of tasks that each hold a lock and acquire a second one may wait for each
     /// other's room. Such tasks take their locks by a [`MultiLock`](crate::MultiLock), which takes the room for all of them first.
+    ///
+    /// Every node counts, also the node of a hold that [lingers](crate::CohortMutex::with_linger) while nobody uses it: at most
+    /// [`CohortMutex::MAX_LINGERING`](crate::CohortMutex::MAX_LINGERING) of them.
     pub node_bytes_max: u32,
 }
 

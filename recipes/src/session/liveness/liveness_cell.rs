@@ -130,26 +130,27 @@ impl LivenessCell {
 mod tests {
     use super::*;
 
-    fn liveness_of(session_timeout: Duration) -> Arc<LivenessCell> {
-        Arc::new(LivenessCell::new(Margins::new(session_timeout, None), Instant::now()))
+    /// Returns the liveness of a session that connected some time ago. Nothing was noted since.
+    fn liveness_of(session_timeout: Duration, connected_for: Duration) -> LivenessCell {
+        LivenessCell::new(Margins::new(session_timeout, None), Instant::now() - connected_for)
     }
 
     #[test]
-    fn a_proof_that_ends_a_silence_nobody_has_noted_wakes_whoever_saw_it() {
-        let liveness = liveness_of(Duration::from_millis(200));
+    fn a_proof_after_an_unnoted_silence_wakes_who_saw_it() {
+        // The silence lasts from 200 s to 550 s, and the proof counts until 450 s. So a busy machine has minutes for the rest.
+        let liveness = liveness_of(Duration::from_secs(600), Duration::from_secs(300));
         liveness.hold_begins();
-        while liveness.state() == ConnectionState::Connected {
-            std::thread::yield_now();
-        }
+        let sent = liveness.read().on_send(Duration::from_secs(250));
+        assert_eq!(liveness.state(), ConnectionState::Suspended);
         let changes = liveness.subscribe();
-        liveness.proved(liveness.sending());
+        liveness.proved(sent);
         assert_eq!(liveness.state(), ConnectionState::Connected);
         assert!(changes.has_changed().unwrap(), "it would wait for what has happened");
     }
 
     #[test]
     fn whoever_waits_for_the_end_of_a_hold_is_woken_when_that_comes_earlier_and_not_by_every_proof() {
-        let liveness = liveness_of(Duration::from_secs(1_000));
+        let liveness = liveness_of(Duration::from_secs(1_000), Duration::ZERO);
         let mut changes = liveness.subscribe();
         liveness.proved(liveness.sending());
         assert!(!changes.has_changed().unwrap());

@@ -1,7 +1,9 @@
 //! The nodes of a session have room: at its end, the servers delete them by one transaction, which must not be too long.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{Ensemble, EnsembleConfig, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
     AnyLock, CohortMutex, Error, LockGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, Session, SessionConfig,
 };
@@ -21,35 +23,57 @@ async fn small_session(lab: &Lab, nodes: usize) -> Session {
     Session::connect(lab.connect_string(), config).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_starts_again_after_a_session_of_many_nodes() {
-    const CONTENDERS: usize = 4_700;
-    let path = format!("/{}", "a-long-path".repeat(40));
-    let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let config = SessionConfig::default().with_timeout(std::time::Duration::from_secs(40));
+/// Ends a session that has all the nodes that it may have at `path`, while more of its acquires wait.
+async fn end_a_full_session(connect_string: &str, path: &str, contenders: usize) {
+    let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
     let room = config.node_bytes_max as usize;
-    let session = Session::connect(&server.connect_string(), config).await.unwrap();
-    let mutex = Mutex::new(&session, &path).unwrap();
+    let session = Session::connect(connect_string, config).await.unwrap();
+    let mutex = Mutex::new(&session, path).unwrap();
     let acquire = async |mutex: Mutex| mutex.acquire().await;
-    let contenders: Vec<_> = (0..CONTENDERS).map(|_| tokio::spawn(acquire(mutex.clone()))).collect();
+    let acquires: Vec<_> = (0..contenders).map(|_| tokio::spawn(acquire(mutex.clone()))).collect();
     // All the room but the reserve, and one node from the reserve.
-    let nodes = (room - room / 8) / room_of(&path) + 1;
+    let nodes = (room - room / 8) / room_of(path) + 1;
     // Servers read transactions of up to twice `jute.maxbuffer`.
-    assert!(nodes < CONTENDERS && CONTENDERS * room_of(&path) > 2 * 0xf_ffff);
-    let raw = Client::connect(&server.connect_string()).await.unwrap();
-    let children = async || raw.list_children(&path).await.unwrap_or_default().len();
+    assert!(nodes < contenders && contenders * room_of(path) > 2 * 0xf_ffff);
+    let raw = Client::connect(connect_string).await.unwrap();
+    let children = async || raw.list_children(path).await.unwrap_or_default().len();
     until("the session has all the nodes that it may have", async || children().await == nodes).await;
     assert!(matches!(mutex.try_acquire().await, Err(Error::NoRoom { .. })));
     session.close().await.unwrap();
-    for contender in contenders {
+    for acquire in acquires {
         // The first of them holds.
-        let _ = soon("the end", contender).await.unwrap();
+        let _ = soon("the end", acquire).await.unwrap();
     }
+}
+
+async fn acquire_and_release(connect_string: &str, path: &str) {
+    let session = Session::connect(connect_string, SessionConfig::default()).await.unwrap();
+    let held = soon("a grant", Mutex::new(&session, path).unwrap().acquire()).await.unwrap();
+    held.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_again_after_a_session_of_many_nodes() {
+    let path = format!("/{}", "a-long-path".repeat(40));
+    let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    end_a_full_session(&server.connect_string(), &path, 4_700).await;
     server.stop().await.unwrap();
     server.start_again().await.unwrap();
-    let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let held = soon("a grant", Mutex::new(&session, &path).unwrap().acquire()).await.unwrap();
-    held.release().await.unwrap();
+    acquire_and_release(&server.connect_string(), &path).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_serves_on_after_a_session_of_many_nodes() {
+    // Few nodes take all the room.
+    let path = format!("/{}", "a-long-path".repeat(5_000));
+    let ensemble = Ensemble::start(EnsembleConfig::default()).await.unwrap();
+    end_a_full_session(&ensemble.connect_string(), &path, 40).await;
+    for server in ensemble.connect_strings() {
+        // This server has the end of the session once it answers.
+        acquire_and_release(&server, &path).await;
+        let raw = Client::connect(&server).await.unwrap();
+        assert!(raw.list_children(&path).await.unwrap().is_empty(), "a node is left on {server}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +89,7 @@ async fn an_acquire_waits_for_room_and_a_try_does_not() {
     let refused = ninth.try_acquire().await.unwrap_err();
     assert!(matches!(refused, Error::NoRoom { .. }), "{refused:?}");
     assert!(refused.to_string().contains("jute.maxbuffer"), "{refused}");
-    assert!(ninth.acquire_within(std::time::Duration::from_millis(20)).await.unwrap().is_none());
+    assert!(ninth.acquire_within(Duration::from_millis(20)).await.unwrap().is_none());
     let dropped = tokio::spawn({
         let ninth = ninth.clone();
         async move { ninth.acquire().await }
@@ -120,7 +144,8 @@ async fn several_locks_take_their_room_together() {
 async fn a_holder_with_a_crowd_behind_it_has_room_for_another_lock() {
     let lab = Lab::open().await;
     let session = small_session(&lab, 16).await;
-    let (lock, owner) = (RwLock::new(&session, "/a").unwrap(), Owner::new());
+    let lock = RwLock::new(&session, "/a").unwrap();
+    let owner = Owner::new();
     let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
     let crowd: Vec<_> = (0..30)
         .map(|_| {

@@ -128,8 +128,8 @@ impl Session {
         let remote = Remote::new(id, wire, liveness, Handle::current());
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
-        let (rooms, extensions) = (Rooms::new(id, node_bytes_max), Mutex::default());
-        let inner = Inner { remote, rooms, abandoned, ending, extensions };
+        let rooms = Rooms::new(id, node_bytes_max);
+        let inner = Inner { remote, rooms, abandoned, ending, extensions: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 

@@ -105,7 +105,8 @@ async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard,
 /// Says when ZooKeeper stops to answer and answers again, while the program waits for the lock. The acquire itself tells of the end of
 /// the session.
 async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Notices) {
-    let (path, mut states) = (&settings.path, session.states());
+    let path = &settings.path;
+    let mut states = session.states();
     while let Some(state) = states.changed().await {
         match state {
             ConnectionState::Connected => {

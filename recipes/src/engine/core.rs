@@ -246,7 +246,8 @@ impl Engine {
     /// Logs once that the server refuses the condition of a release.
     pub(super) fn warn_of_condition(&self, error: &Error) {
         if !std::mem::replace(&mut self.core.lock().reported.refused_condition, true) {
-            let (lock, error) = (&self.path, chain(error));
+            let lock = &self.path;
+            let error = chain(error);
             warn!(lock, error, "the server refuses the condition of a release: each hand-over needs another request");
         }
     }

@@ -48,8 +48,15 @@ struct Polled {
 impl Place {
     /// Adds a contender to the engine and sends its first requests.
     pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>, room: Option<Room>) -> Self {
-        let (engine, id) = (Arc::clone(engine), engine.enter(wish, node_data));
-        Self { engine, id, _room: room, polled: Mutex::default(), has_left: false, has_ended: false, path: None }
+        Self {
+            engine: Arc::clone(engine),
+            id: engine.enter(wish, node_data),
+            _room: room,
+            polled: Mutex::default(),
+            has_left: false,
+            has_ended: false,
+            path: None,
+        }
     }
 
     pub(super) fn id(&self) -> ContenderId {

@@ -152,7 +152,8 @@ impl Requests {
     /// Both reads use one connection, in this order. If a reply is lost, both are repeated: a node that existed before the note was
     /// written may have been deleted since.
     pub(super) async fn read_note_beside(self, id: ContenderId, own: Made) -> Answer {
-        let (wire, path) = (self.remote.wire(), node::child(&self.parent, &own.name));
+        let wire = self.remote.wire();
+        let path = node::child(&self.parent, &own.name);
         let read = retry_lost_reply(async || {
             let line = wire.line().await?;
             try_join(wire.data_over(&line, &self.parent), wire.stat_over(&line, &path)).await
@@ -202,7 +203,8 @@ impl Requests {
     }
 
     pub(super) async fn identify(self, id: ContenderId, name: String) -> Answer {
-        let (wire, path) = (self.remote.wire(), node::child(&self.parent, &name));
+        let wire = self.remote.wire();
+        let path = node::child(&self.parent, &name);
         let stat = async {
             retry_lost_reply(|| wire.sync(&path)).await?;
             retry_lost_reply(|| wire.stat(&path)).await
@@ -212,7 +214,8 @@ impl Requests {
     }
 
     pub(super) async fn delete(self, id: ContenderId, name: String, condition: Condition) -> Answer {
-        let (wire, path) = (self.remote.wire(), node::child(&self.parent, &name));
+        let wire = self.remote.wire();
+        let path = node::child(&self.parent, &name);
         let (refused, at) = match &condition {
             Condition::Beside(other) => ("check", node::child(&self.parent, other)),
             Condition::None | Condition::Noted(_) => ("set", self.parent.clone()),

@@ -48,8 +48,8 @@ impl LockQueue {
     fn of(naming: Naming, session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
         node::validate_path(parent)?;
         validate_node_data(&node_data)?;
-        let (session, engine) = (session.clone(), Engine::at(session, parent));
-        Ok(Self { session, engine, names, naming, node_data: node_data.into() })
+        let engine = Engine::at(session, parent);
+        Ok(Self { session: session.clone(), engine, names, naming, node_data: node_data.into() })
     }
 
     pub(crate) fn session(&self) -> &Session {

@@ -58,7 +58,8 @@ impl Turn {
     }
 
     fn new(cohort: &Arc<Cohort>, core: &mut Core, id: MemberId) -> Self {
-        let (state, mut had) = (core.members.state(id), Had::Nothing);
+        let state = core.members.state(id);
+        let mut had = Had::Nothing;
         core.bring(id, &mut had);
         Self { cohort: Arc::clone(cohort), id, state, had, end: HoldEnd::default() }
     }
@@ -206,9 +207,11 @@ impl Turn {
         let Ok(place) = Arc::clone(&self.cohort.places).try_acquire_owned() else { return Others::Unknown };
         let (others, watches) = linger::watch_queue(self.hold()).await;
         if let Some(watches) = watches {
-            let (cohort, kept) = (Arc::downgrade(&self.cohort), Arc::<Notify>::default());
+            let cohort = Arc::downgrade(&self.cohort);
+            let kept = Arc::<Notify>::default();
             let mut core = self.cohort.core.lock();
-            (core.kept, core.next_check) = (Arc::clone(&kept), None);
+            core.kept = Arc::clone(&kept);
+            core.next_check = None;
             drop(core);
             self.hold().session().remote().spawn(linger::attend(cohort, self.id, watches, kept, place));
         }
@@ -275,7 +278,8 @@ impl Drop for Turn {
 /// The number of children alone is not enough. If somebody deletes the holder's node, another contender may be granted the lock
 /// and be the only child. Without the second request, the cohort would then go on holding while its members wait.
 async fn others(hold: &Hold) -> Others {
-    let (wire, path) = (hold.session().wire(), hold.path());
+    let wire = hold.session().wire();
+    let path = hold.path();
     let Some(parent) = node::parent(path) else { return Others::Unknown };
     let siblings = retry_lost_reply(|| wire.stat(parent));
     let own = retry_lost_reply(|| wire.stat(path));

@@ -7,8 +7,7 @@ use std::time::Duration;
 use zk_recipes_protocol::names::Mode;
 use zk_recipes_protocol::session_queue::WishKind;
 
-use crate::deadline::Deadline;
-use crate::deadline::granted;
+use crate::deadline::{Deadline, granted};
 use crate::engine::{Contender, Granted};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
@@ -53,8 +52,8 @@ impl Waiter {
         match span.run_part(place).await {
             Ok((contender, made)) => {
                 span.note_node(contender.path());
-                let (queue, token) = (Arc::clone(queue), FencingToken::new(made.czxid));
-                Ok(Self { queue, contender, token, outcome: None, span })
+                let token = FencingToken::new(made.czxid);
+                Ok(Self { queue: Arc::clone(queue), contender, token, outcome: None, span })
             }
             Err(error) => {
                 span.fail(&error);

@@ -9,8 +9,7 @@ use zk_recipes_protocol::cohort::{Bounds, State};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
 
-use crate::deadline::Deadline;
-use crate::deadline::granted;
+use crate::deadline::{Deadline, granted};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::cohort::Cohort;

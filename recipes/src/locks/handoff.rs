@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::deadline::Deadline;
-use crate::deadline::granted;
+use crate::deadline::{Deadline, granted};
 use crate::error::Error;
 use crate::hold::guard::LockGuard;
 use crate::hold::lock_queue::LockQueue;

@@ -93,7 +93,8 @@ impl MultiLock {
         let mut seen = HashMap::new();
         for lock in locks.iter() {
             if let Some(first) = seen.insert((lock.session().id(), lock.path()), lock) {
-                let (path, reason) = (lock.path().to_owned(), why_not_together(first, lock));
+                let path = lock.path().to_owned();
+                let reason = why_not_together(first, lock);
                 return Err(Error::DuplicateLock { path, reason });
             }
         }
@@ -300,8 +301,8 @@ mod tests {
     use crate::token::FencingToken;
 
     fn lost(path: &str, reason: LostReason) -> Error {
-        let (path, node_path) = (path.to_owned(), format!("{path}/node"));
-        Error::HoldLost { path, node_path, token: FencingToken::new(1), reason }
+        let node_path = format!("{path}/node");
+        Error::HoldLost { path: path.to_owned(), node_path, token: FencingToken::new(1), reason }
     }
 
     #[test]

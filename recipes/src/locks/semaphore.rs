@@ -17,8 +17,7 @@ use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
 use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
-use crate::deadline::Deadline;
-use crate::deadline::granted;
+use crate::deadline::{Deadline, granted};
 use crate::error::Error;
 use crate::hold::acquire_span::AcquireSpan;
 use crate::hold::guard::LockGuard;
@@ -115,7 +114,6 @@ impl Semaphore {
     /// as long as the semaphore is in use. If the node of the count is deleted, every acquire fails until somebody sets the count: see
     /// [`SharedCount`].
     ///
-    ///
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn with_count(session: &Session, path: &str, count: &SharedCount) -> Result<Self, Error> {
@@ -154,8 +152,8 @@ impl Semaphore {
     /// * [`Error::NodeDeleted`] if somebody deleted our place in the queue. If somebody deletes our lease before the grant, it is
     ///   created again.
     /// * [`Error::SessionEnded`], [`Error::NumbersExhausted`], [`Error::NotAuthorized`] or [`Error::Refused`].
-    /// * With a [`SharedCount`], [`Error::NotACount`] or [`Error::CountDeleted`]. [`Error::CountSessionEnded`] if the count has its own session, which has
-    ///   ended. The session of the semaphore and its holds live on.
+    /// * With a [`SharedCount`], [`Error::NotACount`] or [`Error::CountDeleted`]. [`Error::CountSessionEnded`] if the count has its
+    ///   own session, which has ended. The session of the semaphore and its holds live on.
     ///
     /// # Cancel safety
     /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the nodes, leases before the turn,

@@ -116,7 +116,8 @@ impl SharedCount {
     #[doc(alias = "getCount")]
     #[doc(alias = "getVersionedValue")]
     pub async fn get(&self) -> Result<VersionedCount, Error> {
-        let (wire, path) = (self.inner.session.wire(), self.path());
+        let wire = self.inner.session.wire();
+        let path = self.path();
         let (data, stat) = self.read(|| wire.data(path)).await?;
         self.count(&data, &stat)
     }
@@ -159,7 +160,8 @@ impl SharedCount {
     ///
     /// # Errors
     /// [`Error::SessionEnded`], [`Error::NotAuthorized`], [`Error::Refused`], [`Error::NotACount`] or [`Error::CountDeleted`].
-    /// [`Error::Indeterminate`] if the reply was lost with the connection and the count has been changed: perhaps by this call, perhaps by another client.
+    /// [`Error::Indeterminate`] if the reply was lost with the connection and the count has been changed: perhaps by this call,
+    /// perhaps by another client.
     ///
     /// # Cancel safety
     /// If the future is dropped, it is unknown whether the count was set.
@@ -219,7 +221,8 @@ impl SharedCount {
 
     /// Returns the current count, and a watch that fires with its next change.
     pub(crate) async fn watch(&self) -> Result<(VersionedCount, Watch), Error> {
-        let (wire, path) = (self.inner.session.wire(), self.path());
+        let wire = self.inner.session.wire();
+        let path = self.path();
         let (data, stat, watch) = self.read(|| wire.watch(path)).await?;
         Ok((self.count(&data, &stat)?, watch))
     }

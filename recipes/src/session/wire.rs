@@ -176,7 +176,8 @@ impl Wire {
         transaction.add_delete(path, None)?;
         let (condition_len, reply_len) = match condition {
             Condition::Noted(note) => {
-                let (parent, data) = (node::parent(path).unwrap_or("/"), note.data());
+                let parent = node::parent(path).unwrap_or("/");
+                let data = note.data();
                 transaction.add_set_data(parent, &data, Some(note.version))?;
                 (wire_size::set_data(self.path_len(parent), data.len()), wire_size::STAT)
             }

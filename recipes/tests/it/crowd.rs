@@ -50,7 +50,8 @@ impl Crowd {
 
     /// Fails if the traffic since `before` grows with the square of the crowd, or if the hold elsewhere was lost.
     fn assert_linear(&self, what: &str, before: Traffic) {
-        let (cost, crowd) = (self.session.traffic().since(before), CROWD as u64);
+        let cost = self.session.traffic().since(before);
+        let crowd = CROWD as u64;
         let bytes = cost.bytes_sent + cost.bytes_received;
         assert!(bytes <= BYTES_MAX * crowd && cost.requests <= REQUESTS_MAX * crowd, "{what}: {cost:?}");
         assert_eq!(self.elsewhere.state(), HoldState::Held, "{what}");

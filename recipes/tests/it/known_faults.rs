@@ -16,7 +16,8 @@ async fn an_owner_whose_session_expired_enters_neither_the_write_nor_the_read_lo
     let config = || SessionConfig::default().with_timeout(Duration::from_secs(1));
     let stale = Session::connect(&proxy.connect_string(), config()).await.unwrap();
     let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    let (mine, owner) = (RwLock::new(&stale, "/locks/rw").unwrap(), Owner::new());
+    let mine = RwLock::new(&stale, "/locks/rw").unwrap();
+    let owner = Owner::new();
     let held = mine.write_lock().acquire_as(&owner).await.unwrap();
     proxy.blackhole();
     let next = soon("the next writer", RwLock::new(&other, "/locks/rw").unwrap().write_lock().acquire()).await.unwrap();

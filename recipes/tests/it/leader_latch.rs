@@ -86,7 +86,8 @@ async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
     let (one, other) = (lab.session().await, lab.session().await);
     let term = latch(&one).lead().await.unwrap();
     let next = latch(&other).enqueue().await.unwrap();
-    let (watch, node) = (term.watch(), term.node_path().to_owned());
+    let watch = term.watch();
+    let node = term.node_path().to_owned();
     let working = tokio::spawn(async move { (term.run(pending::<()>()).await, term) });
     lab.raw.delete(&node, None).await.unwrap();
     let (stopped, term) = soon("the end of the work", working).await.unwrap();
@@ -196,7 +197,8 @@ async fn a_release_ends_its_own_term_and_not_the_term_that_it_hands_over() {
     until_it_follows(&session, FIRST, second.as_mut()).await;
     until_it_follows(&session, LATER, third.as_mut()).await;
     for next in [second, third] {
-        let (watch, before) = (term.watch(), session.traffic().notifications);
+        let watch = term.watch();
+        let before = session.traffic().notifications;
         let (released, granted) = tokio::join!(term.release(), next);
         released.unwrap();
         term = granted.unwrap();

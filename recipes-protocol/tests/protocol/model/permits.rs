@@ -192,7 +192,8 @@ impl World {
         let is_queued = matches!(self.ask(i), Ask::TakeTurn | Ask::TryTurn);
         let user = &mut self.users[i];
         user.attempt.leave();
-        (user.answer, user.has_changed) = (None, false);
+        user.answer = None;
+        user.has_changed = false;
         user.created.clear();
         if is_queued {
             self.turns.retain(|other| *other != i);

@@ -149,15 +149,15 @@ impl World {
 
     /// Delivers an event to the queue of a session.
     fn tell(&mut self, session: SessionNo, event: Event) {
-        let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
-        of.queue.on(event, &mut asks);
+        let mut asks = Vec::new();
+        self.sessions[session].queue.on(event, &mut asks);
         self.carry_out(session, asks, false);
     }
 
     /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
-        let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
-        of.queue.on(Event::Leaves { id, hands_over: false }, &mut asks);
+        let mut asks = Vec::new();
+        self.sessions[session].queue.on(Event::Leaves { id, hands_over: false }, &mut asks);
         self.carry_out(session, asks, true);
     }
 
@@ -173,7 +173,8 @@ impl World {
     fn come(&mut self, i: usize) {
         let User { program, session, .. } = self.users[i];
         let writer = self.writer(i);
-        let (mut asks, of) = (Vec::new(), &mut self.sessions[session]);
+        let mut asks = Vec::new();
+        let of = &mut self.sessions[session];
         let id = of.queue.enter(program.wish(writer), &mut asks);
         of.known.insert(id);
         self.users[i].phase = Phase::Inside(id);

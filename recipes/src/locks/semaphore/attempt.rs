@@ -41,9 +41,9 @@ pub(super) struct Attempt<'a> {
     /// The number of permits of the last look.
     number: Option<Number>,
     /// The room of its nodes. Taken before the turn, so that no attempt waits for room while others wait for its turn.
-    nodes: Option<Room>,
+    room: Option<Room>,
     /// The watches of the last look.
-    room: Option<FreePermits>,
+    watches: Option<FreePermits>,
     proof: Option<Proof>,
     backoff: Backoff,
 }
@@ -59,8 +59,8 @@ impl<'a> Attempt<'a> {
             prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
             turn: None,
             number: None,
-            nodes: None,
             room: None,
+            watches: None,
             proof: None,
             backoff: Backoff::after_lost_reply(),
         }
@@ -93,13 +93,13 @@ impl<'a> Attempt<'a> {
     async fn take_room(&mut self) -> Result<(), Error> {
         let bytes = self.semaphore.inner.room(self.wanted);
         let (session, path) = (self.semaphore.session(), self.semaphore.path());
-        self.nodes = Some(session.room(path, bytes, self.try_within.is_some()).await?);
+        self.room = Some(session.room(path, bytes, self.try_within.is_some()).await?);
         Ok(())
     }
 
     /// Takes the part of a node out of the attempt's room.
     fn room_for(&mut self, bytes: usize) -> Option<Room> {
-        self.nodes.as_mut().and_then(|room| room.split(bytes))
+        self.room.as_mut().and_then(|room| room.split(bytes))
     }
 
     fn turn_room(&mut self) -> Option<Room> {
@@ -123,7 +123,8 @@ impl<'a> Attempt<'a> {
 
     async fn request(&mut self, ask: Ask) -> Result<Event, Error> {
         let inner = &*self.semaphore.inner;
-        let (session, parent) = (self.semaphore.session(), &inner.leases);
+        let session = self.semaphore.session();
+        let parent = &inner.leases;
         let remote = session.remote();
         Ok(match ask {
             Ask::Reach(wanted) => {
@@ -135,13 +136,13 @@ impl<'a> Attempt<'a> {
                 self.listed(children, number)
             }
             Ask::Watch => {
-                let (children, number, room) = inner.list_and_watch().await?;
-                self.room = Some(room);
+                let (children, number, watches) = inner.list_and_watch().await?;
+                self.watches = Some(watches);
                 self.listed(children, number)
             }
             Ask::Wait => {
-                if let Some(room) = self.room.take() {
-                    room.changed().await;
+                if let Some(watches) = self.watches.take() {
+                    watches.changed().await;
                 }
                 Event::Changed
             }
@@ -181,7 +182,8 @@ impl<'a> Attempt<'a> {
     /// Decides the grant. The leases before ours can only have become fewer since the listing. So the listing still counts if the
     /// number is the same.
     async fn prove(&mut self) -> Result<Event, Error> {
-        let (session, permits) = (self.semaphore.session(), &self.semaphore.inner.permits);
+        let session = self.semaphore.session();
+        let permits = &self.semaphore.inner.permits;
         let number = self.number.unwrap_or_else(|| unreachable!("BUG: permits are granted without a listing"));
         if !permits.is_still(number, session).await? {
             return Ok(Event::Changed);
@@ -261,7 +263,8 @@ impl<'a> Attempt<'a> {
         leases.sort_unstable_by_key(|lease| lease.czxid);
         let session = self.semaphore.session();
         let guard = |Made { name, czxid, .. }: Made| {
-            let (lock, path) = (inner.path.clone(), node::child(&inner.leases, &name));
+            let lock = inner.path.clone();
+            let path = node::child(&inner.leases, &name);
             let room = self.room_for(inner.lease_room());
             let claim = NodeClaim::new(session, NamedNode { lock, path, _room: room });
             LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
@@ -286,7 +289,7 @@ impl<'a> Attempt<'a> {
             prefix: mem::take(&mut self.prefix),
             permits,
             turn,
-            _nodes: self.nodes.take(),
+            _room: self.room.take(),
         })
     }
 }
@@ -301,7 +304,8 @@ impl Drop for Attempt<'_> {
 
 /// Sorts the answers to `create`s that were sent together. Also returns the first failure that cannot be handled.
 fn land<T>(answers: Vec<Result<T, ClientError>>, made: impl Fn(T) -> Made) -> (Flight, Option<ClientError>) {
-    let (mut flight, mut failure) = (Flight::default(), None);
+    let mut flight = Flight::default();
+    let mut failure = None;
     for answer in answers {
         match answer {
             Ok(node) => flight.made.push(made(node)),

@@ -22,7 +22,7 @@ pub(super) struct Leases {
     pub(super) permits: Permits,
     pub(super) turn: Option<Place>,
     /// The room of the leases.
-    pub(super) _nodes: Option<Room>,
+    pub(super) _room: Option<Room>,
 }
 
 impl Leases {
@@ -39,7 +39,8 @@ impl Leases {
                 Ask::Delete(names) => {
                     let paths: Vec<String> = names.iter().map(|name| node::child(&self.parent, name)).collect();
                     let answers = join_all(paths.iter().map(|path| remote.delete(path))).await;
-                    let (mut deleted, mut failure) = (Vec::new(), None);
+                    let mut deleted = Vec::new();
+                    let mut failure = None;
                     for (name, answer) in names.into_iter().zip(answers) {
                         match answer {
                             Ok(removed) => {

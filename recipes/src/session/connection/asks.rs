@@ -39,8 +39,8 @@ impl Asks {
         addresses: impl IntoIterator<Item = (usize, String)>,
         timeout: Duration,
     ) -> Self {
-        let (connector, left) = (connector.clone(), addresses.into_iter().collect());
-        Self { connector, timeout, left, asking: JoinSet::new() }
+        let left = addresses.into_iter().collect();
+        Self { connector: connector.clone(), timeout, left, asking: JoinSet::new() }
     }
 
     /// Waits for the next answer. Asks another server after each failure, and after 1/24 of the session timeout without an answer.

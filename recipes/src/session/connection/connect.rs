@@ -139,7 +139,8 @@ impl Connector {
         if let Some(session) = session {
             connector = connector.with_session(session);
         }
-        let (task_link, connecting) = (Arc::new(TaskLink::default()), Instant::now());
+        let task_link = Arc::new(TaskLink::default());
+        let connecting = Instant::now();
         let client = match &self.tls {
             Some(tls) => task_link.to_task_of(tls.connect(connector, servers)).await?,
             None => task_link.to_task_of(connector.connect(servers)).await?,

@@ -31,8 +31,8 @@ impl Proof {
     pub(crate) fn of(liveness: &Arc<LivenessCell>) -> Option<Self> {
         let live = liveness.read();
         live.is_proved().then(|| {
-            let (loss_epoch, is_void) = (live.loss_epoch(), Arc::new(watch::Sender::new(false)));
-            Self::begin(ProofView { liveness: Arc::clone(liveness), loss_epoch, is_void })
+            let is_void = Arc::new(watch::Sender::new(false));
+            Self::begin(ProofView { liveness: Arc::clone(liveness), loss_epoch: live.loss_epoch(), is_void })
         })
     }
 

@@ -206,7 +206,8 @@ async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() 
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let held = mutex(&holder, C).acquire().await.unwrap();
     let lock = mutexes(&session, PATHS);
-    let (begun, wait) = (Instant::now(), Duration::from_secs(2));
+    let begun = Instant::now();
+    let wait = Duration::from_secs(2);
     let acquired = acquiring_within(&lock, wait);
     let waits = async || mutex(&holder, C).participants().await.unwrap().len() == 2;
     until("the last lock is waited for", waits).await;

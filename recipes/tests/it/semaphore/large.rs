@@ -20,7 +20,8 @@ async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
     let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
     let before = session.traffic().requests;
-    let (asked, wait) = (Instant::now(), Duration::from_millis(40));
+    let asked = Instant::now();
+    let wait = Duration::from_millis(40);
     assert!(semaphore.acquire_many_within(4_000, wait).await.unwrap().is_none());
     assert!(asked.elapsed() < wait + session.timeout() / 4, "{:?}", asked.elapsed());
     assert!(session.traffic().requests - before < 25, "{}", session.traffic().requests - before);

@@ -177,14 +177,16 @@ async fn a_try_to_set_whose_reply_is_lost_never_says_yes_or_no_when_it_cannot_kn
         proxy.cut();
     };
 
-    let (before, received) = (count.get().await.unwrap(), proxy.bytes_from_server());
+    let before = count.get().await.unwrap();
+    let received = proxy.bytes_from_server();
     let setting = losing(before, 2);
     swallowed(received).await;
     let answer = soon("the answer", setting).await.unwrap();
     assert!(matches!(answer, Err(Error::Indeterminate { .. })), "{answer:?}");
 
     // Somebody else's count in the very next version: ours was refused.
-    let (before, received) = (count.get().await.unwrap(), proxy.bytes_from_server());
+    let before = count.get().await.unwrap();
+    let received = proxy.bytes_from_server();
     assert_eq!((before.value, before.version), (2, 1), "it was applied");
     raw.set_data(COUNT, &7_i32.to_be_bytes(), None).await.unwrap();
     let setting = losing(before, 3);

@@ -81,11 +81,11 @@ impl Model for Lab {
                 is_beyond: false,
             }
         };
-        let (users, leases) = (self.programs.iter().map(user).collect(), BTreeMap::new());
+        let users = self.programs.iter().map(user).collect();
         vec![World {
             permits: self.permits,
             users,
-            leases,
+            leases: BTreeMap::new(),
             created: 0,
             watches: BTreeSet::new(),
             turns: Vec::new(),

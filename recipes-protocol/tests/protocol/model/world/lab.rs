@@ -122,9 +122,15 @@ impl Model for Lab {
             phase: Phase::Outside,
         };
         let sessions = (0..sessions).map(|_| Session::new(self.batching)).collect();
-        let (users, left) = (Vec::new(), Faults::NONE);
-        let mut world =
-            World { server, sessions, users, curator: None, left, is_granted_wrongly: false, is_told_deleted: false };
+        let mut world = World {
+            server,
+            sessions,
+            users: Vec::new(),
+            curator: None,
+            left: Faults::NONE,
+            is_granted_wrongly: false,
+            is_told_deleted: false,
+        };
         for _ in 0..self.holds_before {
             world.users = vec![user(&(Program::Lock, 0))];
             world = self.run_to_the_end(world);

@@ -55,19 +55,19 @@ fn last(children: &'static [String], count: usize) -> impl Iterator<Item = &'sta
     shuffled(children.len()).zip(children).filter(move |(i, _)| is_last(i)).map(|(_, name)| name.as_str())
 }
 
-fn queue(count: usize) -> Queue<'static> {
+fn queue(count: usize) -> Queue<&'static String> {
     Queue::from_children(readers_and_writers(count), Names::READ_WRITE)
 }
 
-fn queue_and_own(children: &'static [String], names: Names) -> (Queue<'static>, &'static str) {
+fn queue_and_own(children: &'static [String], names: Names) -> (Queue<&'static String>, &'static str) {
     (Queue::from_children(children, names), last(children, 1).next().expect("somebody is the last"))
 }
 
-fn last_reader(count: usize) -> (Queue<'static>, &'static str) {
+fn last_reader(count: usize) -> (Queue<&'static String>, &'static str) {
     queue_and_own(readers_and_writers(count), Names::READ_WRITE)
 }
 
-fn mutex_waiter(count: usize) -> (Queue<'static>, &'static str) {
+fn mutex_waiter(count: usize) -> (Queue<&'static String>, &'static str) {
     queue_and_own(mutex(count), Names::MUTEX)
 }
 
@@ -76,7 +76,7 @@ fn mutex_waiter(count: usize) -> (Queue<'static>, &'static str) {
 #[bench::of_100(args = (100), setup = mutex)]
 #[bench::of_1000(args = (1_000), setup = mutex)]
 #[bench::of_10000(args = (10_000), setup = mutex)]
-fn parse_mutex(children: &'static [String]) -> Queue<'static> {
+fn parse_mutex(children: &'static [String]) -> Queue<&'static String> {
     Queue::from_children(black_box(children), Names::MUTEX)
 }
 
@@ -85,7 +85,7 @@ fn parse_mutex(children: &'static [String]) -> Queue<'static> {
 #[bench::of_100(args = (100), setup = readers_and_writers)]
 #[bench::of_1000(args = (1_000), setup = readers_and_writers)]
 #[bench::of_10000(args = (10_000), setup = readers_and_writers)]
-fn parse_read_write(children: &'static [String]) -> Queue<'static> {
+fn parse_read_write(children: &'static [String]) -> Queue<&'static String> {
     Queue::from_children(black_box(children), Names::READ_WRITE)
 }
 
@@ -106,7 +106,9 @@ fn parse_name((name, names): (&'static str, Names)) -> Option<(Mode, Sequence)> 
 #[bench::read_write_100(args = (100), setup = last_reader)]
 #[bench::read_write_1000(args = (1_000), setup = last_reader)]
 #[bench::read_write_10000(args = (10_000), setup = last_reader)]
-fn predecessor_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Predecessor>, Queue<'static>) {
+fn predecessor_of(
+    (queue, own): (Queue<&'static String>, &'static str),
+) -> (Option<Predecessor>, Queue<&'static String>) {
     (black_box(&queue).predecessor_of(black_box(own)), queue)
 }
 
@@ -115,7 +117,7 @@ fn predecessor_of((queue, own): (Queue<'static>, &'static str)) -> (Option<Prede
 #[bench::of_100(args = (100), setup = queue)]
 #[bench::of_1000(args = (1_000), setup = queue)]
 #[bench::of_10000(args = (10_000), setup = queue)]
-fn into_order(queue: Queue<'static>) -> Vec<(Contender<'static>, bool)> {
+fn into_order(queue: Queue<&'static String>) -> Vec<(Contender<&'static String>, bool)> {
     black_box(queue).into_order()
 }
 

@@ -43,8 +43,8 @@ pub enum Verdict {
 impl<'a> Leases<'a> {
     /// Reads a listing. The order of the children does not matter.
     pub fn from_children<S: AsRef<str>>(children: &'a [S]) -> Self {
-        let queue = Queue::from_children(children, Names::LEASES);
-        let foreign = queue.foreign();
+        let queue = Queue::from_children(children.iter().map(AsRef::as_ref), Names::LEASES);
+        let foreign = queue.foreign().copied();
         Self { names: queue.into_order().into_iter().map(|(lease, _)| lease.name).collect(), foreign }
     }
 

@@ -7,11 +7,11 @@
 
 use crate::names::{Mode, Names, Sequence};
 
-/// A child of the lock's node that takes part in the queue.
+/// A child of the lock's node that takes part in the queue. `S` is its name, owned or borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contender<'a> {
+pub struct Contender<S> {
     /// The name of its node.
-    pub name: &'a str,
+    pub name: S,
     /// How it wants the lock.
     pub mode: Mode,
     sequence: Sequence,
@@ -26,15 +26,21 @@ pub struct Predecessor {
     pub name: String,
 }
 
-/// The children of the lock's node: the contenders, and a foreign child.
+/// The children of the lock's node: the contenders, and a foreign child. `S` is a name, owned or borrowed.
+///
+/// Many contenders of one session may read one listing. So it is sorted once, and each of them finds its place fast.
 #[derive(Debug)]
-pub struct Queue<'a> {
-    contenders: Vec<Contender<'a>>,
+pub struct Queue<S> {
+    names: Names,
+    /// The contenders by number. Numbers begin anew after the last one, so the first of them may be behind the last.
+    contenders: Vec<Contender<S>>,
+    /// The places of the contenders that want the lock alone, in the same order.
+    exclusive: Vec<usize>,
     /// A child that is no contender of ours, if there is one. We ignore it. Curator would count it.
-    foreign: Option<&'a str>,
+    foreign: Option<S>,
 }
 
-impl Contender<'_> {
+impl<S> Contender<S> {
     /// Tells whether `other` is ahead of this one and keeps it from holding.
     fn is_barred_by(&self, other: &Self) -> bool {
         let ahead = other.sequence.queue_cmp(self.sequence).is_lt();
@@ -42,56 +48,82 @@ impl Contender<'_> {
     }
 }
 
-impl<'a> Queue<'a> {
+impl<S: AsRef<str>> Queue<S> {
     /// Reads a listing. The order of the children does not matter.
-    pub fn from_children<S: AsRef<str>>(children: &'a [S], names: Names) -> Self {
-        let mut queue = Self { contenders: Vec::with_capacity(children.len()), foreign: None };
-        for name in children.iter().map(AsRef::as_ref) {
-            match names.parse(name) {
-                Some((mode, sequence)) => queue.contenders.push(Contender { name, mode, sequence }),
-                None => queue.foreign = Some(name),
+    pub fn from_children(children: impl IntoIterator<Item = S>, names: Names) -> Self {
+        let children = children.into_iter();
+        let mut contenders = Vec::with_capacity(children.size_hint().0);
+        let mut foreign = None;
+        for name in children {
+            match names.parse(name.as_ref()) {
+                Some((mode, sequence)) => contenders.push(Contender { name, mode, sequence }),
+                None => foreign = Some(name),
             }
         }
-        queue
+        contenders.sort_by_key(|contender| contender.sequence);
+        let exclusive = contenders.iter().enumerate().filter(|(_, contender)| contender.mode == Mode::Exclusive);
+        let exclusive = exclusive.map(|(place, _)| place).collect();
+        Self { names, contenders, exclusive, foreign }
     }
 
     /// Returns a child that is no contender, if there is one.
-    pub fn foreign(&self) -> Option<&'a str> {
-        self.foreign
+    pub fn foreign(&self) -> Option<&S> {
+        self.foreign.as_ref()
     }
 
     /// Tells whether the contender of this name is in the listing.
     pub fn has(&self, name: &str) -> bool {
-        self.contenders.iter().any(|contender| contender.name == name)
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<&Contender<S>> {
+        let (_, sequence) = self.names.parse(name)?;
+        let smaller = self.contenders.partition_point(|other| other.sequence < sequence);
+        let mut equal = self.contenders[smaller..].iter().take_while(|other| other.sequence == sequence);
+        equal.find(|contender| contender.name.as_ref() == name)
     }
 
     /// Tells whether one more contender, at the end of the queue, would hold at once.
     pub fn admits(&self, mode: Mode) -> bool {
         match mode {
             Mode::Exclusive => self.contenders.is_empty(),
-            Mode::Shared => self.contenders.iter().all(|other| other.mode == Mode::Shared),
+            Mode::Shared => self.exclusive.is_empty(),
         }
     }
 
     /// Returns the nearest contender that keeps the one named `own` from holding. `None` if no contender does, or if the node
     /// of `own` is missing.
     pub fn predecessor_of(&self, own: &str) -> Option<Predecessor> {
-        let own = self.contenders.iter().find(|contender| contender.name == own)?;
-        let ahead = self.contenders.iter().filter(|other| own.is_barred_by(other));
-        let nearest = ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence));
-        nearest.map(|nearest| Predecessor { sequence: nearest.sequence, name: nearest.name.to_owned() })
+        let nearest = self.bar_of(self.find(own)?)?;
+        Some(Predecessor { sequence: nearest.sequence, name: nearest.name.as_ref().to_owned() })
+    }
+
+    /// Returns the nearest contender that keeps `own` from holding.
+    fn bar_of(&self, own: &Contender<S>) -> Option<&Contender<S>> {
+        let is_smaller = |other: &Contender<S>| other.sequence < own.sequence;
+        // The number before the smallest one is the greatest one.
+        let nearest = match own.mode {
+            Mode::Exclusive => {
+                let smaller = self.contenders.partition_point(is_smaller);
+                self.contenders[..smaller].last().or(self.contenders.last())
+            }
+            Mode::Shared => {
+                let smaller = self.exclusive.partition_point(|&place| is_smaller(&self.contenders[place]));
+                let nearest = self.exclusive[..smaller].last().or(self.exclusive.last());
+                nearest.map(|&place| &self.contenders[place])
+            }
+        };
+        nearest.filter(|nearest| own.is_barred_by(nearest))
     }
 
     /// Returns the contenders in the order of the queue, each with whether it holds.
-    pub fn into_order(mut self) -> Vec<(Contender<'a>, bool)> {
-        self.contenders.sort_by(|a, b| a.sequence.queue_cmp(b.sequence));
-        let first_exclusive = self.contenders.iter().find(|contender| contender.mode == Mode::Exclusive).copied();
-        let first = self.contenders.first().copied();
-        let holds = |contender: &Contender<'_>| {
-            let bar = if contender.mode == Mode::Exclusive { &first } else { &first_exclusive };
-            !bar.as_ref().is_some_and(|bar| contender.is_barred_by(bar))
-        };
-        let held: Vec<bool> = self.contenders.iter().map(holds).collect();
-        self.contenders.into_iter().zip(held).collect()
+    pub fn into_order(self) -> Vec<(Contender<S>, bool)> {
+        let held: Vec<bool> = self.contenders.iter().map(|own| self.bar_of(own).is_none()).collect();
+        // If the numbers have begun anew, the queue begins behind the gap.
+        let is_gap = |pair: &[Contender<S>]| pair[0].sequence.queue_cmp(pair[1].sequence).is_gt();
+        let head = self.contenders.windows(2).position(is_gap).map_or(0, |before| before + 1);
+        let mut order: Vec<_> = self.contenders.into_iter().zip(held).collect();
+        order.rotate_left(head);
+        order
     }
 }

@@ -153,6 +153,7 @@ fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use zk_recipes_protocol::queue::Queue;
     use zk_recipes_protocol::session_queue::Viewpoint;
     use zk_recipes_protocol::stat::Stat;
 
@@ -169,7 +170,7 @@ mod tests {
             let parent = Stat { czxid: PARENT.0, pzxid: changed, ..Stat::default() };
             let own_name = Some(name(recipe, own));
             let viewpoint = Viewpoint { names: Names::MUTEX, mode: Mode::Exclusive, own: own_name, beside: None };
-            prop_assert_eq!(listed(recipe, listing, changed, own), viewpoint.see(&names, &parent));
+            prop_assert_eq!(listed(recipe, listing, changed, own), viewpoint.see(&Queue::from_children(&names, Names::MUTEX), &parent));
         }
     }
 }

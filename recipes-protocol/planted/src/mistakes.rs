@@ -28,7 +28,7 @@ const fn change(file: &'static str, right: &'static str, wrong: &'static str) ->
     Change { file, right, wrong }
 }
 
-const NEAREST: &str = "ahead.max_by(|a, b| a.sequence.queue_cmp(b.sequence))";
+const NEAREST: &str = "nearest.filter(|nearest| own.is_barred_by(nearest))";
 
 const SEARCH: &str = "match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
@@ -55,9 +55,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "queue.rs",
             NEAREST,
-            "let is_barred = ahead.count() > 0;
-            let ahead = self.contenders.iter().filter(|other| is_barred && other.name != own.name);
-            $right",
+            "$right.and(self.contenders.iter().rfind(|other| other.name.as_ref() != own.name.as_ref()))",
         )],
     },
     Mistake {
@@ -65,10 +63,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "queue.rs",
             NEAREST,
-            "let is_barred = ahead.count() > 0;
-            let is_ahead = |other: &&Contender<'_>| is_barred && other.sequence.queue_cmp(own.sequence).is_lt();
-            let ahead = self.contenders.iter().filter(is_ahead);
-            $right",
+            "$right.and_then(|_| self.contenders[..self.contenders.partition_point(is_smaller)].last())",
         )],
     },
     Mistake {

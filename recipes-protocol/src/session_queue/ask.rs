@@ -222,9 +222,8 @@ pub struct Viewpoint {
 }
 
 impl Viewpoint {
-    /// Reads a listing of the lock's node. The order of the children does not matter.
-    pub fn see<S: AsRef<str>>(&self, children: &[S], parent: &Stat) -> Listed {
-        let queue = Queue::from_children(children, self.names);
+    /// Looks at the queue in a listing, which was read under the same names. `parent`: the stat of the lock's node.
+    pub fn see<S: AsRef<str>>(&self, queue: &Queue<S>, parent: &Stat) -> Listed {
         Listed {
             parent: ParentCzxid(parent.czxid),
             changed: parent.pzxid,
@@ -232,7 +231,7 @@ impl Viewpoint {
             predecessor: self.own.as_deref().and_then(|own| queue.predecessor_of(own)),
             has_beside: self.beside.as_deref().is_some_and(|beside| queue.has(beside)),
             admits: queue.admits(self.mode),
-            foreign: queue.foreign().map(str::to_owned),
+            foreign: queue.foreign().map(|name| name.as_ref().to_owned()),
         }
     }
 }

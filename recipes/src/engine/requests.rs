@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_timer::Delay;
 use futures_util::future::{join, try_join};
 use zk_recipes_protocol::names::Names;
+use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
     Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
@@ -93,7 +94,8 @@ impl Requests {
             Some(Look::Note(state)) => Seen::Note(state),
             Some(Look::List(children, stat)) => {
                 let viewpoint = Viewpoint { own: Some(made.name.clone()), ..viewpoint };
-                Seen::Listed(viewpoint.see(&children, &wire::seen(&stat)))
+                let queue = Queue::from_children(children, viewpoint.names);
+                Seen::Listed(viewpoint.see(&queue, &wire::seen(&stat)))
             }
         };
         Answer::Event(Event::Created(id, Ok((made, seen))))
@@ -128,11 +130,11 @@ impl Requests {
     /// Lists the queue. If the contender has a node, also asks for a proof that the session lives: a grant may follow, and needs
     /// the proof.
     pub(super) async fn list(self, id: ContenderId, reads: Reads, viewpoint: Viewpoint) -> Answer {
-        let list = reads.list(&self.remote, &self.parent);
+        let list = reads.list(&self.remote, &self.parent, viewpoint.names);
         let listed = if viewpoint.own.is_some() { self.and_freshen(list).await } else { list.await };
         let listed = match listed {
             Err(ClientError::NoNode) => Ok(None),
-            listed => listed.map(|listed| Some(viewpoint.see(&listed.0, &wire::seen(&listed.1)))),
+            listed => listed.map(|listed| Some(viewpoint.see(&listed.queue, &listed.parent))),
         };
         self.answer("list", &self.parent, listed, |listed: Result<Option<Listed>, _>| Event::Listed(id, listed))
     }

@@ -138,13 +138,13 @@ pub(crate) async fn until_gone(session: &Session, contender: &Participant) -> Re
 
 async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Listed>, Error> {
     let children = list(session, parent).await?;
-    let order = Queue::from_children(&children, names).into_order();
+    let order = Queue::from_children(children, names).into_order();
     let listed = order.into_iter().map(|(contender, is_holder)| {
         let kind = match contender.mode {
             Mode::Exclusive => ParticipantKind::Exclusive,
             Mode::Shared => ParticipantKind::Shared,
         };
-        Listed { path: node::child(parent, contender.name), kind, is_holder }
+        Listed { path: node::child(parent, &contender.name), kind, is_holder }
     });
     Ok(listed.collect())
 }
@@ -167,9 +167,9 @@ pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) 
 /// Returns the leases below `parent`. The first `permits` of them count as holders.
 async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Vec<Participant>, Error> {
     let children = list(session, parent).await?;
-    let order = Queue::from_children(&children, Names::LEASES).into_order();
+    let order = Queue::from_children(children, Names::LEASES).into_order();
     let order = order.into_iter().enumerate().map(|(i, (lease, _))| {
-        let path = node::child(parent, lease.name);
+        let path = node::child(parent, &lease.name);
         Listed { path, kind: ParticipantKind::Lease, is_holder: i < permits }
     });
     read(session, order.collect()).await
@@ -196,10 +196,10 @@ impl Turn {
 /// Returns the turn at the head of the queue below `parent`.
 async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
     let children = list(session, parent).await?;
-    let Some((first, _)) = Queue::from_children(&children, Names::MUTEX).into_order().into_iter().next() else {
+    let Some((first, _)) = Queue::from_children(children, Names::MUTEX).into_order().into_iter().next() else {
         return Ok(None);
     };
-    let path = node::child(parent, first.name);
+    let path = node::child(parent, &first.name);
     match retry_lost_reply(|| session.wire().data(&path)).await {
         Ok((_, stat)) => {
             Ok(Some(Turn { session: SessionId::new(stat.ephemeral_owner), token: FencingToken::new(stat.czxid) }))

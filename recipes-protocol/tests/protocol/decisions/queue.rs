@@ -1,7 +1,7 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use zk_recipes_protocol::names::{Mode, Names};
+use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::queue::Queue;
 
 /// What a listing says to one contender.
@@ -13,7 +13,7 @@ enum Verdict {
     Missing,
 }
 
-fn verdict(queue: &Queue<'_>, own: &str) -> Verdict {
+fn verdict<S: AsRef<str>>(queue: &Queue<S>, own: &str) -> Verdict {
     match queue.predecessor_of(own) {
         Some(predecessor) => Verdict::Behind(predecessor.name),
         None if queue.has(own) => Verdict::Granted,
@@ -38,7 +38,7 @@ fn the_lowest_number_holds_in_any_order_of_the_listing() {
 fn a_missing_own_node_is_never_a_grant() {
     let children = names([1, 2]);
     assert_eq!(verdict(&Queue::from_children(&children, Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
-    assert_eq!(verdict(&Queue::from_children::<&str>(&[], Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
+    assert_eq!(verdict(&Queue::<&str>::from_children([], Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
     children.push("0".to_owned());
     let queue = Queue::from_children(&children, Names::MUTEX);
     assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
-    assert_eq!(queue.foreign(), Some("0"));
+    assert_eq!(queue.foreign(), Some(&&children[1]));
 }
 
 #[test]
@@ -57,6 +57,7 @@ fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
     assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
     assert_eq!(verdict(&queue, &children[1]), Verdict::Behind(children[0].to_string()));
     assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
+    assert!(queue.into_order().iter().map(|(contender, _)| contender.name).eq(&children));
 }
 
 /// Returns the names of a queue of readers (`r`) and writers (`w`).
@@ -82,7 +83,7 @@ fn a_newcomer_may_share_with_readers_and_wants_an_empty_queue_otherwise() {
     let readers = readers_and_writers("rr");
     let queue = Queue::from_children(&readers, Names::READ_WRITE);
     assert!(queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
-    let empty = Queue::from_children::<&str>(&[], Names::READ_WRITE);
+    let empty = Queue::<&str>::from_children([], Names::READ_WRITE);
     assert!(empty.admits(Mode::Shared) && empty.admits(Mode::Exclusive));
 }
 
@@ -107,6 +108,27 @@ proptest! {
             let alone = verdict(&Queue::from_children(&children, Names::READ_WRITE), contender.name);
             prop_assert_eq!(holds, alone == Verdict::Granted);
         }
+    }
+
+    /// Other clients may give their nodes any number.
+    #[test]
+    fn the_nearest_ahead_is_found_whatever_the_numbers(numbers in prop::collection::vec(any::<i32>(), 0..100)) {
+        let number = |i: usize| Sequence::new(numbers[i]);
+        let marker = |i: usize| if i.is_multiple_of(3) { "__WRIT__" } else { "__READ__" };
+        let all = 0..numbers.len();
+        let children: Vec<String> = all.clone().map(|i| format!("_c_x{i}-{}{}", marker(i), number(i))).collect();
+        let queue = Queue::from_children(&children, Names::READ_WRITE);
+        let mut verdicts = BTreeMap::new();
+        for own in all.clone() {
+            let ahead = all.clone().filter(|&other| number(other).queue_cmp(number(own)).is_lt());
+            let bars = ahead.filter(|other| [own, *other].iter().any(|i| i.is_multiple_of(3)));
+            let nearest = bars.max_by(|one, other| number(*one).queue_cmp(number(*other)));
+            let expected = nearest.map_or(Verdict::Granted, |nearest| Verdict::Behind(children[nearest].clone()));
+            prop_assert_eq!(verdict(&queue, &children[own]), expected);
+            verdicts.insert(&children[own], nearest.is_none());
+        }
+        let order: BTreeMap<_, _> = queue.into_order().into_iter().map(|(own, holds)| (own.name, holds)).collect();
+        prop_assert_eq!(order, verdicts);
     }
 
     #[test]

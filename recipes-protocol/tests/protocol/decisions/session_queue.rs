@@ -1,6 +1,7 @@
 //! Steps of the state machine that the models of few contenders do not reach.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
+use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, Event, Failure, FirstLook, Made, NewNode, NotCreated, Pause, Seen, SessionQueue, State,
     Viewpoint, Wish, WishKind,
@@ -31,7 +32,8 @@ fn created(queue: &mut SessionQueue, id: ContenderId, number: i32, czxid: i64) -
 fn listed(queue: &mut SessionQueue, id: ContenderId) -> Vec<Ask> {
     let stat = Stat { czxid: 1, pzxid: 70, num_children: 2, ..Stat::default() };
     let viewpoint: Viewpoint = queue.viewpoint(id);
-    let seen = viewpoint.see(&["_c_x-lock-0000000006", "_c_70-lock-0000000007"], &stat);
+    let children = ["_c_x-lock-0000000006", "_c_70-lock-0000000007"];
+    let seen = viewpoint.see(&Queue::from_children(children, viewpoint.names), &stat);
     asks_of(queue, Event::Listed(id, Ok(Some(seen))))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequence};
+use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
     Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
@@ -241,9 +242,9 @@ impl Server {
 
     fn list(&self, request: &Request) -> Listed {
         let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing without a contender");
-        let names: Vec<&String> = self.children.keys().collect();
+        let queue = Queue::from_children(self.children.keys(), viewpoint.names);
         let own = request.own.as_ref().map(|own| own.name.clone());
-        Viewpoint { own, ..viewpoint.clone() }.see(&names, &self.stat())
+        Viewpoint { own, ..viewpoint.clone() }.see(&queue, &self.stat())
     }
 
     fn state(&self) -> ParentState {

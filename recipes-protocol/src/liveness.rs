@@ -45,9 +45,26 @@
 //! (`session/keeper.rs` in `zk-recipes`). It counts on the shorter timeout from the moment at which it sends its own handshake. The
 //! timeout that it counts on never grows again, because a new leader goes back to the one of the session's creation.
 //!
+//! It asks at each reconnect and does not remember the answer. A server that was started again may have other limits, and grant a
+//! shorter timeout than before. If its answer to the handshake comes late, the session would count on the longer one until then.
+//!
 //! So a reconnect takes seven round trips: three for the session that asks, three for the session itself, and one for its proof. If a
 //! round trip takes `T/20` at most, a hold survives that at any moment. For that, proofs come more often over a slow link:
 //! see [`due`](Liveness::due).
+//!
+//! Without the question, a hold would not survive round trips of `T/7` either. Let `R` be the round trip, and let the connection be old
+//! enough that its handshake does not count any more. At best, it is cut just after the answer to a proof, which was sent `R` before.
+//! The proof counts from a message whose answer was received more than `h + T/24` before the proof was sent. That message was sent
+//! another `R` before its answer. The reconnect takes at least `3R`: for the connection, for the handshake, and for the proof. So the
+//! hold survives only if
+//!
+//! ```text
+//! 2R + h + T/24 + 3R < T - T/12
+//! ```
+//!
+//! For `h = T/4` that is `R < T/8`. At the same moment, a reconnect of seven round trips needs `R < T/14.4`. A shorter tick makes `h`
+//! shorter: for `h = T/10`, the bounds are `T/6.5` and `T/11.6`. At other moments, the proof and the message are older, each by up to
+//! `R`. So a hold survives seven round trips at any moment for about `R < T/17.6`, or `R < T/14.2` for `h = T/10`.
 
 mod answers;
 mod margins;

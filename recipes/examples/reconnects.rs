@@ -16,7 +16,12 @@ use futures_util::future::join_all;
 use testbed::{Ensemble, EnsembleConfig, Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{HoldState, LockGuard, Mutex, Session, SessionConfig, Waiter};
 
-const TIMEOUTS: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(10)];
+/// Session timeouts, each with the tick of the servers if the session is given it.
+const SETTINGS: [(Duration, Option<Duration>); 3] = [
+    (Duration::from_secs(4), None),
+    (Duration::from_secs(10), None),
+    (Duration::from_secs(10), Some(Duration::from_secs(2))),
+];
 
 /// A round trip takes the session timeout divided by one of these.
 const PARTS: [u32; 11] = [60, 40, 30, 25, 22, 20, 18, 16, 14, 12, 10];
@@ -48,10 +53,9 @@ struct Row {
 }
 
 impl Row {
-    async fn open(servers: &[String], timeout: Duration, round_trip: Duration, rival: &Session, path: String) -> Self {
+    async fn open(servers: &[String], config: SessionConfig, round_trip: Duration, rival: &Session, path: String) -> Self {
         let links: Vec<Proxy> = join_all(servers.iter().map(async |server| Proxy::start(server).await.unwrap())).await;
         let connect_string = links.iter().map(Proxy::connect_string).collect::<Vec<_>>().join(",");
-        let config = SessionConfig::default().with_timeout(timeout).with_connect_within(timeout * 10);
         let session = Session::connect(&connect_string, config).await.unwrap();
         for link in &links {
             link.delay(round_trip / 2);
@@ -91,9 +95,12 @@ impl Row {
 
 #[tokio::main]
 async fn main() {
-    println!("| `T` | servers | {} |", PARTS.map(|part| format!("`T/{part}`")).join(" | "));
-    println!("|---:|---:|{}", "---:|".repeat(PARTS.len()));
-    for timeout in TIMEOUTS {
+    println!("| `T` | tick | servers | {} |", PARTS.map(|part| format!("`T/{part}`")).join(" | "));
+    println!("|---:|---:|---:|{}", "---:|".repeat(PARTS.len()));
+    for (timeout, tick_time) in SETTINGS {
+        let mut config = SessionConfig::default().with_timeout(timeout).with_connect_within(timeout * 10);
+        config.tick_time = tick_time;
+        let tick = tick_time.map_or("not given".to_owned(), |tick| format!("{} s, given", tick.as_secs()));
         for servers in [
             Servers::One(Box::new(ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap())),
             Servers::Three(Ensemble::start(EnsembleConfig::default()).await.unwrap()),
@@ -103,8 +110,9 @@ async fn main() {
             let rival = Session::connect(&addresses.join(","), rival).await.unwrap();
             let kept = join_all(PARTS.map(async |part| {
                 let rows = (0..SESSIONS).map(async |row| {
-                    let (path, phase) = (format!("/locks/{part}/{row}"), timeout / 5 * row / SESSIONS);
-                    let row = Row::open(&addresses, timeout, timeout / part, &rival, path).await;
+                    let path = format!("/locks/{part}/{row}");
+                    let phase = timeout / 5 * row / SESSIONS;
+                    let row = Row::open(&addresses, config.clone(), timeout / part, &rival, path).await;
                     // After several proofs, and at any moment between two of them.
                     row.survives_a_cut(timeout * 3 / 2 + phase).await
                 });
@@ -112,7 +120,7 @@ async fn main() {
             }))
             .await;
             let cells: Vec<String> = kept.iter().map(|kept| format!("{kept}")).collect();
-            println!("| {} s | {} | {} |", timeout.as_secs(), addresses.len(), cells.join(" | "));
+            println!("| {} s | {tick} | {} | {} |", timeout.as_secs(), addresses.len(), cells.join(" | "));
         }
     }
 }

@@ -93,7 +93,7 @@ async fn the_last_number_is_refused_alike_by_every_recipe() {
     }
 }
 
-/// The leases of one attempt differ only by their numbers.
+/// Usually the server goes on with a negative number, so the leases are refused by their numbers.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_that_share_the_last_number_are_refused() {
     let mut server = server_at(1, &[]).await;

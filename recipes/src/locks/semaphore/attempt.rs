@@ -228,13 +228,8 @@ impl<'a> Attempt<'a> {
             Some(error) => {
                 // The leases that were created are known now, and the attempt deletes them.
                 self.permits.on(Event::Created(flight));
-                Err(match error {
-                    // Only the last number is given twice.
-                    ClientError::NodeExists => {
-                        Error::NumbersExhausted { path: inner.leases.clone(), number: Sequence::LAST.get() }
-                    }
-                    error => session.remote().explain("create", &path, error),
-                })
+                Err(out_of_numbers(&inner.leases, &error)
+                    .unwrap_or_else(|| session.remote().explain("create", &path, error)))
             }
         }
     }
@@ -302,6 +297,13 @@ impl Drop for Attempt<'_> {
     }
 }
 
+/// Returns the error if a lease has the name of another one. The leases of an attempt differ only by their numbers, and only the last
+/// number is given twice.
+fn out_of_numbers(leases: &str, error: &ClientError) -> Option<Error> {
+    let exhausted = || Error::NumbersExhausted { path: leases.to_owned(), number: Sequence::LAST.get() };
+    (*error == ClientError::NodeExists).then(exhausted)
+}
+
 /// Sorts the answers to `create`s that were sent together. Also returns the first failure that cannot be handled.
 fn land<T>(answers: Vec<Result<T, ClientError>>, made: impl Fn(T) -> Made) -> (Flight, Option<ClientError>) {
     let mut flight = Flight::default();
@@ -338,6 +340,13 @@ mod tests {
         assert_eq!(flight.made.iter().map(|made| made.name.as_str()).collect::<Vec<_>>(), ["1", "2"]);
         assert!(flight.is_reply_lost && flight.has_unnamed && !flight.is_parent_missing);
         assert_eq!(failure, Some(ClientError::NoAuth));
+    }
+
+    #[test]
+    fn a_lease_that_exists_has_the_last_number() {
+        let error = out_of_numbers("/leases", &ClientError::NodeExists);
+        assert!(matches!(error, Some(Error::NumbersExhausted { number: i32::MAX, .. })), "{error:?}");
+        assert!(out_of_numbers("/leases", &ClientError::NoAuth).is_none());
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub struct ProxyTraffic {
 /// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
 /// | [`delay`](Self::delay) | each byte arrives late | each byte arrives late | `delay(Duration::ZERO)` |
 /// | [`replace_sessions`](Self::replace_sessions) | | a session of ZooKeeper is replaced by a new one | |
+/// | [`refuse_sessions`](Self::refuse_sessions) | | closed if a session of ZooKeeper connects again | |
 ///
 /// The faults combine: `refuse` and then `cut` make an unreachable server, `swallow_replies` and then `cut` a lost reply. Each
 /// is in force when its call returns. Calls block, for well below a millisecond.
@@ -152,6 +153,12 @@ impl Proxy {
     /// by a server or another proxy that does not know the session. Without TLS only.
     pub fn replace_sessions(&self) {
         self.worker.order(Command::ReplaceSessions);
+    }
+
+    /// Closes each connection on which a client connects a ZooKeeper session again from now on. New sessions are served. Without
+    /// TLS only.
+    pub fn refuse_sessions(&self) {
+        self.worker.order(Command::RefuseSessions);
     }
 
     /// The number of open connections.

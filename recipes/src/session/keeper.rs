@@ -13,7 +13,7 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
-use crate::session::connection::asks::{Asked, Asks, Granted};
+use crate::session::connection::asks::{Asked, Asks, Candidate, Granted};
 use crate::session::connection::connect::Connector;
 use crate::session::connection::line::Line;
 use crate::session::connection::task_link::TaskLink;
@@ -176,8 +176,9 @@ impl Keeper {
         let session_timeout = self.liveness().read().margins().session_timeout();
         let mut backoff = Backoff::to_connect(session_timeout);
         let mut unused_since = None;
+        let mut failed = Vec::new();
         loop {
-            if let Some(line) = self.try_all(servers).await? {
+            if let Some(line) = self.try_all(servers, &mut failed).await? {
                 return Ok(line);
             }
             if self.wire.strong_count() == 0 || self.liveness().read().ended().is_some() {
@@ -193,13 +194,19 @@ impl Keeper {
 
     /// Connects the session to the first server that answers, and moves that server to the head of the list. The second server of the
     /// list is asked first. `None` if no server answered, or the first that did then failed.
-    async fn try_all(&self, servers: &mut [Server]) -> Result<Option<Line>, LostReason> {
+    ///
+    /// `failed`: the addresses that have answered and then failed, the last at the end. They are asked after all others, so a server
+    /// that always fails does not keep slower ones from answering.
+    async fn try_all(&self, servers: &mut [Server], failed: &mut Vec<String>) -> Result<Option<Line>, LostReason> {
         let timeout = self.liveness().read().margins().session_timeout();
-        let addresses = (1..servers.len()).chain([0]).flat_map(|place| {
-            let addresses = servers[place].addresses.iter();
-            addresses.map(move |address| (place, address.clone()))
-        });
-        let mut asks = Asks::new(&self.connector, addresses, timeout);
+        let failed_as = |address: &String| failed.iter().position(|failed| failed == address);
+        let places = (1..servers.len()).chain([0]);
+        let addresses = places.flat_map(|place| servers[place].addresses.iter().map(move |address| (place, address)));
+        let mut candidates: Vec<Candidate> = addresses
+            .map(|(place, address)| Candidate { place, address: address.clone(), failed_as: failed_as(address) })
+            .collect();
+        candidates.sort_by_key(|candidate| candidate.failed_as);
+        let mut asks = Asks::new(&self.connector, candidates, timeout);
         while let Some(Asked { place, address, granted }) = asks.next().await {
             let granted = match granted {
                 Ok(granted) => granted,
@@ -210,14 +217,18 @@ impl Keeper {
                 }
             };
             let attached = self.attach(&address, timeout, granted).await;
-            // Also after a failure, so that the next round begins with another server. The other answers may be old by then.
-            servers.rotate_left(place);
             return match attached {
-                Ok(line) => Ok(Some(line)),
+                Ok(line) => {
+                    servers.rotate_left(place);
+                    Ok(Some(line))
+                }
                 Err(ClientError::SessionExpired) => Err(LostReason::Expired),
                 Err(ClientError::AuthFailed) => Err(LostReason::CredentialsRefused),
                 Err(error) => {
                     debug!(address, %error, "could not connect the session anew");
+                    failed.retain(|failed| *failed != address);
+                    failed.push(address);
+                    // The other answers may be old by now, so the next round asks again.
                     Ok(None)
                 }
             };

@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Delay(Duration),
     /// Asks for a new session when a client connects one again.
     ReplaceSessions,
+    RefuseSessions,
     /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
     Strand(End),
 }
@@ -78,6 +79,7 @@ impl Lane {
             }
             Command::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
             Command::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
+            Command::RefuseSessions => rules.send_modify(|rules| rules.refuses_sessions = true),
             Command::Strand(end) => self.strand(end).await,
         }
         self.count();

@@ -35,6 +35,8 @@ pub(super) struct Rules {
     pub(super) latency: Duration,
     /// Whether the handshakes of existing ZooKeeper sessions ask for new ones.
     pub(super) replaces_sessions: bool,
+    /// Whether these handshakes end their connections.
+    pub(super) refuses_sessions: bool,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
     /// Every connection ends but for this end of it.
@@ -115,8 +117,14 @@ impl Connection {
         let mut is_handshake = direction == Direction::ToServer;
         loop {
             let bytes = self.read(&from, &mut buffer).await?;
-            if mem::take(&mut is_handshake) && self.shared.rules.borrow().replaces_sessions {
-                ask_for_a_new_session(bytes);
+            if mem::take(&mut is_handshake) {
+                let Rules { replaces_sessions, refuses_sessions, .. } = *self.shared.rules.borrow();
+                if refuses_sessions && has_a_session(bytes) {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                if replaces_sessions {
+                    ask_for_a_new_session(bytes);
+                }
             }
             if direction == Direction::FromServer && !bytes.is_empty() {
                 self.shared.traffic.send_modify(|traffic| traffic.bytes_from_server += length(bytes));
@@ -198,10 +206,16 @@ impl Connection {
     }
 }
 
-/// Makes a `ConnectRequest` of ZooKeeper ask for a new session: without the id and the password of a session. A client writes the
-/// request at once, so it is read as a whole.
+/// The id of the session in a `ConnectRequest` of ZooKeeper. A client writes the request at once, so it is read as a whole.
+const SESSION_ID: Range<usize> = 20..28;
+
+/// Tells whether a `ConnectRequest` names a session.
+fn has_a_session(handshake: &[u8]) -> bool {
+    handshake.get(SESSION_ID).is_some_and(|id| id.iter().any(|byte| *byte != 0))
+}
+
+/// Makes a `ConnectRequest` ask for a new session: without the id and the password of a session.
 fn ask_for_a_new_session(handshake: &mut [u8]) {
-    const SESSION_ID: Range<usize> = 20..28;
     const PASSWORD: Range<usize> = 32..48;
     for part in [SESSION_ID, PASSWORD] {
         if let Some(part) = handshake.get_mut(part) {

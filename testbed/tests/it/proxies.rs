@@ -326,3 +326,12 @@ async fn a_replaced_session_gets_another_id_from_the_server() {
     let replaced = soon("another session", again().connect(&proxy.connect_string())).await.unwrap();
     assert_ne!(replaced.session_id(), client.session_id());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_session_does_not_connect_and_a_new_one_does() {
+    let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
+    proxy.refuse_sessions();
+    let again = Client::connector().with_session(client.session().clone()).with_fail_eagerly();
+    soon("a refusal", again.connect(&proxy.connect_string())).await.unwrap_err();
+    soon("a new session", Client::connect(&proxy.connect_string())).await.unwrap();
+}

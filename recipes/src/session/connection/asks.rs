@@ -14,8 +14,16 @@ use crate::session::connection::task_link::TaskLink;
 pub(crate) struct Asks {
     connector: Connector,
     timeout: Duration,
-    left: VecDeque<(usize, String)>,
+    left: VecDeque<Candidate>,
     asking: JoinSet<Asked>,
+}
+
+/// A server that is to be asked.
+pub(crate) struct Candidate {
+    pub(crate) place: usize,
+    pub(crate) address: String,
+    /// Its place among those that have failed before. They are asked only while no other server is being asked.
+    pub(crate) failed_as: Option<usize>,
 }
 
 /// The answer of one server.
@@ -33,14 +41,9 @@ pub(crate) struct Granted {
 }
 
 impl Asks {
-    /// Asks the servers at these addresses for a session timeout. The number beside an address is the server's place in the answer.
-    pub(crate) fn new(
-        connector: &Connector,
-        addresses: impl IntoIterator<Item = (usize, String)>,
-        timeout: Duration,
-    ) -> Self {
-        let left = addresses.into_iter().collect();
-        Self { connector: connector.clone(), timeout, left, asking: JoinSet::new() }
+    /// Asks these servers for a session timeout, in this order.
+    pub(crate) fn new(connector: &Connector, candidates: Vec<Candidate>, timeout: Duration) -> Self {
+        Self { connector: connector.clone(), timeout, left: candidates.into(), asking: JoinSet::new() }
     }
 
     /// Waits for the next answer. Asks another server after each failure, and after 1/24 of the session timeout without an answer.
@@ -48,7 +51,10 @@ impl Asks {
     /// have answered.
     pub(crate) async fn next(&mut self) -> Option<Asked> {
         loop {
-            if let Some((place, address)) = self.left.pop_front() {
+            let is_due = |next: &Candidate| next.failed_as.is_none() || self.asking.is_empty();
+            if self.left.front().is_some_and(is_due)
+                && let Some(Candidate { place, address, .. }) = self.left.pop_front()
+            {
                 self.asking.spawn(ask(self.connector.clone(), place, address, self.timeout));
             }
             tokio::select! {

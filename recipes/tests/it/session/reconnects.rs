@@ -70,6 +70,27 @@ async fn a_hold_is_lost_if_a_reconnect_takes_too_long() {
     soon("the next holder", granted).await.unwrap().release().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_always_fails_does_not_keep_out_a_slow_one() {
+    let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    let links =
+        [Proxy::start(&server.connect_string()).await.unwrap(), Proxy::start(&server.connect_string()).await.unwrap()];
+    let timeout = Duration::from_secs(12);
+    let config = SessionConfig::default().with_timeout(timeout);
+    let servers = links.each_ref().map(Proxy::connect_string).join(",");
+    let session = Session::connect(&servers, config).await.unwrap();
+    // To connect and to ask takes two round trips, which is longer than the session waits before it asks the other server, too.
+    let [failing, slow] = &links;
+    slow.delay(timeout / 48);
+    failing.refuse_sessions();
+    let mut states = session.states();
+    links.iter().for_each(Proxy::cut);
+    assert_ne!(soon("the cut", states.changed()).await, Some(ConnectionState::Connected));
+    until("the session is back", async || session.state() == ConnectionState::Connected).await;
+    assert!(slow.connections() > 0);
+    soon("an answer", session.ping(timeout)).await.unwrap();
+}
+
 /// The session that asks the server what it grants needs the only place first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_connects_again_to_a_server_with_one_place() {

@@ -1,4 +1,4 @@
-//! Replies that rule out a node, and the repetition of requests whose replies were lost.
+//! Replies that rule out a node, and the repetition of requests that were not answered.
 
 use std::future::Future;
 
@@ -24,9 +24,12 @@ pub(crate) fn is_refusal(error: &ClientError) -> bool {
     )
 }
 
-/// Sends a request, and repeats it while its reply is lost. Ends with an answer or with the end of the session.
+/// Sends a request, and repeats it while its reply is lost, or the server throttles it: such a request was not carried out. Ends
+/// with an answer or with the end of the session.
 ///
-/// Each request waits for a connection anyway. The pauses are for a connection that breaks again each time.
+/// Each request waits for a connection anyway. The pauses are for a connection that breaks again each time, and for a server that
+/// has too much to do. A read may be shared by a crowd, and one request that is throttled must not fail all of its acquires. Every
+/// other error fails a contender that reads alone, too.
 pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,
@@ -34,7 +37,7 @@ where
     let mut backoff = Backoff::after_lost_reply();
     loop {
         match request().await {
-            Err(ClientError::ConnectionLoss) => backoff.pause().await,
+            Err(ClientError::ConnectionLoss | ClientError::Throttled) => backoff.pause().await,
             answered => return answered,
         }
     }
@@ -43,6 +46,14 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_is_lost_or_throttled_is_repeated() {
+        let mut replies = [Err(ClientError::Throttled), Err(ClientError::ConnectionLoss), Ok(1), Ok(2)].into_iter();
+        let answered = retry_lost_reply(|| std::future::ready(replies.next().unwrap())).await;
+        assert_eq!(answered, Ok(1));
+        assert_eq!(retry_lost_reply(async || Err::<(), _>(ClientError::NoAuth)).await, Err(ClientError::NoAuth));
+    }
 
     #[test]
     fn only_an_answer_that_rules_out_a_node_is_a_refusal() {

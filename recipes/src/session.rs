@@ -63,7 +63,8 @@ use crate::session::wire::Wire;
 /// While no server answers, nobody knows whether the session lives. Its holds are lost in time, and everything else waits: the session
 /// tries all servers until one of them answers, however long that takes. Then it goes on with its nodes, or it has expired.
 /// [`state`](Self::state) tells that no server answers. To give up, use the forms of acquire with a deadline, drop the future, or
-/// [`close`](Self::close) the session.
+/// [`close`](Self::close) the session. A session that is dropped meanwhile gives up after two session timeouts, or after three if it
+/// leaves nodes to delete, and after at most two more rounds of attempts to connect. Its end is then left to the servers.
 ///
 /// ```no_run
 /// use zk_recipes::{Mutex, Session, SessionConfig};

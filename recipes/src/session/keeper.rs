@@ -170,8 +170,8 @@ impl Keeper {
     /// Tries the servers until one accepts the session or reports its end. Only a server knows whether the session lives: without a
     /// quorum no session expires, and servers that start give every session a whole timeout.
     ///
-    /// A session that nobody uses any more is tried for one session timeout after [`Session::close`](crate::Session::close) has stopped
-    /// waiting. Then its end is left to the servers.
+    /// A session that was closed, or that nothing uses any more, is tried for two more session timeouts, and until the round that is
+    /// under way then has ended. [`Session::close`](crate::Session::close) waits for one of them. Its end is left to the servers then.
     async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
         let session_timeout = self.liveness().read().margins().session_timeout();
         let mut backoff = Backoff::to_connect(session_timeout);

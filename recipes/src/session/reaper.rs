@@ -79,9 +79,10 @@ pub(crate) async fn until_answered<T>(
 /// Deletes leftovers until the session has ended, or until it was dropped and the last attempts are done. The server deletes the
 /// rest, because all nodes are ephemeral.
 ///
-/// When the session is dropped, each leftover still gets the attempt that is under way, or its first one, for one session timeout.
-/// The reason: while the connection is away, the session and its nodes live on at the server. If no server answers for longer, the
-/// end of the session is left to the servers.
+/// When the session is dropped, each leftover still gets the attempt that is under way, or its first one. The reason: while the
+/// connection is away, the session and its nodes live on at the server. These attempts stop one session timeout after the drop, also
+/// if some are unfinished. From then on nothing uses the session, and its keeper gives it up as
+/// [`connect_anew`](super::keeper::Keeper) says.
 pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
     // Only removals under way take a place. Pauses and searches do not.
     let places = Semaphore::new(REQUESTS_MAX);

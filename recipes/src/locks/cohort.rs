@@ -184,7 +184,8 @@ impl CohortMutex {
     ///
     /// The first release after a grant watches the queue and the node, by two requests in place of the deletion. They take one
     /// round trip. If another contender is there, the release then deletes the node, by a second round trip. The watch takes the
-    /// place of [`with_max_tenure`](Self::with_max_tenure) until it fires.
+    /// place of [`with_max_tenure`](Self::with_max_tenure) until it fires. From then on, the session does not watch the lock's node,
+    /// so an acquire that queues at the path looks at the queue each time, in the round trip of its `create`.
     ///
     /// The hold ends, and the session's reaper deletes its node, as soon as one of these happens:
     ///

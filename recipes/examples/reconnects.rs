@@ -53,7 +53,13 @@ struct Row {
 }
 
 impl Row {
-    async fn open(servers: &[String], config: SessionConfig, round_trip: Duration, rival: &Session, path: String) -> Self {
+    async fn open(
+        servers: &[String],
+        config: SessionConfig,
+        round_trip: Duration,
+        rival: &Session,
+        path: String,
+    ) -> Self {
         let links: Vec<Proxy> = join_all(servers.iter().map(async |server| Proxy::start(server).await.unwrap())).await;
         let connect_string = links.iter().map(Proxy::connect_string).collect::<Vec<_>>().join(",");
         let session = Session::connect(&connect_string, config).await.unwrap();

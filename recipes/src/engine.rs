@@ -13,6 +13,7 @@ mod mark;
 mod parent_watch;
 mod place;
 mod reads;
+mod reported;
 mod requests;
 mod shared_reads;
 

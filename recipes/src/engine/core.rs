@@ -9,19 +9,17 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use tracing::warn;
 use zk_recipes_protocol::names::Names;
-use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Warning, Wish,
-};
+use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Wish};
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::Error as ClientError;
 
 use super::mark::Mark;
 use super::parent_watch::ParentWatches;
 use super::reads::Reads;
+use super::reported::Reported;
 use super::requests::{self, Answer, Requests};
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
@@ -73,15 +71,6 @@ struct Entry {
     sent: Vec<Request>,
     /// The waker of the task that polls it.
     waker: Option<Waker>,
-}
-
-/// The warnings that were logged.
-#[derive(Debug, Default)]
-struct Reported {
-    foreign_child: bool,
-    foreign_data: bool,
-    low_supply: bool,
-    refused_condition: bool,
 }
 
 /// The time at which the requests of a step are sent.
@@ -245,11 +234,7 @@ impl Engine {
 
     /// Logs once that the server refuses the condition of a release.
     pub(super) fn warn_of_condition(&self, error: &Error) {
-        if !std::mem::replace(&mut self.core.lock().reported.refused_condition, true) {
-            let lock = &self.path;
-            let error = chain(error);
-            warn!(lock, error, "the server refuses the condition of a release: each hand-over needs another request");
-        }
+        self.core.lock().reported.warn_of_condition(&self.path, error);
     }
 
     /// Runs a task on the runtime of the session.
@@ -372,26 +357,6 @@ impl Entry {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-impl Reported {
-    /// Logs a warning, once per kind.
-    fn warn(&mut self, lock: &str, warning: &Warning) {
-        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
-        match warning {
-            Warning::ForeignChild(child) if is_new(&mut self.foreign_child) => {
-                warn!(
-                    lock,
-                    child, "ignoring a child that is no contender; Apache Curator clients would queue behind it"
-                );
-            }
-            Warning::ForeignData if is_new(&mut self.foreign_data) => {
-                warn!(lock, "the data of the lock's node are not ours: each hand-over needs a listing");
-            }
-            Warning::LowSupply(number) if is_new(&mut self.low_supply) => node::warn_of_low_supply(lock, *number),
-            _ => {}
-        }
     }
 }
 

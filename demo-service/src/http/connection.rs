@@ -1,8 +1,9 @@
 //! The state of one connection: what it does, and what it was used for.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use axum::http::Version;
@@ -25,6 +26,8 @@ pub(super) enum Phase {
     Working,
     /// The service waits for the body of a request.
     Body,
+    /// The service asks whether its servers answer. Its client gets a refusal if another client needs the place.
+    Asking,
     /// The answer has begun, and more of it will come.
     Answering,
 }
@@ -69,14 +72,19 @@ impl State {
         self.is_unread || matches!(self.phase, Phase::Idle(_) | Phase::Head(_) | Phase::Body)
     }
 
+    /// Whether another client may have the place.
+    fn gives_way(&self) -> bool {
+        self.waits() || self.phase == Phase::Asking
+    }
+
     /// Whether an interim answer may be sent. Clients of HTTP/1.0 do not know them.
     pub(super) fn takes_interim_answers(&self) -> bool {
-        self.is_modern && matches!(self.phase, Phase::Working | Phase::Body)
+        self.is_modern && matches!(self.phase, Phase::Working | Phase::Body | Phase::Asking)
     }
 
     /// Whether the client has not got all of an answer yet.
     pub(super) fn owes_answer(&self) -> bool {
-        self.is_unread || matches!(self.phase, Phase::Working | Phase::Body | Phase::Answering)
+        self.is_unread || matches!(self.phase, Phase::Working | Phase::Body | Phase::Asking | Phase::Answering)
     }
 
     /// Whether the connection has to end without another byte from its client.
@@ -97,12 +105,14 @@ pub(super) struct Connection {
     state: Mutex<State>,
     /// The task that serves the connection.
     task: AtomicWaker,
-    /// Told whenever a connection of the listener begins to wait for its client.
-    waits: Arc<Notify>,
+    /// The request that waits for news of the connection.
+    request: AtomicWaker,
+    /// Told whenever a connection of the listener begins to give way.
+    gives_way: Arc<Notify>,
 }
 
 impl Connection {
-    pub(super) fn new(client: IpAddr, waits: Arc<Notify>) -> Self {
+    pub(super) fn new(client: IpAddr, gives_way: Arc<Notify>) -> Self {
         let now = Instant::now();
         let state = State {
             phase: Phase::Idle(now),
@@ -111,7 +121,8 @@ impl Connection {
             last_use: Use::Silent(now),
             ending: Ending::Open,
         };
-        Self { client, state: Mutex::new(state), task: AtomicWaker::new(), waits }
+        let (task, request) = (AtomicWaker::new(), AtomicWaker::new());
+        Self { client, state: Mutex::new(state), task, request, gives_way }
     }
 
     /// Notes that a purchase was worked on.
@@ -120,9 +131,27 @@ impl Connection {
     }
 
     /// Notes that the service waits for a body, until the guard is dropped.
-    pub(super) fn receive(&self) -> Receiving<'_> {
-        self.enter(Phase::Body);
-        Receiving(self)
+    pub(super) fn receive(&self) -> Waiting<'_> {
+        self.wait_in(Phase::Body)
+    }
+
+    /// Notes that the service asks its servers, until another client needs the place.
+    pub(super) async fn ask(&self) {
+        let _asking = self.wait_in(Phase::Asking);
+        self.until(|state| state.ending == Ending::Now).await;
+    }
+
+    fn wait_in(&self, phase: Phase) -> Waiting<'_> {
+        self.enter(phase);
+        Waiting(self)
+    }
+
+    async fn until(&self, has_come: impl Fn(&State) -> bool) {
+        let look = poll_fn(|cx| {
+            self.request.register(cx.waker());
+            if has_come(&self.state.lock()) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        look.await;
     }
 
     fn enter(&self, phase: Phase) {
@@ -130,13 +159,13 @@ impl Connection {
     }
 
     fn update(&self, change: impl FnOnce(&mut State)) {
-        let waits = {
+        let gives_way = {
             let mut state = self.state.lock();
             change(&mut state);
-            state.waits()
+            state.gives_way()
         };
-        if waits {
-            self.waits.notify_one();
+        if gives_way {
+            self.gives_way.notify_one();
         }
     }
 }
@@ -176,12 +205,13 @@ impl Connection {
             Use::Silent(since) if now < since + NEW_FOR => Use::Other(since),
             last_use => last_use,
         };
-        (state.ending == Ending::Open && state.waits()).then_some(worth)
+        (state.ending == Ending::Open && state.gives_way()).then_some(worth)
     }
 
     /// Whether the connection is about to end.
     pub(super) fn is_over(&self) -> bool {
-        self.state.lock().is_over()
+        let state = self.state.lock();
+        state.is_over() || (state.ending == Ending::Now && state.gives_way())
     }
 
     /// Ends the connection as soon as no request is under way.
@@ -189,7 +219,7 @@ impl Connection {
         self.end_by(Ending::AfterRequest);
     }
 
-    /// Ends the connection as soon as it waits for its client.
+    /// Ends the connection as soon as it gives way.
     pub(super) fn take_back(&self) {
         self.end_by(Ending::Now);
     }
@@ -200,13 +230,14 @@ impl Connection {
             state.ending = state.ending.max(ending);
         }
         self.task.wake();
+        self.request.wake();
     }
 }
 
-/// Sets the phase back after the wait for a body.
-pub(super) struct Receiving<'a>(&'a Connection);
+/// Sets the phase back after a wait.
+pub(super) struct Waiting<'a>(&'a Connection);
 
-impl Drop for Receiving<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.enter(Phase::Working);
     }

@@ -43,7 +43,7 @@ pub(super) struct Connections {
     per_client_max: Option<usize>,
     open: HashMap<Id, Arc<Connection>>,
     tasks: JoinSet<()>,
-    waits: Arc<Notify>,
+    gives_way: Arc<Notify>,
 }
 
 impl Connections {
@@ -61,7 +61,7 @@ impl Connections {
             per_client_max: None,
             open: HashMap::new(),
             tasks: JoinSet::new(),
-            waits: Arc::default(),
+            gives_way: Arc::default(),
         }
     }
 
@@ -111,13 +111,13 @@ impl Connections {
             }
             tokio::select! {
                 Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
-                () = self.waits.notified() => {}
+                () = self.gives_way.notified() => {}
             }
         }
         self.serve(stream, peer);
     }
 
-    /// Ends the connection that is worth least among some of those that wait for their clients. Returns whether there is one.
+    /// Ends the connection that is worth least among some of those that give way. Returns whether there is one.
     fn take_back(&self, of: impl Fn(&Connection) -> bool) -> bool {
         let now = Instant::now();
         let candidates = self.open.values().filter(|connection| of(connection));
@@ -127,7 +127,7 @@ impl Connections {
     }
 
     fn serve(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let connection = Arc::new(Connection::new(client(peer.ip()), Arc::clone(&self.waits)));
+        let connection = Arc::new(Connection::new(client(peer.ip()), Arc::clone(&self.gives_way)));
         let wire = Wire::new(stream, Arc::clone(&connection));
         let router = self.router.clone();
         let of_requests = Arc::clone(&connection);

@@ -94,6 +94,16 @@ pub(super) async fn take_place(
     Ok(next.run(request).await)
 }
 
+/// Answers a question to the servers, unless another client needs the place of the connection meanwhile.
+pub(super) async fn give_way(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
+    let Some(connection) = connection(&request).cloned() else { return Ok(next.run(request).await) };
+    tokio::select! {
+        biased;
+        response = next.run(request) => Ok(response),
+        () = connection.ask() => Err(shed(&app)),
+    }
+}
+
 /// Receives the whole body.
 pub(super) async fn receive_body(
     State(app): State<Arc<App>>,

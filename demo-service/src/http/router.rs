@@ -18,7 +18,7 @@ use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetReques
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
-use super::limits::{Arrived, Desk, Slots, receive_body, take_place, take_slot};
+use super::limits::{Arrived, Desk, Slots, give_way, receive_body, take_place, take_slot};
 use super::openapi;
 use super::problem;
 use super::rates::Rates;
@@ -53,11 +53,13 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
         .layer(from_fn_with_state(Arc::clone(&app), receive_body));
     // Metrics need no body. A client that does not send its body would keep a place.
     let metrics = from_fn_with_state(Desk::new(&app), take_place);
+    let asking = from_fn_with_state(Arc::clone(&app), give_way);
     let enclosed = |group: Group, handlers: Handlers| match group {
         Group::Buying => handlers.route_layer(buying.clone()),
         Group::Looking => handlers.route_layer(looking.clone()),
         Group::Administration => handlers.route_layer(administration.clone()),
         Group::Metrics => handlers.route_layer(metrics.clone()),
+        Group::Asking => handlers.route_layer(asking.clone()),
     };
     let operations = operations(audience, app.config.admin_token.is_some(), enclosed);
     let (routes, document) = operations.split_for_parts();
@@ -98,6 +100,8 @@ enum Group {
     Administration,
     /// Metrics, limited by places of their own.
     Metrics,
+    /// The probe that asks the servers. Its connection gives way to others.
+    Asking,
 }
 
 /// Makes the operations for an audience, and their document. `enclosed` puts the layers of a group around its
@@ -112,7 +116,7 @@ fn operations(
     let administration = |handlers| enclosed(Group::Administration, handlers);
     let mut operations = OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(health::alive))
-        .routes(routes!(health::ready))
+        .routes(routes!(health::ready).map(|ready| enclosed(Group::Asking, ready)))
         .routes(routes!(contract::show));
     if audience != Audience::Operators {
         // GET buys, as in the demo that load plans exist for. The framework would let HEAD buy, too.
@@ -278,7 +282,7 @@ mod tests {
         let document = document(Audience::Everybody, true, &[]);
         let never = operations_of(&document).filter(|one| !one["responses"].to_string().contains("overloaded"));
         let never: BTreeSet<_> = never.map(|one| one["operationId"].as_str().unwrap()).collect();
-        assert_eq!(never, BTreeSet::from(["checkAlive", "checkReady", "listStrategies", "showContract"]));
+        assert_eq!(never, BTreeSet::from(["checkAlive", "listStrategies", "showContract"]));
     }
 
     /// Goal: the document names every path that is routed, and no other. Method: the routes are read from what the

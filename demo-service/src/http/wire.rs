@@ -100,7 +100,7 @@ impl Wire {
         let deadline = match state.phase {
             Phase::Idle(since) => since + IDLE_WITHIN,
             Phase::Head(since) => since + HEAD_WITHIN,
-            Phase::Working | Phase::Body | Phase::Answering => return Poll::Pending,
+            Phase::Working | Phase::Body | Phase::Asking | Phase::Answering => return Poll::Pending,
         };
         if self.deadline.deadline() != deadline {
             self.deadline.as_mut().reset(deadline);

@@ -140,6 +140,31 @@ async fn clients_with_half_a_body_keep_no_place_from_a_buyer() {
     shop.buy(1, "").await.assert_ok();
 }
 
+/// Goal: clients that ask for the servers keep no place while those are silent. Method: there are many more of them than
+/// places.
+#[tokio::test]
+async fn clients_that_ask_for_servers_keep_no_place_from_a_probe() {
+    let (lab, postgres) = Lab::behind_proxy().await;
+    let instance = lab.start(&["--connections-max", "16"]).await;
+    let shop = Shop::without_keep_alive(instance.address);
+    shop.get("/readyz").await.assert_ok();
+    postgres.blackhole();
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        let mut client = Client::connect(instance.address).await;
+        client.say("GET /readyz HTTP/1.1\r\nhost: lab\r\n\r\n").await;
+        crowd.push(client);
+    }
+    shop.get("/healthz").await.assert_ok();
+    let mut sent_away = 0;
+    for client in &mut crowd {
+        let answer = client.ask("").await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer:?}");
+        sent_away += u32::from(answer.contains("overloaded") && answer.contains("connection: close"));
+    }
+    assert!(sent_away > 0, "the places of those who waited were needed");
+}
+
 /// Goal: a new connection replaces the one whose last purchase is longest ago.
 #[tokio::test]
 async fn a_buyer_keeps_its_connection_while_others_come() {

@@ -98,7 +98,7 @@ refusals! {
     /// Refusals of operations that need no server and have a limit.
     Overloaded: ANY, LIMITED;
     /// Refusals of the probe that asks the servers.
-    Ready: ANY, &[&failure::NOT_READY];
+    Ready: ANY, &[&failure::OVERLOADED, &failure::NOT_READY];
     /// Refusals of a look at a SKU.
     Looking: ANY, LIMITED, STORED, LOCKED;
     /// Refusals of a look at an order.

@@ -40,7 +40,7 @@ pub async fn alive() -> Json<Healthy> {
 /// `GET /readyz`: Postgres and ZooKeeper answered just now, and Postgres accepts writes.
 ///
 /// # Errors
-/// 503 with what is wrong with Postgres, ZooKeeper or both.
+/// 503 with what is wrong with Postgres, ZooKeeper or both, or if another client needs the connection.
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -50,7 +50,7 @@ pub async fn alive() -> Json<Healthy> {
     operation_id = "checkReady",
     tag = "operation",
     summary = "Ask whether Postgres and ZooKeeper answer",
-    description = "Both are given two seconds.",
+    description = "Both are given two seconds, or less if another client needs the connection.",
     responses((status = 200, description = "They answered just now.", body = Healthy), Ready)
 )]
 pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {

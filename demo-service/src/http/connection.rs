@@ -60,6 +60,8 @@ pub(super) struct State {
     pub(super) phase: Phase,
     /// Whether bytes of an answer wait until the client reads.
     pub(super) is_unread: bool,
+    /// Whether the client has ended its side.
+    has_ended: bool,
     /// Whether the client speaks HTTP/1.1, as far as it has spoken.
     is_modern: bool,
     last_use: Use,
@@ -117,6 +119,7 @@ impl Connection {
         let state = State {
             phase: Phase::Idle(now),
             is_unread: false,
+            has_ended: false,
             is_modern: false,
             last_use: Use::Silent(now),
             ending: Ending::Open,
@@ -139,6 +142,11 @@ impl Connection {
     pub(super) async fn ask(&self) {
         let _asking = self.wait_in(Phase::Asking);
         self.until(|state| state.ending == Ending::Now).await;
+    }
+
+    /// Waits until the client has ended its side. Of a body that has arrived whole, everything can be read by then.
+    pub(super) async fn ended(&self) {
+        self.until(|state| state.has_ended).await;
     }
 
     fn wait_in(&self, phase: Phase) -> Waiting<'_> {
@@ -181,6 +189,12 @@ impl Connection {
         if let Use::Silent(since) = state.last_use {
             state.last_use = Use::Other(since);
         }
+    }
+
+    /// Notes that the client has ended its side.
+    pub(super) fn hear_end(&self) {
+        self.state.lock().has_ended = true;
+        self.request.wake();
     }
 
     /// Notes whether bytes of an answer wait until the client reads.

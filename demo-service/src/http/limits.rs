@@ -1,5 +1,6 @@
 //! The limits of a request before its handler: its rate, its slot or place, and the size and time of its body.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,14 +127,27 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
     let connection = connection(&request).cloned();
     let _receiving = connection.as_deref().map(Connection::receive);
+    let ended = async {
+        match &connection {
+            Some(connection) => connection.ended().await,
+            None => pending().await,
+        }
+    };
     let (head, body) = request.into_parts();
     let oversized = || Failure::of(&failure::OVERSIZED_BODY);
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(oversized());
     }
+    let received = async {
+        tokio::select! {
+            biased;
+            received = Limited::new(body, BODY_BYTES_MAX).collect() => received,
+            () = ended => Err("the client has ended its side".into()),
+        }
+    };
     // The deadline of the answer may be the same instant. The inner timer is polled first, so the failure is
     // `BODY_TIMEOUT`.
-    let received = timeout_at(arrived + within, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let received = timeout_at(arrived + within, received).await;
     let received = received.map_err(|_| {
         let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
         Failure::new(&failure::BODY_TIMEOUT, detail)

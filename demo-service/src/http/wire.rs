@@ -67,6 +67,7 @@ impl Wire {
 
     /// Called when the client ends its side. Returns an end if that ends the connection.
     fn hear_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.connection.hear_end();
         let state = self.connection.watch(cx.waker());
         if state.takes_interim_answers() {
             match self.writer.get_ref().as_ref().try_write(INTERIM_ANSWER) {

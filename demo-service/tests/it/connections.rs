@@ -273,6 +273,25 @@ async fn a_client_that_ends_its_side_is_answered() {
     assert_eq!(lab.assert_adds_up(1, "half-closed").await, 2);
 }
 
+#[tokio::test]
+async fn a_body_that_ends_too_early_is_refused_at_once() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    for (framing, body) in
+        [("content-length: 14", ""), ("content-length: 14", r#"{"quan"#), ("transfer-encoding: chunked", "e\r\n{")]
+    {
+        let half = format!(
+            "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\ncontent-type: application/json\r\n\
+             {framing}\r\n\r\n{body}"
+        );
+        let answer = Client::connect(instance.address).await.ask_and_end(&half).await;
+        assert!(
+            answer.contains("HTTP/1.1 400") && answer.contains("could not be read to its end"),
+            "{framing} {body}: {answer}"
+        );
+    }
+}
+
 /// Goal: a buyer that is gone waits no longer. Method: it ends its side first, so the service asks whether it is still there.
 #[tokio::test]
 async fn a_client_that_ends_its_side_and_leaves_waits_no_longer() {

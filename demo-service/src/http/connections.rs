@@ -74,7 +74,7 @@ impl Connections {
     }
 
     /// Accepts the connections that wait, as far as there are places, and closes the listener. Closed before, it would reset
-    /// them, and a batch may be on its way on each of them.
+    /// them, and a request may be on its way on each of them.
     pub(super) fn accept_waiting(&mut self, listener: TcpListener) -> io::Result<()> {
         // Tokio's own `accept` knows only of those that were there when it asked the system last.
         let listener = listener.into_std()?;

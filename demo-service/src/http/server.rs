@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::connections::Connections;
 use super::router::{Audience, router};
@@ -86,7 +86,7 @@ impl Server {
         self.operators.as_ref().map(|listener| listener.address)
     }
 
-    /// Serves until `shutdown` resolves. Then it accepts no more connections, and refuses at once every request that
+    /// Serves until `shutdown` resolves. Then it accepts the connections that have come, and refuses at once every request that
     /// waits for a lock or a connection. It finishes all other requests, which takes at most `--http-timeout` and a
     /// second. Then it closes the ZooKeeper sessions, which frees every lock, and the database connections. At the end it
     /// waits until the other instances have closed their connections, so none of them loses the answer to a batch.
@@ -128,7 +128,7 @@ async fn serve_clients(
     let mut of_main = Connections::of_clients(router(Arc::clone(&app), audience), &app.config);
     let mut of_operators = Connections::of_clients(Router::new(), &app.config);
     let for_operators = async {
-        let Some(listener) = operators else { return pending().await };
+        let Some(listener) = &operators else { return pending().await };
         of_operators.router = router(Arc::clone(&app), Audience::Operators);
         of_operators.accept_all(&listener.socket).await;
     };
@@ -137,10 +137,15 @@ async fn serve_clients(
         () = of_main.accept_all(&main.socket) => {}
         () = for_operators => {}
     }
-    // From now on the system refuses new clients. The listener for operators was dropped with its future.
-    drop(main);
     info!("shutting down: requests that wait are refused, what has begun is finished");
     app.stop_waiting();
+    // From now on the system refuses new clients.
+    for (connections, listener) in [(&mut of_main, Some(main)), (&mut of_operators, operators)] {
+        let accepted = listener.map(|listener| connections.accept_waiting(listener.socket));
+        if let Some(Err(error)) = accepted {
+            debug!(%error, "clients were cut off before they were accepted");
+        }
+    }
     let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
     let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
     if timeout_at(deadline, finished).await.is_err() {

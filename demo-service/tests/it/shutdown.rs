@@ -1,6 +1,7 @@
 //! Told to stop, the service finishes what it has begun and leaves nothing behind.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream as Client;
 use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::{Signal, kill};
@@ -10,6 +11,7 @@ use sqlx::{Connection, Executor};
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
 
 use crate::commits::slow_down_commits;
 use crate::lab::{Lab, wait_until};
@@ -70,6 +72,38 @@ async fn idle_connections_do_not_delay_the_end() {
     instance.get("/healthz").await.assert_ok();
     instance.request_stop().await.unwrap();
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
+}
+
+/// Goal: a client that the system has accepted is answered, although the service is told to stop before it accepts it. Method:
+/// the runtime does not look at the listeners between both.
+#[tokio::test]
+async fn told_to_stop_it_answers_the_clients_that_have_come() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--operators-listen", "127.0.0.1:0"]).await;
+    let operators = instance.operators.as_ref().unwrap().address;
+    let ask = |address, path: &str| {
+        let mut client = Client::connect(address).unwrap();
+        client.write_all(format!("GET {path} HTTP/1.1\r\nhost: lab\r\n\r\n").as_bytes()).unwrap();
+        client
+    };
+    let clients = [
+        (ask(instance.address, "/goods-stock/1"), ["HTTP/1.1 503", "shutting-down"]),
+        (ask(instance.address, "/healthz"), ["HTTP/1.1 200", "alive"]),
+        (ask(operators, "/healthz"), ["HTTP/1.1 200", "alive"]),
+    ];
+    let stopped = instance.request_stop();
+    for (mut client, parts) in clients {
+        let mut said = String::new();
+        let (said, read) = spawn_blocking(move || {
+            let read = client.read_to_string(&mut said);
+            (said, read)
+        })
+        .await
+        .unwrap();
+        read.unwrap();
+        assert!(parts.into_iter().chain(["connection: close"]).all(|part| said.contains(part)), "{said:?}");
+    }
+    stopped.await.unwrap();
 }
 
 /// Goal: no instance enters a critical section while the commit of another instance is in flight, also during its shutdown.

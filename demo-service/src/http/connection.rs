@@ -37,9 +37,9 @@ pub(super) enum Phase {
 pub(super) enum Use {
     /// The client has sent nothing since it connected.
     Silent(Instant),
-    /// The client has sent something since it connected, and no purchase.
+    /// The client has sent something since it connected, and no such purchase.
     Other(Instant),
-    /// The service has worked on a purchase.
+    /// The service has worked on a purchase that was well-formed.
     Purchase(Instant),
 }
 
@@ -128,7 +128,7 @@ impl Connection {
         Self { client, state: Mutex::new(state), task, request, gives_way }
     }
 
-    /// Notes that a purchase was worked on.
+    /// Notes that a well-formed purchase was worked on.
     pub(super) fn note_purchase(&self) {
         self.state.lock().last_use = Use::Purchase(Instant::now());
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -61,15 +62,23 @@ pub(super) async fn take_slot(
     let arrived = Arrived::of(&request);
     let mut request = receive(request, app.config.http_timeout).await?;
     let Some(slot) = app.try_slot(arrived) else { return Err(shed(&app)) };
-    if is_buying && let Some(connection) = connection(&request) {
-        connection.note_purchase();
-    }
     // A purchase keeps a clone of the slot, because it may outlive its request. A look keeps the slot until the
     // answer.
     request.extensions_mut().insert(slot.clone());
+    let buyer = connection(&request).filter(|_| is_buying).cloned();
     let response = next.run(request).await;
     drop(slot);
+    if let Some(buyer) = buyer
+        && is_a_buyers(response.status())
+    {
+        buyer.note_purchase();
+    }
     Ok(response)
+}
+
+/// Whether an answer with this status is one to a purchase that could have sold. A SKU that is sold out has its own status.
+fn is_a_buyers(status: StatusCode) -> bool {
+    !status.is_client_error() || status == failure::SOLD_OUT.status
 }
 
 /// The state that the requests of operators for one thing share.

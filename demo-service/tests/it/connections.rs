@@ -165,6 +165,28 @@ async fn clients_that_ask_for_servers_keep_no_place_from_a_probe() {
     assert!(sent_away > 0, "the places of those who waited were needed");
 }
 
+/// Goal: refused purchases are not worth the connection of a buyer. Method: the connections with refused ones are newer.
+#[tokio::test]
+async fn a_malformed_purchase_keeps_no_place_from_a_buyer() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--connections-max", "4"]).await;
+    let shop = Shop::without_keep_alive(instance.address);
+    shop.put_on_sale(1, 5, "").await.assert_ok();
+    let mut buyer = Client::connect(instance.address).await;
+    assert_ok(&buyer.ask(PURCHASE).await);
+    let malformed = "POST /orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: key\r\n\
+                     content-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    let mut crowd = silent(&instance, 3).await;
+    for (client, request) in
+        crowd.iter_mut().zip([malformed, malformed, "GET /goods-stock/2 HTTP/1.1\r\nhost: lab\r\n\r\n"])
+    {
+        let answer = client.ask(request).await;
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer:?}");
+    }
+    shop.get("/healthz").await.assert_ok();
+    assert_ok(&buyer.ask(PURCHASE).await);
+}
+
 /// Goal: a new connection replaces the one whose last purchase is longest ago.
 #[tokio::test]
 async fn a_buyer_keeps_its_connection_while_others_come() {

@@ -62,7 +62,9 @@ impl Shop {
         )?;
         let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
         let words = ["demo-service", "--database-url", &database_url, "--zookeeper", &zookeeper, "--zk-sessions", "3"];
-        let config = Config::parse_from_env(words.map(OsString::from))?;
+        // The herd of zk-naive is unfair, so one buyer may wait for long.
+        let times = ["--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
+        let config = Config::parse_from_env(words.into_iter().chain(times).map(OsString::from))?;
         Ok(Self { app: Arc::new(App::open(config).await?), _servers: servers })
     }
 

@@ -112,10 +112,12 @@ fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart()
         assert!(row["p50_ms"].as_f64().is_none_or(|p50_ms| p50_ms > 0.01), "{row}");
         // A create and a delete at the least, and at most what is needed to look around; pings come on top.
         assert!((1.0..20.0).contains(&figure("requests_per_release")), "{row}");
-        assert!((100.0..5_000.0).contains(&figure("bytes_per_release")), "{row}");
+        // They are counted in a window of their own.
+        assert!(row["bytes_per_release"].as_f64().is_none_or(|bytes| (100.0..5_000.0).contains(&bytes)), "{row}");
         let wakes = figure("notifications_per_release");
         assert!(if row["impl"] == "raw" { wakes == 0.0 } else { (0.0..3.0).contains(&wakes) }, "{row}");
     }
+    assert!(rows.iter().any(|row| row["bytes_per_release"].is_number()), "{table}");
     for text in ["| `kazoo` | 2 |", "÷ raw, p50 uncontended | ≤ 1.15 |", "50 of 50 waiters of one"] {
         assert!(squeezed(&table).contains(text), "{text} is not in\n{table}");
     }

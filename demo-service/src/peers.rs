@@ -359,7 +359,8 @@ mod tests {
         let peers = Peers::by(connector(HttpConnector::new(), 2));
         let mut batches = JoinSet::new();
         for nonce in 0..3 {
-            let (peers, address) = (peers.clone(), Arc::clone(&address));
+            let peers = peers.clone();
+            let address = Arc::clone(&address);
             let batch = Batch { goods_no: 1, nonce, purchases: Vec::new() };
             batches.spawn(async move { peers.hand_over(&address, &batch, |_, _| ()).await });
         }

@@ -124,8 +124,7 @@ impl Connection {
             last_use: Use::Silent(now),
             ending: Ending::Open,
         };
-        let (task, request) = (AtomicWaker::new(), AtomicWaker::new());
-        Self { client, state: Mutex::new(state), task, request, gives_way }
+        Self { client, state: Mutex::new(state), task: AtomicWaker::new(), request: AtomicWaker::new(), gives_way }
     }
 
     /// Notes that a well-formed purchase was worked on.
@@ -293,7 +292,8 @@ mod tests {
     #[test]
     fn a_new_client_keeps_its_place_for_a_moment() {
         let connection = || Connection::new(Ipv4Addr::LOCALHOST.into(), Arc::default());
-        let (speaking, new) = (connection(), connection());
+        let speaking = connection();
+        let new = connection();
         speaking.hear();
         let now = Instant::now();
         assert!(speaking.worth(now) < new.worth(now));

@@ -135,7 +135,8 @@ async fn a_key_tells_the_outcome_after_a_crash_of_postgres() {
     })
     .await;
     let _gate = Gate::close(&lab).await;
-    let (path, body) = ("/goods/1/orders?strategy=pg-conditional", json!({ "quantity": 1 }));
+    let path = "/goods/1/orders?strategy=pg-conditional";
+    let body = json!({ "quantity": 1 });
     let request = instance.request(Method::POST, path).header("idempotency-key", "key").json(&body).send();
     let buyer = tokio::spawn(async move { Answer::of(request.await.unwrap()).await });
     lab.wait_for_statement("active", "commit").await;

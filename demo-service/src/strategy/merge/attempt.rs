@@ -130,7 +130,8 @@ impl<T: Turn> Shop<T> {
             let shares = if is_stale { vec![Share::Restarted; batch.len()] } else { shares };
             return Ok((shares, Vec::new(), visits));
         }
-        let (goods_no, sale, on_hand) = (batch[0].line().goods_no, level.sale, level.on_hand);
+        let Level { sale, on_hand, .. } = *level;
+        let goods_no = batch[0].line().goods_no;
         let until = earliest(batch);
         let write =
             BatchWrite { goods_no, sale, on_hand, guard: family, strategy, instance, fence, lines: &lines, until };

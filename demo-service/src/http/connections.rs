@@ -38,7 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The open connections of one listener.
 pub(super) struct Connections {
-    pub(super) router: Router,
+    router: Router,
     max: usize,
     per_client_max: Option<usize>,
     open: HashMap<Id, Arc<Connection>>,

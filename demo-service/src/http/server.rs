@@ -2,12 +2,12 @@
 
 use std::future::pending;
 use std::io;
+use std::iter::once;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use futures_util::future::OptionFuture;
+use futures_util::future::{OptionFuture, join_all};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -125,29 +125,30 @@ async fn serve_clients(
     let upkeep = Arc::clone(&app);
     background.spawn(async move { upkeep.upkeep().await });
     let audience = if operators.is_some() { Audience::Buyers } else { Audience::Everybody };
-    let mut of_main = Connections::of_clients(router(Arc::clone(&app), audience), &app.config);
-    let mut of_operators = Connections::of_clients(Router::new(), &app.config);
+    let open = |listener: Listener, audience| {
+        (listener.socket, Connections::of_clients(router(Arc::clone(&app), audience), &app.config))
+    };
+    let (main, mut of_main) = open(main, audience);
+    let mut operators = operators.map(|listener| open(listener, Audience::Operators));
     let for_operators = async {
-        let Some(listener) = &operators else { return pending().await };
-        of_operators.router = router(Arc::clone(&app), Audience::Operators);
-        of_operators.accept_all(&listener.socket).await;
+        let Some((listener, connections)) = &mut operators else { return pending().await };
+        connections.accept_all(listener).await;
     };
     tokio::select! {
         () = shutdown => {}
-        () = of_main.accept_all(&main.socket) => {}
+        () = of_main.accept_all(&main) => {}
         () = for_operators => {}
     }
     info!("shutting down: requests that wait are refused, what has begun is finished");
     app.stop_waiting();
     // From now on the system refuses new clients.
-    for (connections, listener) in [(&mut of_main, Some(main)), (&mut of_operators, operators)] {
-        let accepted = listener.map(|listener| connections.accept_waiting(listener.socket));
-        if let Some(Err(error)) = accepted {
+    let finished = join_all(once((main, of_main)).chain(operators).map(|(listener, mut connections)| {
+        if let Err(error) = connections.accept_waiting(listener) {
             debug!(%error, "clients were cut off before they were accepted");
         }
-    }
+        connections.finish()
+    }));
     let deadline = Instant::now() + app.config.http_timeout + DRAIN_GRACE;
-    let finished = async { tokio::join!(of_main.finish(), of_operators.finish()) };
     if timeout_at(deadline, finished).await.is_err() {
         warn!("some connections were still busy and are cut");
     }

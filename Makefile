@@ -39,7 +39,8 @@ demo-programs: deps
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
 
-# The unit tests and the models compute, the others mostly wait for servers: side by side they take the time of the longer ones.
+# The unit tests and the models compute, the others mostly wait for servers. So both run side by side, and of the others one more
+# than there are cores.
 test: deps-test ## run every test, also after one that fails; ARGS chooses: ARGS='--test it -- keys'
 ifneq ($(strip $(ARGS)),)
 	$(TEST) $(ARGS)
@@ -47,6 +48,7 @@ else
 	$(TEST) --all-targets --no-run
 	@failed=0; set -x; \
 	$(TEST) --lib --test protocol --test planted >target/unit-tests.log 2>&1 & units=$$!; \
+	RUST_TEST_THREADS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \

@@ -231,8 +231,8 @@ async fn a_session_that_strays_to_another_ensemble_sells_nothing() {
         identity(&other).await.is_some()
     })
     .await;
-    for _ in 0..10 {
-        instance.buy(1, "zk-mutex").await.assert_problem(503, "lock-service-unavailable");
+    for refused in join_all((0..10).map(|_| instance.buy(1, "zk-mutex"))).await {
+        refused.assert_problem(503, "lock-service-unavailable");
     }
     to_ours.accept();
     to_other.refuse();

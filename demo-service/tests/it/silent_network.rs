@@ -275,18 +275,23 @@ async fn lost_replies_to_commits_do_not_cost_connections_for_good() {
 #[tokio::test]
 async fn an_unknown_outcome_names_the_order_and_the_order_and_the_key_tell_what_came_of_it() {
     let (lab, proxy) = Lab::behind_proxy().await;
-    let instance = lab.start(&PATIENT_TIMES).await;
+    let instance = lab.start(&[&PATIENT_TIMES[..], &["--db-connections", "20"]].concat()).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     let strategies =
         ["zk-mutex", "zk-mutex-fenced", "zk-merge", "zk-owner", "pg-conditional", "pg-advisory", "pg-merge"];
     for (goods_no, strategy) in (1..).zip(strategies) {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
-        let gate = Gate::close(&lab).await;
+    }
+    let gate = Gate::close(&lab).await;
+    let order = |(goods_no, strategy)| {
         let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders?strategy={strategy}"));
         let request = request.header("idempotency-key", strategy).json(&json!({ "quantity": 2 })).send();
-        let buyer = tokio::spawn(async move { Answer::of(request.await.unwrap()).await });
-        lab.wait_for_statement("active", "commit").await;
-        lose_replies(&proxy, gate).await;
+        (goods_no, strategy, tokio::spawn(async move { Answer::of(request.await.unwrap()).await }))
+    };
+    let buyers: Vec<_> = (1..).zip(strategies).map(order).collect();
+    wait_until(async || lab.lock_waits().await == 7).await;
+    lose_replies(&proxy, gate).await;
+    for (goods_no, strategy, buyer) in buyers {
         let order_id = unknown_order(&buyer.await.unwrap());
 
         let order = instance.get(&format!("/orders/{order_id}")).await;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use testbed::{Ensemble, EnsembleConfig, LinkFault, Proxy, ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{Error, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig};
 
@@ -165,12 +166,13 @@ async fn a_hold_counts_on_the_shorter_timeout_of_a_server_that_was_started_again
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_counts_on_the_shorter_timeout_before_the_answer_to_its_handshake_comes() {
     let long = TIMEOUT * 20;
-    let mut server =
-        ZooKeeper::start(ZooKeeperConfig { tick_time: TIMEOUT / 2, ..ZooKeeperConfig::default() }).await.unwrap();
-    for bytes in 1..=3 {
-        server.stop().await.unwrap();
-        server.set_session_timeouts(TIMEOUT..=long).unwrap();
-        server.start_again().await.unwrap();
+    let rounds = (1..=3).map(async |bytes| {
+        let config = ZooKeeperConfig {
+            tick_time: TIMEOUT / 2,
+            session_timeouts: Some(TIMEOUT..=long),
+            ..ZooKeeperConfig::default()
+        };
+        let mut server = ZooKeeper::start(config).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
         let session = Session::connect(&proxy.connect_string(), session_config(long)).await.unwrap();
         let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
@@ -186,7 +188,8 @@ async fn a_hold_counts_on_the_shorter_timeout_before_the_answer_to_its_handshake
         proxy.until(|traffic| traffic.bytes_to_server >= before + bytes * 50 - 49).await;
         proxy.blackhole();
         round.expect_no_overlap().await;
-    }
+    });
+    join_all(rounds).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

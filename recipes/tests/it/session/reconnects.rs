@@ -39,7 +39,7 @@ async fn cut(links: usize, timeout: Duration, round_trip: Duration) -> Cut {
 async fn a_hold_survives_a_reconnect_over_slow_links() {
     // Most of the time that the hold survives is left for a busy machine.
     let timeout = Duration::from_secs(20);
-    for links in [1, 3] {
+    let reconnects = [1, 3].map(async |links| {
         let Cut { server: _server, _links, session, held } = cut(links, timeout, timeout / 25).await;
         let mut states = session.states();
         soon("the cut", async {
@@ -51,7 +51,8 @@ async fn a_hold_survives_a_reconnect_over_slow_links() {
         assert_eq!(soon("the reconnect", states.changed()).await, Some(ConnectionState::Connected), "{links} servers");
         assert_eq!(held.state(), HoldState::Held, "{links} servers");
         soon("the release", held.release()).await.unwrap();
-    }
+    });
+    join_all(reconnects).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Fences, overwrite_alone, visit};
+use super::section::{Fences, note_order, overwrite_alone, visit};
 use super::settle::settle;
 use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
@@ -56,8 +56,9 @@ impl Strategy for LocalMutex {
             };
             let granted = Instant::now();
             let fences = Fences::default();
-            let inside = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
+            let mut inside = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
             let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, fences))).await;
+            note_order(&mut inside, &decision);
             drop(inside);
             let release = async move {
                 settle(&self.context, call).await;

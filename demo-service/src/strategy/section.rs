@@ -268,6 +268,9 @@ impl<'a> Section<'a> {
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
         let transaction = transaction.ok_or_else(Failure::repeated)?;
         let (order_id, strategy, instance) = (transaction.order_id, (*strategy).to_owned(), instance.to_string());
+        if let Some(visit) = &mut self.visit {
+            visit.wrote(order_id);
+        }
         Ok(Written { order: Order { order_id, strategy, instance, lines: sold }, transaction })
     }
 
@@ -297,6 +300,14 @@ impl<'a> Section<'a> {
         let goods_no = self.lines[at].goods_no;
         let level = self.transaction.read(goods_no).await;
         level.and_then(|level| admitted(self.context, self.call, goods_no, level)).err().unwrap_or(otherwise)
+    }
+}
+
+/// Notes in the history the order of a decision, also of one whose outcome is unknown.
+pub(super) fn note_order(visit: &mut Visit, decision: &Decision) {
+    let order_id = decision.as_ref().map_or_else(Failure::order_id, |order| Some(order.order_id));
+    if let Some(order_id) = order_id {
+        visit.wrote(order_id);
     }
 }
 

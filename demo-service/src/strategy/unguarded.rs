@@ -1,7 +1,7 @@
 //! `unguarded`: the first control. Reads, decides and overwrites in one transaction without any lock, so concurrent
 //! purchases overwrite each other.
 
-use super::section::{Fences, overwrite_alone, visit};
+use super::section::{Fences, note_order, overwrite_alone, visit};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
@@ -17,8 +17,10 @@ impl Unguarded {
 
     async fn sell(&self, call: &Call) -> Decision {
         let fences = Fences::default();
-        let _visit = visit(&self.context, call.purchase.cart.lines(), &fences, Moment::now());
-        overwrite_alone(&self.context, call, fences).await
+        let mut inside = visit(&self.context, call.purchase.cart.lines(), &fences, Moment::now());
+        let decision = overwrite_alone(&self.context, call, fences).await;
+        note_order(&mut inside, &decision);
+        decision
     }
 }
 

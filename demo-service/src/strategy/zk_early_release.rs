@@ -1,7 +1,7 @@
 //! `zk-mutex-early-release`: a control, and the mistake of many tutorials. The lock is released before the commit, so
 //! the next buyer reads the stock from before that commit.
 
-use super::section::Section;
+use super::section::{Section, note_order};
 use super::zk_hold::{Held, Locks};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 
@@ -17,7 +17,7 @@ impl ZkEarlyRelease {
 
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
         let mut section = Section::begin(self.context(), call, held.fences()).await?;
-        let _visit = held.visit(call);
+        let mut visit = held.visit(call);
         let written = held.guard(
             call,
             Box::pin(async {
@@ -27,10 +27,12 @@ impl ZkEarlyRelease {
         );
         let written = written.await;
         held.release().await;
-        match written {
+        let decision = match written {
             Ok(written) => section.commit(written).await,
             Err(failure) => section.end(Err(failure)).await,
-        }
+        };
+        note_order(&mut visit, &decision);
+        decision
     }
 }
 

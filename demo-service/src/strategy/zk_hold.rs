@@ -16,7 +16,7 @@ use tracing::field::display;
 use tracing::{Span, warn};
 use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
-use super::section::{Fences, visit};
+use super::section::{Fences, note_order, visit};
 use super::settle::settle;
 use super::{Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
@@ -218,8 +218,10 @@ impl<'a> Held<'a> {
     /// Runs the purchase under the locks, until the deadline for the database. A lost hold stops the purchase at
     /// once. Before the commit is sent, that rolls the purchase back. After that, the outcome is unknown.
     pub(super) async fn run(&self, call: &Call, purchase: impl Future<Output = Decision>) -> Decision {
-        let _visit = self.visit(call);
-        self.guard(call, purchase).await
+        let mut visit = self.visit(call);
+        let decision = self.guard(call, purchase).await;
+        note_order(&mut visit, &decision);
+        decision
     }
 
     /// As [`run`](Self::run), but for any part of a purchase, and without a record in the history.

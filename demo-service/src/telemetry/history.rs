@@ -13,6 +13,7 @@ use crate::sale::{GoodsNo, Token};
 /// The latest critical sections of one instance. The memory is bounded: new records replace the oldest.
 #[derive(Debug)]
 pub struct History {
+    id: String,
     capacity: usize,
     records: Mutex<Records>,
 }
@@ -66,8 +67,9 @@ pub struct Record {
     pub entered_ns: u64,
     /// When the purchase was about to leave.
     pub left_ns: u64,
-    /// The order that a batch wrote for the purchase; null without one. If the transaction was rolled back, there is no such
-    /// order. The `asked_ns` of the orders of one transaction grow in the order in which its units were sold.
+    /// The order that was written for the purchase; null without one. If the transaction was rolled back, there is no such
+    /// order. A purchase of a strategy with `permits` names its order also if the outcome of the commit is unknown. The
+    /// `asked_ns` of the orders of one transaction grow in the order in which its units were sold.
     #[schema(required)]
     pub order_id: Option<i64>,
 }
@@ -76,6 +78,9 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = HistoryPage)]
 pub struct Page {
+    /// The random identity of this history. An instance that was restarted has another one, and two instances never have the
+    /// same one, whatever their names are.
+    pub history_id: String,
     /// The number of the record after the last one of this page.
     pub next: u64,
     /// The number of all records made so far.
@@ -102,7 +107,7 @@ pub struct Visit {
 impl History {
     /// Makes a history of the latest `capacity` records.
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, records: Mutex::default() }
+        Self { id: format!("{:032x}", rand::random::<u128>()), capacity, records: Mutex::default() }
     }
 
     /// Notes that a purchase that asked at `asked` enters the sections of these SKUs now.
@@ -125,7 +130,7 @@ impl History {
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(records.kept.len());
         let page: Vec<Record> = records.kept.iter().skip(skipped).take(limit).cloned().collect();
         let next = page.last().map_or(from.min(recorded_total).max(records.first), |last| last.seq + 1);
-        Page { next, recorded_total, dropped_total: records.first, records: page }
+        Page { history_id: self.id.clone(), next, recorded_total, dropped_total: records.first, records: page }
     }
 
     /// Returns how many records were replaced by newer ones.
@@ -158,7 +163,7 @@ impl History {
 }
 
 impl Visit {
-    /// Notes the order that a batch has written for the purchase.
+    /// Notes the order that was written for the purchase.
     pub fn wrote(&mut self, order_id: i64) {
         self.order_id = Some(order_id);
     }

@@ -145,6 +145,33 @@ async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
     }
 }
 
+/// Goal: an auditor can tell whether the history has the section of every order. Method: a buyer of each strategy.
+#[tokio::test]
+async fn a_section_names_the_order_that_it_wrote() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--permits", "1"]).await;
+    for (goods_no, entry) in (1..).zip(STRATEGIES).filter(|(_, entry)| has_sections(entry)) {
+        instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
+        let bought = instance.buy(goods_no, entry.name).await;
+        bought.assert_ok();
+        let history = instance.admin_get("/admin/history").await;
+        let records = history.body["records"].as_array().unwrap().iter();
+        let orders: Vec<_> =
+            records.filter(|record| record["goods_no"] == goods_no).map(|it| &it["order_id"]).collect();
+        assert_eq!(orders, [&bought.body["order_id"]], "{}", entry.name);
+    }
+}
+
+#[tokio::test]
+async fn every_instance_has_a_history_of_its_own() {
+    let lab = Lab::new().await;
+    let (one, other) = (lab.start(&["--instance", "twin"]).await, lab.start(&["--instance", "twin"]).await);
+    let id = async |instance: &Instance| instance.admin_get("/admin/history").await.body["history_id"].clone();
+    let (first, second) = (id(&one).await, id(&other).await);
+    assert!(first.as_str().is_some_and(|id| id.len() == 32) && first != second, "{first} {second}");
+    assert_eq!(id(&one).await, first);
+}
+
 #[tokio::test]
 async fn instances_of_one_host_have_one_clock() {
     let lab = Lab::new().await;

@@ -17,6 +17,7 @@
 //! | any other program as a child | [`Process::spawn`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
 //! | what a ZooKeeper server counts | [`four_letter_word`], [`Counters`] |
+//! | what a node of ZooKeeper has | [`node_data`] |
 //! | both servers around a command | the binary: `testbed -- COMMAND` |
 //!
 //! # Nothing stays behind
@@ -56,6 +57,7 @@ mod guard;
 mod jmeter;
 mod kept;
 mod lasting;
+mod node;
 mod port;
 mod postgres;
 mod process;
@@ -74,6 +76,7 @@ pub use error::Error;
 pub use find::{java, postgres_bin};
 pub use four_letter::four_letter_word;
 pub use jmeter::jmeter;
+pub use node::node_data;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};

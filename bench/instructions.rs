@@ -14,7 +14,8 @@ use gungraun::Callgrind;
 use gungraun::prelude::*;
 use loadgen::audit::history::{HistoryAudit, Section};
 use loadgen::audit::orders::OrderRow;
-use loadgen::audit::trial::{Audit, Evidence};
+use loadgen::audit::trial::{Audit, Evidence, Receipt};
+use loadgen::audit::unchecked::Unchecked;
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
@@ -180,25 +181,28 @@ fn liveness_events(events: u32) -> Liveness {
 library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 
 /// The orders of a sale and the numbers that the buyers were told, both in no order.
-fn sale(orders: usize) -> (Vec<OrderRow>, Vec<i64>) {
+fn sale(orders: usize) -> (Vec<OrderRow>, Vec<Receipt>) {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
     let order = |order_id| OrderRow {
         order_id,
-        transaction: order_id,
+        goods_no: 1,
+        transaction: Some(order_id),
         quantity: 1,
         strategy: "zk-mutex".to_owned(),
+        instance: "lab-1".to_owned(),
         remaining: Some(order_id),
         token: Some((order_id, 0)),
         arrived_ns: None,
     };
-    (order_ids().map(order).collect(), order_ids().collect())
+    let receipt = |order_id| Receipt { order_id, goods_no: 1, quantity: 1, remaining: Some(order_id) };
+    (order_ids().map(order).collect(), order_ids().map(receipt).collect())
 }
 
 #[library_benchmark]
 #[bench::of_100(args = (100), setup = sale)]
 #[bench::of_1000(args = (1_000), setup = sale)]
 #[bench::of_10000(args = (10_000), setup = sale)]
-fn audit((orders, confirmed): (Vec<OrderRow>, Vec<i64>)) -> (Audit, Vec<OrderRow>, Vec<i64>) {
+fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Unchecked), Vec<OrderRow>, Vec<Receipt>) {
     let evidence = Evidence {
         stock_initial: 100,
         stock_final: 0,

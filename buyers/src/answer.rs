@@ -5,14 +5,11 @@ use serde::Deserialize;
 
 use crate::sample::Outcome;
 
-#[derive(Deserialize)]
-struct Receipt {
-    order_id: i64,
-    quantity: i64,
-}
-
 /// Beginning of the `type` of every problem of the service.
 pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
+
+/// The problem of a 409 that says that nothing is left.
+pub const SOLD_OUT: &str = "sold-out";
 
 /// The problems of a 503 that promise that nothing was written. Of any other one, `outcome-unknown` and
 /// `request-timeout` among them, the unit may have been sold.
@@ -38,15 +35,36 @@ struct Problem {
     r#type: String,
 }
 
+/// The last part of the type of a problem, or what is wrong with an answer of this status that has none.
+fn slug_of(status: StatusCode, body: &str) -> Result<String, String> {
+    let Ok(Problem { r#type }) = serde_json::from_str(body) else {
+        return Err(format!("a {} without a problem document", status.as_u16()));
+    };
+    let slug = r#type.strip_prefix(PROBLEM_TYPE).map(str::to_owned);
+    slug.ok_or_else(|| left_open(status, &r#type))
+}
+
 /// What a 503 means: its problem document tells whether something may have been sold.
 fn classify_unavailable(body: &str) -> (Outcome, String) {
-    let Ok(Problem { r#type }) = serde_json::from_str(body) else {
-        return (Outcome::Error, "a 503 without a problem document".to_owned());
-    };
-    match r#type.strip_prefix(PROBLEM_TYPE) {
-        Some(slug) if NOTHING_WRITTEN.contains(&slug) => (Outcome::Refused, format!("refused: {slug}")),
-        _ => (Outcome::Error, format!("a 503 that leaves the outcome open: {}", shown(&r#type))),
+    match slug_of(StatusCode::SERVICE_UNAVAILABLE, body) {
+        Ok(slug) if NOTHING_WRITTEN.contains(&slug.as_str()) => (Outcome::Refused, format!("refused: {slug}")),
+        Ok(slug) => (Outcome::Error, left_open(StatusCode::SERVICE_UNAVAILABLE, &slug)),
+        Err(problem) => (Outcome::Error, problem),
     }
+}
+
+/// What a 409 means. Only the service itself can say that nothing is left. Whatever stands before it may answer 409, too.
+fn classify_conflict(body: &str) -> (Outcome, Option<String>) {
+    match slug_of(StatusCode::CONFLICT, body) {
+        Ok(slug) if slug == SOLD_OUT => (Outcome::SoldOut, None),
+        Ok(slug) => (Outcome::Error, Some(left_open(StatusCode::CONFLICT, &slug))),
+        Err(problem) => (Outcome::Error, Some(problem)),
+    }
+}
+
+/// The problem of an answer that does not say whether something was sold.
+fn left_open(status: StatusCode, r#type: &str) -> String {
+    format!("a {} that leaves the outcome open: {}", status.as_u16(), shown(r#type))
 }
 
 /// The type of a problem as it is shown in a report.
@@ -59,10 +77,10 @@ fn shown(r#type: &str) -> String {
 pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
     match status {
         StatusCode::OK => match serde_json::from_str(body) {
-            Ok(Receipt { order_id, quantity }) => (Outcome::Sold { order_id, quantity }, None),
+            Ok(receipt) => (Outcome::Sold(receipt), None),
             Err(error) => (Outcome::Error, Some(format!("a 200 without a receipt: {error}"))),
         },
-        StatusCode::CONFLICT => (Outcome::SoldOut, None),
+        StatusCode::CONFLICT => classify_conflict(body),
         StatusCode::SERVICE_UNAVAILABLE => {
             let (outcome, problem) = classify_unavailable(body);
             (outcome, Some(problem))
@@ -80,12 +98,13 @@ pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Receipt;
 
     #[test]
     fn answers_are_classified_by_status_and_receipt() {
         let receipt = r#"{"goods_no":1,"sale":7,"order_id":12,"quantity":1,"remaining":99}"#;
-        assert_eq!(classify(StatusCode::OK, receipt), (Outcome::Sold { order_id: 12, quantity: 1 }, None));
-        assert_eq!(classify(StatusCode::CONFLICT, "{}"), (Outcome::SoldOut, None));
+        let expected = Receipt { order_id: 12, goods_no: 1, quantity: 1, remaining: Some(99) };
+        assert_eq!(classify(StatusCode::OK, receipt), (Outcome::Sold(expected), None));
         let (outcome, problem) = classify(StatusCode::NOT_FOUND, "{}");
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some("answered 404 Not Found")));
         let mismatch = r#"{"type":"urn:seckill-lab:problem:guard-mismatch","status":422}"#;
@@ -94,6 +113,22 @@ mod tests {
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some(expected)));
         let (outcome, problem) = classify(StatusCode::OK, "sold!");
         assert!(outcome == Outcome::Error && problem.unwrap().starts_with("a 200 without a receipt"));
+    }
+
+    #[test]
+    fn a_409_is_sold_out_only_if_its_problem_says_so() {
+        let conflict = |body: &str| classify(StatusCode::CONFLICT, body);
+        let of_type = |r#type: &str| conflict(&format!(r#"{{"type":"{type}","title":"t","status":409,"detail":"d"}}"#));
+        assert_eq!(of_type("urn:seckill-lab:problem:sold-out"), (Outcome::SoldOut, None));
+        for (answer, expected) in [
+            (of_type("urn:seckill-lab:problem:new-one"), "a 409 that leaves the outcome open: new-one"),
+            (of_type("about:blank"), "a 409 that leaves the outcome open: about:blank"),
+            (of_type("sold-out"), "a 409 that leaves the outcome open: sold-out"),
+            (conflict("{}"), "a 409 without a problem document"),
+            (conflict("<html>"), "a 409 without a problem document"),
+        ] {
+            assert_eq!(answer, (Outcome::Error, Some(expected.to_owned())));
+        }
     }
 
     #[test]

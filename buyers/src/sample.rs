@@ -5,17 +5,25 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What a buyer was told of the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Receipt {
+    /// The number of the order.
+    pub order_id: i64,
+    /// The SKU.
+    pub goods_no: i64,
+    /// Units of the order.
+    pub quantity: i64,
+    /// Units left, as the deduction saw it.
+    pub remaining: Option<i64>,
+}
+
 /// What became of one request to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// 200: a unit was bought.
-    Sold {
-        /// Key of the order.
-        order_id: i64,
-        /// Units of it.
-        quantity: i64,
-    },
-    /// 409: nothing left.
+    Sold(Receipt),
+    /// 409 with the problem `sold-out`: nothing left.
     SoldOut,
     /// 503 with a problem that promises that nothing was bought, as when the lock could not be had in time.
     Refused,
@@ -67,7 +75,7 @@ impl Sample {
     }
 }
 
-/// One value for each outcome: `sold` (200), `sold_out` (409), `refused` (a 503 that promises that nothing was written),
+/// One value for each outcome: `sold` (200), `sold_out` (409 that says so), `refused` (a 503 that promises that nothing was written),
 /// `error` (any other answer or failure) and `timeout` (no answer in time).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ByOutcome<T> {
@@ -108,7 +116,7 @@ impl<T> ByOutcome<T> {
     /// The value of one outcome.
     pub fn get_mut(&mut self, outcome: Outcome) -> &mut T {
         match outcome {
-            Outcome::Sold { .. } => &mut self.sold,
+            Outcome::Sold(_) => &mut self.sold,
             Outcome::SoldOut => &mut self.sold_out,
             Outcome::Refused => &mut self.refused,
             Outcome::Error => &mut self.error,

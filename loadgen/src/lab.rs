@@ -1,8 +1,10 @@
 //! What is measured on: the servers, the service, and the machine.
 
+pub(crate) mod books;
 pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod environment;
+pub(crate) mod history;
 pub(crate) mod postgres;
 mod postgres_counters;
 pub(crate) mod postgres_load;
@@ -10,5 +12,6 @@ pub(crate) mod service;
 pub(crate) mod source;
 pub(crate) mod stack;
 pub(crate) mod strategy;
+mod target;
 pub(crate) mod traffic;
 pub(crate) mod zookeeper;

@@ -34,15 +34,12 @@ use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
-pub(crate) const SCHEMA: &str = "seckill-report/4";
-
-/// Earlier versions that can still be read. Their results are drawn anew from their trials.
-pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["seckill-report/2", "seckill-report/3"];
+pub(crate) const SCHEMA: &str = "seckill-report/5";
 
 /// A comparison of ways to guard the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `seckill-report/4`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-report/5`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,

@@ -1,5 +1,6 @@
 //! The trials: their plan, one run, and its record.
 
+mod books;
 pub(crate) mod herd;
 pub(crate) mod jtl;
 pub(crate) mod plan;

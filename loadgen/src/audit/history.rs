@@ -27,7 +27,7 @@ pub struct Section {
     pub entered_ns: u64,
     /// When release was about to be called.
     pub left_ns: u64,
-    /// The order that a batch wrote for the visitor, if the service says so.
+    /// The order that was written for the visitor, if the service says so.
     pub order_id: Option<i64>,
 }
 
@@ -40,6 +40,9 @@ pub struct HistoryAudit {
     pub missing: u64,
     /// Most visitors of one SKU's section at one instant.
     pub inside_max: u64,
+    /// Sections that were asked for while another visitor of the SKU was inside or waited. Without any, the lock had nothing
+    /// to exclude. Absent when the service does not say when they asked.
+    pub contended: Option<u64>,
     /// Sections that were entered while as many others were inside as the lock permits. Absent for a strategy whose
     /// sections may overlap.
     pub overlaps: Option<u64>,
@@ -57,13 +60,15 @@ impl HistoryAudit {
     /// Checks a history against the number of permits, if there is one.
     pub fn of(sections: &[Section], permits: Option<u32>, missing: u64) -> HistoryAudit {
         // With several permits a holder may learn of its grant only when one who was granted later has left already.
+        let knows_asked = sections.iter().all(|section| section.asked_ns.is_some());
         let has_tokens = permits == Some(1) && sections.iter().any(|section| section.token.is_some());
         let mut audit = HistoryAudit {
             sections: count(sections.len()),
             missing,
             overlaps: permits.map(|_| 0),
             token_regressions: has_tokens.then_some(0),
-            fifo_inversions: sections.iter().all(|section| section.asked_ns.is_some()).then_some(0),
+            contended: knows_asked.then_some(0),
+            fifo_inversions: knows_asked.then_some(0),
             ..HistoryAudit::default()
         };
         let mut sorted = sections.to_vec();
@@ -84,6 +89,11 @@ impl HistoryAudit {
         self.overlaps.unwrap_or(0) > 0 || self.token_regressions.unwrap_or(0) > 0
     }
 
+    /// Whether the lock had nothing to exclude: no two visitors met. `false` if that is unknown, or sections may overlap.
+    pub fn is_uncontended(&self) -> bool {
+        self.overlaps.is_some() && self.contended == Some(0)
+    }
+
     /// The share of pairs that were served in another order than they asked in: 0 for a queue, about a half for a lock
     /// that lets in whom it likes.
     pub fn inversion_share(&self) -> Option<f64> {
@@ -95,8 +105,12 @@ impl HistoryAudit {
     fn sweep(&mut self, sections: &[Section], permits: Option<u32>) {
         // Those inside, the next to leave first.
         let mut inside: BinaryHeap<Reverse<(u64, Option<Token>)>> = BinaryHeap::new();
-        let mut token_left = None;
+        let (mut token_left, mut latest_left_ns) = (None, 0);
         for section in sections {
+            if let (Some(contended), Some(asked_ns)) = (&mut self.contended, section.asked_ns) {
+                *contended += u64::from(asked_ns < latest_left_ns);
+            }
+            latest_left_ns = latest_left_ns.max(section.left_ns);
             // A section that is left at the instant at which another is entered counts as left before.
             while inside.peek().is_some_and(|Reverse((left_ns, _))| *left_ns <= section.entered_ns) {
                 let token = inside.pop().and_then(|Reverse((_, token))| token);
@@ -201,6 +215,18 @@ mod tests {
         let audit = HistoryAudit::of(&[section(10, 40), section(20, 30)], None, 0);
         assert_eq!((audit.overlaps, audit.inside_max), (None, 2));
         assert!(!audit.is_violated());
+    }
+
+    #[test]
+    fn a_lock_whose_visitors_never_met_had_nothing_to_exclude() {
+        let asked = |asked_ns, entered_ns, left_ns| Section { asked_ns, ..section(entered_ns, left_ns) };
+        let of = |sections: &[Section]| HistoryAudit::of(sections, Some(1), 0);
+        let alone = of(&[asked(Some(1), 10, 20), asked(Some(20), 30, 40)]);
+        assert_eq!((alone.contended, alone.is_uncontended()), (Some(0), true));
+        let waited = of(&[asked(Some(1), 10, 20), asked(Some(19), 30, 40), asked(Some(2), 45, 50)]);
+        assert_eq!((waited.contended, waited.is_uncontended()), (Some(2), false));
+        assert_eq!(of(&[asked(None, 10, 20), asked(Some(20), 30, 40)]).contended, None);
+        assert!(!HistoryAudit::of(&[section(10, 20)], None, 0).is_uncontended(), "nothing is to be excluded");
     }
 
     #[test]

@@ -13,12 +13,16 @@ use crate::audit::history::Token;
 pub struct OrderRow {
     /// Its number.
     pub order_id: i64,
-    /// The transaction that wrote it.
-    pub transaction: i64,
+    /// The SKU.
+    pub goods_no: i64,
+    /// The transaction that wrote it. Unknown after a restore, which writes many orders in one transaction.
+    pub transaction: Option<i64>,
     /// How many units it is for.
     pub quantity: i64,
     /// The strategy that wrote it.
     pub strategy: String,
+    /// The instance that wrote it.
+    pub instance: String,
     /// Units left as the deduction saw it, where that was recorded.
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
@@ -77,9 +81,10 @@ fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64
         }
         let begins_with = i128::from(remaining) + i128::from(order.quantity);
         let continues = left.is_none_or(|left| i128::from(left) == begins_with);
-        let is_in_turn = match before.filter(|before| before.transaction == order.transaction) {
-            Some(before) => before.order_id < order.order_id,
-            None => transactions.insert(order.transaction),
+        let is_in_turn = match (order.transaction, before) {
+            (None, _) => true,
+            (now, Some(before)) if before.transaction == now => before.order_id < order.order_id,
+            (Some(transaction), _) => transactions.insert(transaction),
         };
         found += u64::from(!(continues && is_in_turn));
         (left, before) = (Some(remaining), Some(order));
@@ -100,7 +105,7 @@ fn tokens_out_of_order(sold: &[&OrderRow]) -> Option<u64> {
 fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
     let mut latest_arrivals = HashMap::new();
     let mut found = None;
-    for (transaction, arrived_ns) in sold.iter().filter_map(|order| Some((order.transaction, order.arrived_ns?))) {
+    for (transaction, arrived_ns) in sold.iter().filter_map(|order| Some((order.transaction?, order.arrived_ns?))) {
         if let Some(latest_ns) = latest_arrivals.get_mut(&transaction) {
             *found.get_or_insert(0) += u64::from(arrived_ns < *latest_ns);
             *latest_ns = arrived_ns.max(*latest_ns);
@@ -117,16 +122,18 @@ pub(crate) fn count(length: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Orders by number, transaction and units left. Each is for one unit, under a token with the number of its transaction.
-    fn orders<const N: usize>(rows: [(i64, i64, i64); N]) -> Vec<OrderRow> {
+    pub(crate) fn orders<const N: usize>(rows: [(i64, i64, i64); N]) -> Vec<OrderRow> {
         let order = |(order_id, transaction, left)| OrderRow {
             order_id,
-            transaction,
+            goods_no: 1,
+            transaction: Some(transaction),
             quantity: 1,
             strategy: "zk-merge".to_owned(),
+            instance: "lab-1".to_owned(),
             remaining: Some(left),
             token: Some((transaction, 0)),
             arrived_ns: None,

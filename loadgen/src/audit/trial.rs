@@ -1,14 +1,17 @@
 //! What a trial really sold, judged from the database and from what the clients were told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+pub use buyers::sample::Receipt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::orders::{OrderRow, Sequence, count};
+use crate::audit::balance::{Balance, Holders, clamped};
+use crate::audit::orders::{OrderRow, count};
+use crate::audit::unchecked::Unchecked;
 
 /// Everything that the audit of one trial looks at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Evidence<'a> {
     /// Units on hand when the sale began.
     pub stock_initial: i64,
@@ -18,8 +21,8 @@ pub struct Evidence<'a> {
     pub permits: Option<u32>,
     /// All orders of the sale.
     pub orders: &'a [OrderRow],
-    /// Order numbers in the 200 answers, one for each buyer who was told "sold".
-    pub confirmed: &'a [i64],
+    /// The 200 answers, one for each buyer who was told "sold".
+    pub confirmed: &'a [Receipt],
     /// Buyers who were told "sold out".
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
@@ -62,18 +65,29 @@ pub struct Audit {
     pub confirmations_unfounded: u64,
     /// Buyers told "sold" with an order that another buyer was told as well.
     pub confirmations_repeated: u64,
+    /// Buyers told another SKU, another quantity or another number of units left than their order has.
+    pub confirmations_wrong: u64,
+    /// Orders of the trial that are for nothing: they have no line.
+    pub orders_without_lines: u64,
 }
 
 impl Audit {
-    /// Balances the books of one trial.
-    pub fn of(evidence: &Evidence<'_>) -> Audit {
-        let sold: i128 = evidence.orders.iter().map(|order| i128::from(order.quantity)).sum();
-        let [initial, left_over] = [evidence.stock_initial, evidence.stock_final].map(i128::from);
-        let recorded: BTreeSet<i64> = evidence.orders.iter().map(|order| order.order_id).collect();
-        let confirmed: BTreeSet<i64> = evidence.confirmed.iter().copied().collect();
+    /// Balances the books of one trial. Returns what they do not say, too.
+    pub fn of(evidence: &Evidence<'_>) -> (Audit, Unchecked) {
+        let (first, last) = (Some(evidence.stock_initial), Some(evidence.stock_final));
+        let balance = Balance::of(first, last, Holders::of(evidence.permits), evidence.orders);
+        let (sold, initial) = (balance.sold, i128::from(evidence.stock_initial));
+        let recorded: BTreeMap<i64, &OrderRow> = evidence.orders.iter().map(|order| (order.order_id, order)).collect();
+        let confirmed: BTreeSet<i64> = evidence.confirmed.iter().map(|receipt| receipt.order_id).collect();
 
-        let unfounded = evidence.confirmed.iter().filter(|id| !recorded.contains(id)).count();
-        let untold = count(recorded.difference(&confirmed).count());
+        let unfounded = evidence.confirmed.iter().filter(|receipt| !recorded.contains_key(&receipt.order_id)).count();
+        let is_wrong = |receipt: &&Receipt| {
+            recorded.get(&receipt.order_id).is_some_and(|order| {
+                (order.goods_no, order.quantity, order.remaining)
+                    != (receipt.goods_no, receipt.quantity, receipt.remaining)
+            })
+        };
+        let untold = count(recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count());
         let indeterminate = untold.min(evidence.unanswered);
 
         let decided = count(evidence.confirmed.len()) + evidence.sold_out;
@@ -82,24 +96,25 @@ impl Audit {
         // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
         let enough_decided = evidence.sold_out > 0 || i128::from(decided) >= wanted;
         let left = clamped((wanted - sold).max(0));
-        let sequence = Sequence::of(Some(evidence.stock_initial), evidence.orders);
-        let one_at_a_time = evidence.permits.is_none_or(|permits| permits == 1);
 
-        Audit {
+        let audit = Audit {
             sold: clamped(sold),
-            oversold: clamped((sold - initial).max(0)),
+            oversold: balance.oversold.unwrap_or(0),
             undersold: if enough_decided { left } else { 0 },
             unsold_undecided: if enough_decided { 0 } else { left },
-            lost_updates: clamped(initial - left_over - sold),
-            double_sales: sequence.double_sales,
-            out_of_sequence: sequence.out_of_sequence,
-            tokens_out_of_order: sequence.tokens_out_of_order.filter(|_| one_at_a_time),
-            overtaken_in_batch: sequence.overtaken_in_batch,
+            lost_updates: balance.lost_updates.unwrap_or(0),
+            double_sales: balance.double_sales,
+            out_of_sequence: balance.out_of_sequence,
+            tokens_out_of_order: balance.tokens_out_of_order,
+            overtaken_in_batch: balance.overtaken_in_batch,
             indeterminate,
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: count(unfounded),
             confirmations_repeated: count(evidence.confirmed.len() - confirmed.len()),
-        }
+            confirmations_wrong: count(evidence.confirmed.iter().filter(is_wrong).count()),
+            orders_without_lines: 0,
+        };
+        (audit, balance.unchecked)
     }
 
     /// The findings of several SKUs together.
@@ -124,12 +139,15 @@ impl Audit {
             orders_unexplained: sum.orders_unexplained + one.orders_unexplained,
             confirmations_unfounded: sum.confirmations_unfounded + one.confirmations_unfounded,
             confirmations_repeated: sum.confirmations_repeated + one.confirmations_repeated,
+            confirmations_wrong: sum.confirmations_wrong + one.confirmations_wrong,
+            orders_without_lines: sum.orders_without_lines + one.orders_without_lines,
         })
     }
 
-    /// Whether the orders are exactly those that the buyers were told of, the indeterminate ones apart.
+    /// Whether the orders are exactly those that the buyers were told of, and as they were told, the indeterminate ones apart.
     pub fn ledger_balanced(&self) -> bool {
-        self.orders_unexplained == 0 && self.confirmations_unfounded == 0 && self.confirmations_repeated == 0
+        let confirmations = [self.confirmations_unfounded, self.confirmations_repeated, self.confirmations_wrong];
+        self.orders_unexplained == 0 && self.orders_without_lines == 0 && confirmations == [0; 3]
     }
 
     /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
@@ -149,12 +167,6 @@ fn sum_of_known(sum: Option<u64>, one: Option<u64>) -> Option<u64> {
     sum.zip(one).map_or(sum.or(one), |(sum, one)| Some(sum + one))
 }
 
-/// A figure of the books in 64 bits. A sum of quantities near 2^63 may need 128 bits: it becomes the largest or the
-/// smallest figure of 64 bits, and keeps its sign.
-pub(crate) fn clamped(units: i128) -> i64 {
-    i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -166,8 +178,9 @@ mod tests {
     }
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        let strategy = strategy.to_owned();
-        OrderRow { order_id, transaction: order_id, quantity, strategy, remaining: None, token: None, arrived_ns: None }
+        let (transaction, strategy, instance) = (Some(order_id), strategy.to_owned(), "lab-1".to_owned());
+        let (remaining, token, arrived_ns) = (None, None, None);
+        OrderRow { order_id, goods_no: 1, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
@@ -181,8 +194,20 @@ mod tests {
         sold_out: u64,
         (refused, unanswered): (u64, u64),
     ) -> Audit {
-        let permits = Some(1);
-        Audit::of(&Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered })
+        let (permits, confirmed) = (Some(1), &receipts(orders, confirmed));
+        let evidence =
+            Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
+        Audit::of(&evidence).0
+    }
+
+    /// What buyers are told of these orders. Of an order that is not there, they are told of one unit.
+    fn receipts(orders: &[OrderRow], order_ids: &[i64]) -> Vec<Receipt> {
+        let receipt = |order_id: &i64| {
+            let told = orders.iter().find(|order| order.order_id == *order_id);
+            let (quantity, remaining) = told.map_or((1, None), |order| (order.quantity, order.remaining));
+            Receipt { order_id: *order_id, goods_no: 1, quantity, remaining }
+        };
+        order_ids.iter().map(receipt).collect()
     }
 
     #[test]
@@ -270,6 +295,24 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_that_is_not_what_the_order_has_unbalances_the_ledger() {
+        let orders = with_tokens([7]);
+        let told = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: Some(8) };
+        let wrong = |receipt: Receipt| {
+            let (orders, confirmed) = (&orders, &[receipt]);
+            let audit =
+                Audit::of(&Evidence { stock_initial: 9, stock_final: 8, orders, confirmed, ..Evidence::default() }).0;
+            assert_eq!(audit.ledger_balanced(), audit.confirmations_wrong == 0);
+            audit.confirmations_wrong
+        };
+        assert_eq!(wrong(told), 0);
+        assert_eq!(wrong(Receipt { goods_no: 2, ..told }), 1);
+        assert_eq!(wrong(Receipt { quantity: 2, ..told }), 1);
+        assert_eq!(wrong(Receipt { remaining: Some(7), ..told }), 1);
+        assert_eq!(wrong(Receipt { remaining: None, ..told }), 1);
+    }
+
+    #[test]
     fn two_orders_that_left_as_many_units_sold_the_same_one() {
         let left = |remaining: [i64; 4]| -> Vec<OrderRow> {
             (1..).zip(remaining).map(|(id, left)| OrderRow { remaining: Some(left), ..order(id, 1, "s") }).collect()
@@ -293,27 +336,6 @@ mod tests {
         orders[2].remaining = Some(4);
         let skipped = audit((9, 6), &orders, &[1, 2, 3], 0, 0);
         assert_eq!((skipped.out_of_sequence, skipped.double_sales, skipped.is_clean()), (Some(1), 0, false));
-    }
-
-    #[test]
-    fn tokens_fall_only_where_several_holders_may_be_inside() {
-        let of = |permits, tokens| {
-            let orders = with_tokens(tokens);
-            let evidence = Evidence {
-                stock_initial: 9,
-                stock_final: 6,
-                permits,
-                orders: &orders,
-                confirmed: &[1, 2, 3],
-                sold_out: 0,
-                refused: 0,
-                unanswered: 0,
-            };
-            Audit::of(&evidence).tokens_out_of_order
-        };
-        // The sections of a batch overlap, and its orders have one token.
-        assert_eq!([of(None, [4, 4, 5]), of(None, [5, 4, 4]), of(None, [5, 5, 4])], [Some(0), Some(2), Some(1)]);
-        assert_eq!([of(Some(1), [5, 4, 4]), of(Some(2), [5, 4, 4])], [Some(2), None]);
     }
 
     #[test]

@@ -6,11 +6,18 @@ use std::process::ExitCode;
 use clap::Args;
 use program::{Epilogue, Interrupt};
 
+use crate::audit::balance::Holders;
 use crate::audit::history::HistoryAudit;
+use crate::audit::ledger::{SaleAudit, SaleRow};
+use crate::audit::orders::OrderRow;
+use crate::audit::unchecked::{Gap, Unchecked, without_section};
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
+use crate::lab::books::SaleAudits;
+use crate::lab::history::HistorySince;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
+use crate::lab::strategy::Strategy;
 use crate::output::Output;
 use crate::report::audit::{Findings, StrategyHistory, table};
 
@@ -44,9 +51,9 @@ pub(super) fn epilogue() -> Epilogue {
         ])
         .environment(&[super::ADMIN_TOKEN])
         .exit_status(&[
-            (Exit::Passed, ": the orders of every sale agree with its stock, and every lock excluded"),
+            (Exit::Passed, ": the orders of every sale agree with its stock, and with --target every lock excluded"),
             (Exit::PromiseBroken, ": orders disagree, or a lock did not exclude; controls count"),
-            (Exit::Setup, ""),
+            (Exit::Setup, ", or something could not be checked"),
             (Exit::Usage, ""),
             (Exit::Interrupted, ""),
         ])
@@ -75,35 +82,94 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
     } else {
         output.print(&table(&findings));
     }
-    Ok(if findings.is_wrong() { Exit::PromiseBroken } else { Exit::Passed }.into())
+    let exit = match (findings.is_wrong(), findings.is_checked()) {
+        (true, _) => Exit::PromiseBroken,
+        (false, false) => Exit::Setup,
+        (false, true) => Exit::Passed,
+    };
+    Ok(exit.into())
 }
 
 async fn look(args: &AuditArgs) -> Result<Findings, Error> {
     let database = Database::connect(&args.database_url).await?;
-    let sales = database.sale_audits(args.goods_no, args.sale).await?;
-    Ok(Findings { sales, histories: histories(args).await? })
+    // An order that is written after this has no section in it, and counts as unchecked.
+    let told = told(args).await?;
+    let audit = |sale: &SaleRow, mut orders: Vec<OrderRow>| {
+        let Some(told) = &told else { return SaleAudit::of(sale, Holders::Unknown, &orders, Unchecked::default()) };
+        let (holders, unknown) = told.of(&mut orders);
+        SaleAudit::of(sale, holders, &orders, unknown)
+    };
+    let SaleAudits { sales, orders_without_lines } = database.sale_audits(args.goods_no, args.sale, audit).await?;
+    let (histories, gaps) = told.map_or_else(Default::default, Told::histories);
+    let gaps = Unchecked::sum(sales.iter().map(|sale| &sale.gaps).chain([&gaps]));
+    Ok(Findings {
+        sales,
+        orders_without_lines,
+        histories,
+        unchecked: gaps.words(),
+        were_instances_asked: !args.target.is_empty(),
+    })
 }
 
-/// Checks the history of the instances that were named.
-async fn histories(args: &AuditArgs) -> Result<Vec<StrategyHistory>, Error> {
+/// What the instances of `--target` tell.
+struct Told {
+    strategies: Vec<Strategy>,
+    history: HistorySince,
+}
+
+/// Asks the instances that were named.
+async fn told(args: &AuditArgs) -> Result<Option<Told>, Error> {
     if args.target.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let token = env::var("ADMIN_TOKEN").ok().filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| Error::Usage("--target needs ADMIN_TOKEN in the environment".to_owned()))?;
     let service = Service::new(args.target.clone(), token)?;
+    service.ensure_distinct().await?;
     let strategies = service.strategies().await?;
-    let mut since = service.history_since(&service.history_begin()).await?;
-    if !since.one_clock && !since.sections.is_empty() {
+    let history = service.history_since(&service.history_begin()).await?;
+    if !history.one_clock && !history.sections.is_empty() {
         return Err(Error::Usage(
             "the instances of --target have different clocks, so their times cannot be compared; name those of one host"
                 .to_owned(),
         ));
     }
-    let histories = strategies.into_iter().filter_map(|strategy| {
-        let sections = since.sections.remove(&strategy.name)?;
-        let audit = HistoryAudit::of(&sections, strategy.permits, since.missing);
-        Some(StrategyHistory { strategy: strategy.name, audit })
-    });
-    Ok(histories.collect())
+    Ok(Some(Told { strategies, history }))
+}
+
+impl Told {
+    /// Fills in when the buyers of the orders of a sale arrived. Returns how many holders may write at once, and what the
+    /// history does not have.
+    fn of(&self, orders: &mut [OrderRow]) -> (Holders, Unchecked) {
+        let mut gaps = Vec::new();
+        let mut holders = Holders::One;
+        for strategy in &self.strategies {
+            let own: Vec<OrderRow> = orders.iter().filter(|order| order.strategy == strategy.name).cloned().collect();
+            if own.is_empty() {
+                continue;
+            }
+            if Holders::of(strategy.permits) == Holders::Several {
+                holders = Holders::Several;
+            }
+            let sections = self.history.sections.get(&strategy.name).map_or(&[][..], Vec::as_slice);
+            gaps.push((Gap::Section, without_section(&own, sections, strategy.permits)));
+            let arrivals = self.history.arrivals(&strategy.name);
+            let own = orders.iter_mut().filter(|order| order.strategy == strategy.name);
+            own.for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
+        }
+        let is_known = |order: &OrderRow| self.strategies.iter().any(|strategy| strategy.name == order.strategy);
+        let holders = if orders.iter().all(is_known) { holders } else { Holders::Unknown };
+        (holders, gaps.into_iter().collect())
+    }
+
+    /// The findings of each strategy, and what the history does not have.
+    fn histories(mut self) -> (Vec<StrategyHistory>, Unchecked) {
+        let HistorySince { missing, strangers, .. } = self.history;
+        let histories = self.strategies.into_iter().filter_map(|strategy| {
+            let sections = self.history.sections.remove(&strategy.name)?;
+            let audit = HistoryAudit::of(&sections, strategy.permits, missing);
+            Some(StrategyHistory { strategy: strategy.name, audit })
+        });
+        (histories.collect(), [(Gap::Record, missing), (Gap::Identity, strangers)].into_iter().collect())
+    }
 }

@@ -58,9 +58,9 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
         .note(super::TIME)
         .exit_status(&[
             (Exit::Passed, ": every promise was kept, and every threshold that was given"),
-            (Exit::Failed, ": a threshold was crossed, or a control did not oversell"),
+            (Exit::Failed, ": a threshold was crossed, a control did not oversell, or no two buyers met under a lock"),
             (Exit::PromiseBroken, ""),
-            (Exit::Setup, ", or buyers got no decision"),
+            (Exit::Setup, ", buyers got no decision, or something could not be checked"),
             (Exit::ClientLimited, ""),
             (Exit::Usage, ""),
             (Exit::Interrupted, ""),

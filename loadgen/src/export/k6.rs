@@ -7,7 +7,7 @@ mod literal;
 mod rules;
 
 use askama::Template;
-use buyers::answer::{NOTHING_WRITTEN, PROBLEM_TYPE};
+use buyers::answer::{NOTHING_WRITTEN, PROBLEM_TYPE, SOLD_OUT};
 use buyers::model::{Arrivals, LoadModel};
 
 use self::rules::Rules;

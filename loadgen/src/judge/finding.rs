@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
 use crate::trial::record::Trial;
 
@@ -10,7 +11,7 @@ use crate::trial::record::Trial;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Finding {
-    /// It kept its promise in every trial.
+    /// It kept its promise in every trial: everything was checked, and nothing was found.
     Kept,
     /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies. Or its lock did
     /// not exclude, or its batches did not keep to the order of arrival.
@@ -19,7 +20,10 @@ pub(crate) enum Finding {
     /// rest did not balance.
     #[serde(rename = "refused-or-failed")]
     Inconclusive,
-    /// It has to oversell under a load that proves anything, and did not in any trial.
+    /// Nothing wrong was found, and not everything was checked.
+    Unchecked,
+    /// It has to oversell under a load that proves anything, and did not in any trial. Or it has a lock, and no two buyers met
+    /// under it in any trial.
     LoadTooWeak,
     /// The comparison was interrupted before its first trial ended.
     NotRun,
@@ -33,6 +37,7 @@ impl Finding {
             Finding::Kept => "yes",
             Finding::Broken => "NO",
             Finding::Inconclusive => "refused or failed",
+            Finding::Unchecked => "unchecked",
             Finding::LoadTooWeak => "load too weak",
             Finding::NotRun => "not run",
         }
@@ -59,6 +64,10 @@ impl Finding {
         } else if any(Trial::is_inconclusive) {
             Finding::Inconclusive
         } else if expects_oversell {
+            Finding::LoadTooWeak
+        } else if any(|trial| !trial.unchecked.is_empty()) {
+            Finding::Unchecked
+        } else if trials.iter().all(|trial| trial.history.as_ref().is_some_and(HistoryAudit::is_uncontended)) {
             Finding::LoadTooWeak
         } else {
             Finding::Kept
@@ -158,11 +167,36 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_checked_is_not_kept() {
+        let kept = fixture::trial("zk-mutex", 0, 100, 100);
+        let unchecked = Trial { unchecked: vec!["instances without a common clock: 3".to_owned()], ..kept.clone() };
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, trials);
+        assert_eq!(found(&[&kept, &unchecked]), Finding::Unchecked);
+        let mut broken = unchecked.clone();
+        broken.audit.oversold = 1;
+        assert_eq!(found(&[&unchecked, &broken]), Finding::Broken);
+    }
+
+    #[test]
+    fn a_lock_under_which_nobody_met_proves_nothing() {
+        let met = fixture::trial("zk-mutex", 0, 100, 100);
+        let mut alone = met.clone();
+        alone.history.as_mut().unwrap().contended = Some(0);
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, trials);
+        assert_eq!(found(&[&alone, &alone]), Finding::LoadTooWeak);
+        assert_eq!(found(&[&alone, &met]), Finding::Kept);
+        alone.history.as_mut().unwrap().overlaps = None;
+        assert_eq!(found(&[&alone]), Finding::Kept, "its sections may overlap");
+    }
+
+    #[test]
     fn a_trial_that_has_not_come_to_rest_is_not_blamed_for_what_may_yet_be_set_right() {
-        let unsettled = |sold| Trial { settled: false, ..fixture::trial("s", 0, 100, sold) };
+        let unchecked = vec!["trials that had not come to rest: 1".to_owned()];
+        let unsettled =
+            |sold| Trial { settled: false, unchecked: unchecked.clone(), ..fixture::trial("s", 0, 100, sold) };
         let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &[trial]);
         assert_eq!(found(&unsettled(90)), Finding::Inconclusive);
-        assert_eq!(found(&unsettled(100)), Finding::Kept);
+        assert_eq!(found(&unsettled(100)), Finding::Unchecked, "a sale that is under way may yet be written");
         assert_eq!(found(&unsettled(101)), Finding::Broken);
         let mut lost = unsettled(100);
         lost.audit.lost_updates = -1;

@@ -93,14 +93,21 @@ fn controls(level: &[&StrategyResult]) -> Vec<String> {
 
 /// Strategies of which nothing is proved.
 fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
-    let names = |finding: Finding| -> String {
-        let of_kind = level.iter().filter(|result| result.finding == finding);
-        of_kind.map(|result| result.strategy.as_str()).collect::<Vec<_>>().join(", ")
+    let names = |is: &dyn Fn(&StrategyResult) -> bool| -> String {
+        let those = level.iter().filter(|result| is(result));
+        those.map(|result| result.strategy.as_str()).collect::<Vec<_>>().join(", ")
     };
-    let (weak, unknown) = (names(Finding::LoadTooWeak), names(Finding::Inconclusive));
+    let is_safe =
+        |result: &StrategyResult| matches!(result.promise, Promise::NeverOversells | Promise::SafeWhileSessionLives);
+    let weak = names(&|result| result.finding == Finding::LoadTooWeak && !is_safe(result));
+    let alone = names(&|result| result.finding == Finding::LoadTooWeak && is_safe(result));
+    let unknown = names(&|result| result.finding == Finding::Inconclusive);
     let mut lines = Vec::new();
     if !weak.is_empty() {
         lines.push(format!("The load was too weak to make {weak} oversell"));
+    }
+    if !alone.is_empty() {
+        lines.push(format!("No two buyers met under the lock of {alone}, so it excluded nobody"));
     }
     if !unknown.is_empty() {
         let why = "buyers got no decision, or a trial did not come to rest";

@@ -1,6 +1,7 @@
 //! What came out for one strategy and number of users: the types, as `report.json` has them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
@@ -45,13 +46,18 @@ pub(crate) struct StrategyResult {
     pub(crate) bad_trials: u32,
     /// Trials that prove nothing: undecided buyers left units, or books did not balance before all was at rest.
     pub(crate) inconclusive_trials: u32,
+    /// Trials in which nothing wrong was found, and not everything was checked.
+    pub(crate) unchecked_trials: u32,
+    /// What was not checked in them, at most five lines.
+    pub(crate) unchecked: Vec<String>,
     /// Exact (Clopper-Pearson) one-sided 95 % upper bound of the rate of bad trials among those that prove anything.
     pub(crate) bad_trial_rate_upper_95: f64,
     /// Trials that had not come to rest when they were audited.
     pub(crate) unsettled_trials: u32,
     /// Measured trials in which the generator was the bottleneck.
     pub(crate) client_limited_trials: u32,
-    /// Whether its times may be compared: it sold no unit too many and none too few in every trial, and its lock excluded.
+    /// Whether its times may be compared: it sold no unit too many and none too few in every trial, its lock excluded, and all of
+    /// that was checked.
     pub(crate) is_comparable: bool,
     /// Units sold beyond the stock, median over all trials.
     pub(crate) oversold_median: Option<f64>,
@@ -75,6 +81,23 @@ pub(crate) struct StrategyResult {
     pub(crate) notifications_per_release_expected: Option<f64>,
     /// Every other figure, by its key.
     pub(crate) figures: Figures,
+    /// Those figures that only some of the trials have, by their keys. They hold no threshold.
+    pub(crate) partial: BTreeMap<String, Part>,
+}
+
+/// How many of the trials have a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Part {
+    /// Trials that have it.
+    pub(crate) trials: u32,
+    /// Trials that it was to be taken over.
+    pub(crate) of: u32,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} trials", self.trials, self.of)
+    }
 }
 
 /// The figures of a result by their keys, each with its 95 % interval where it has one. One that no trial had is `null`.

@@ -1,6 +1,6 @@
 //! Makes results of the trials: one for each strategy and number of users, related to each other and ranked.
 
-use buyers::sample::ByOutcome;
+use buyers::sample::{ByOutcome, problems};
 use stats::{as_f64, median, rate};
 
 use crate::judge::finding::Finding;
@@ -46,6 +46,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
     let trials = Trials { all: all.iter().filter(is_own).collect(), seed: u64::from(plan.seed) };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
     let inconclusive_trials = trials.count(Trial::is_inconclusive);
+    let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
     let finding = Finding::of(strategy.promise, plan.instances, &trials.all);
     let expected =
         plan.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), plan.zk_sessions_total));
@@ -61,7 +62,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         kept: match finding {
             Finding::Kept => Some(true),
             Finding::Broken => Some(false),
-            Finding::Inconclusive | Finding::LoadTooWeak | Finding::NotRun => None,
+            Finding::Inconclusive | Finding::Unchecked | Finding::LoadTooWeak | Finding::NotRun => None,
         },
         finding,
         rank: None,
@@ -70,12 +71,15 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         measured_trials: trials.count(|trial| !trial.warm_up),
         bad_trials,
         inconclusive_trials,
-        bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - inconclusive_trials),
+        unchecked_trials,
+        unchecked: problems(trials.all.iter().flat_map(|trial| &trial.unchecked)),
+        bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - trials.count(Trial::proves_nothing)),
         unsettled_trials: trials.count(|trial| !trial.settled),
         client_limited_trials: trials.count(|trial| !trial.warm_up && trial.generator.limited),
         is_comparable: run > 0
             && bad_trials == 0
             && inconclusive_trials == 0
+            && unchecked_trials == 0
             && !trials.all.iter().any(|trial| trial.is_order_violated()),
         oversold_median: median(&oversold),
         answers: ByOutcome::fold(&answers, |counts| counts.sum()),
@@ -88,6 +92,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
             .filter(|_| strategy.mechanism == Mechanism::Zookeeper)
             .map(|expected| as_f64(expected) / f64::from(users)),
         figures: figures(&trials, metrics),
+        partial: metrics.iter().filter_map(|metric| Some((metric.key.to_owned(), metric.part(&trials)?))).collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules that a comparison has to hold: `'zk-mutex p99<250ms'`, `'zk-* oversold==0'`, `'zk-naive@1500 goodput>=50'`.
 //!
 //! A rule names the strategies (with `*` and `?`, and with a number of users behind `@` where there are several), a metric,
-//! a comparison and a value. A figure that was not measured holds no rule.
+//! a comparison and a value. A figure that was not measured, or not in every trial, holds no rule.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use stats::figures;
 use wildmatch::WildMatch;
 
 use crate::judge::metrics::{Better, Kind, METRICS, Metric};
-use crate::judge::result::StrategyResult;
+use crate::judge::result::{Part, StrategyResult};
 
 /// One rule.
 #[derive(Debug, Clone)]
@@ -47,8 +47,10 @@ pub(crate) struct ThresholdResult {
     pub(crate) strategy: String,
     /// How many users.
     pub(crate) users: u32,
-    /// The figure, in milliseconds if it is a time; absent if there is none.
+    /// The figure, in milliseconds if it is a time; absent if there is none, or if only some trials have it.
     pub(crate) value: Option<f64>,
+    /// How many trials have the figure, if only some do.
+    pub(crate) part: Option<Part>,
     /// Whether the rule held.
     pub(crate) held: bool,
 }
@@ -56,8 +58,11 @@ pub(crate) struct ThresholdResult {
 impl ThresholdResult {
     /// The rule and what was found.
     pub(crate) fn describe(&self) -> String {
-        let value =
-            self.value.map_or_else(|| "was not measured".to_owned(), |value| format!("is {}", figures::exact(value)));
+        let value = match (self.value, self.part) {
+            (Some(value), _) => format!("is {}", figures::exact(value)),
+            (None, Some(part)) => format!("was measured in {part} only"),
+            (None, None) => "was not measured".to_owned(),
+        };
         format!("{}: {} with {} users {value}", self.rule, self.strategy, self.users)
     }
 }
@@ -161,12 +166,14 @@ impl Threshold {
         let check = |result: &StrategyResult| {
             // A fault counts by its size, whatever its sign.
             let size = |value: f64| if self.metric.better == Better::Zero { value.abs() } else { value };
-            let value = self.metric.value(result).map(size);
+            let part = result.partial.get(self.metric.key).copied();
+            let value = self.metric.value(result).filter(|_| part.is_none()).map(size);
             ThresholdResult {
                 rule: self.rule.clone(),
                 strategy: result.strategy.clone(),
                 users: result.users,
                 value,
+                part,
                 held: value.is_some_and(|figure| self.comparison.holds(figure, self.value)),
             }
         };
@@ -258,7 +265,7 @@ fn share_of(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::report::{Report, fixture};
 
     fn check(rule: &str) -> Vec<ThresholdResult> {
         Threshold::parse(rule).unwrap().check(&fixture::report().results)
@@ -297,6 +304,17 @@ mod tests {
         assert_eq!((result.value, result.held), (None, false));
         assert!(result.describe().ends_with("pg-conditional with 300 users was not measured"));
         assert!(check("zk-mutex p50<1ms")[0].describe().starts_with("zk-mutex p50<1ms: zk-mutex with 300 users is 2"));
+    }
+
+    #[test]
+    fn a_figure_of_some_trials_holds_no_rule() {
+        let mut report = fixture::report();
+        report.trials.iter_mut().filter(|trial| trial.block == 3).for_each(|trial| trial.zookeeper.releases = None);
+        let findings = fixture::findings(None, report.trials);
+        let results = Report::of(findings, METRICS).results;
+        let result = &Threshold::parse("zk-mutex notifications_per_release<=1").unwrap().check(&results)[0];
+        assert_eq!((result.value, result.held), (None, false));
+        assert!(result.describe().ends_with("was measured in 7 of 8 trials only"), "{}", result.describe());
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Conclusion<'a> {
     pub(crate) undecided: u64,
     /// Trials that had not come to rest.
     pub(crate) unsettled_trials: u32,
+    /// What was not checked.
+    pub(crate) unchecked: &'a [String],
     /// Whether the generator was the bottleneck in more than half of the trials.
     pub(crate) client_limited: bool,
 }
@@ -51,7 +53,7 @@ impl Verdict {
     ///
     /// 1. an early end,
     /// 2. a broken promise,
-    /// 3. buyers without a decision,
+    /// 3. buyers without a decision, or something that was not checked,
     /// 4. a load that proved nothing, or a threshold that was crossed,
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
@@ -74,9 +76,12 @@ impl Verdict {
             let advice = "raise --lock-wait, or look at the service's log";
             exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
         }
+        if let Some(details) = unchecked(strategies) {
+            exits.push((Exit::Setup.code(), format!("not everything was checked of {details}")));
+        }
         if let Some(names) = weak {
-            let advice = "the load was too weak to prove anything; raise --users or --hold";
-            let reason = format!("expected to oversell, but did not: {names}; {advice}");
+            let why = "a control did not oversell, or no two buyers met under a lock; raise --users or --hold";
+            let reason = format!("the load was too weak to prove anything of {names}: {why}");
             exits.push((Exit::Failed.code(), reason));
         }
         for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
@@ -111,6 +116,7 @@ impl Conclusion<'_> {
             finding: result.finding,
             undecided: result.undecided,
             unsettled_trials: result.unsettled_trials,
+            unchecked: &result.unchecked,
             client_limited: result.client_limited_trials * 2 > result.measured_trials,
         }
     }
@@ -138,6 +144,14 @@ fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
     (!details.is_empty()).then(|| details.join(", "))
 }
 
+/// The strategies that were not checked in full, each with what is missing.
+fn unchecked(strategies: &[Conclusion<'_>]) -> Option<String> {
+    let unchecked = strategies.iter().filter(|strategy| strategy.finding == Finding::Unchecked);
+    let details: Vec<String> =
+        unchecked.map(|strategy| format!("{} ({})", strategy.name(), strategy.unchecked.join(", "))).collect();
+    (!details.is_empty()).then(|| details.join(", "))
+}
+
 fn names<'a>(strategies: impl Iterator<Item = &'a Conclusion<'a>>) -> Option<String> {
     let names: Vec<String> = strategies.map(Conclusion::name).collect();
     (!names.is_empty()).then(|| names.join(", "))
@@ -155,12 +169,31 @@ mod tests {
             finding: Finding::Inconclusive,
             undecided: 280,
             unsettled_trials: 1,
+            unchecked: &[],
             client_limited: false,
         };
         let verdict = Verdict::of(Headline::default(), &[unknown], &[], None);
         let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn what_was_not_checked_is_no_pass_and_is_told() {
+        let gaps = ["orders without their section in the history: 3".to_owned()];
+        let unchecked = Conclusion {
+            strategy: "zk-mutex",
+            users: None,
+            finding: Finding::Unchecked,
+            undecided: 0,
+            unsettled_trials: 0,
+            unchecked: &gaps,
+            client_limited: false,
+        };
+        let verdict = Verdict::of(Headline::default(), &[unchecked], &[], None);
+        let expected =
+            "not everything was checked of zk-mutex (orders without their section in the history: 3)".to_owned();
+        assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected]));
     }
 
     #[test]
@@ -171,6 +204,7 @@ mod tests {
             finding,
             undecided: 0,
             unsettled_trials: 0,
+            unchecked: &[],
             client_limited,
         };
         let fine = conclusion("a", Finding::Kept, false);

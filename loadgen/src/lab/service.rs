@@ -1,35 +1,32 @@
 //! The service's HTTP interface, apart from the purchases themselves: strategies, stock, metrics, readiness.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use testbed::Counters;
 
-use crate::audit::history::Section;
 use crate::error::Error;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::strategy::Strategy;
 
 /// Administrative requests are small and wait for nothing; longer than this, something is wrong.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Records of the history per request: the most that the service gives.
-const HISTORY_PAGE: usize = 10_000;
 /// How much of an unexpected answer goes into an error.
 const BODY_SHOWN_CHARS: usize = 200;
 
 /// Every instance of the service, and the token that opens its administrative routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
-    client: Client,
+    pub(super) client: Client,
     urls: Vec<String>,
-    admin_token: String,
+    pub(super) admin_token: String,
 }
 
 /// Stock of a SKU, as `GET /goods/{goods_no}` tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Goods {
+    pub(crate) goods_no: i64,
     pub(crate) sale: i64,
     pub(crate) stock_initial: i64,
     pub(crate) on_hand: i64,
@@ -51,55 +48,6 @@ pub(crate) struct Metrics {
     pub(crate) counters: Vec<Counters>,
     /// The processor time of each instance that tells it.
     pub(crate) cpu: Vec<ProcessCpu>,
-}
-
-/// How far the history of each instance has come.
-#[derive(Debug, Clone)]
-pub(crate) struct HistoryMark(Vec<u64>);
-
-/// What the instances' history says since a mark.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HistorySince {
-    /// The critical sections of each strategy, in no order.
-    pub(crate) sections: HashMap<String, Vec<Section>>,
-    /// Records that the instances had dropped by then.
-    pub(crate) missing: u64,
-    /// Whether all times are of one clock.
-    pub(crate) one_clock: bool,
-}
-
-impl HistorySince {
-    /// When the buyers of orders that a batch of this strategy wrote arrived at their instances, in nanoseconds.
-    pub(crate) fn arrivals(&self, strategy: &str) -> HashMap<i64, u64> {
-        let sections = self.sections.get(strategy).into_iter().flatten();
-        sections.filter_map(|section| Some((section.order_id?, section.asked_ns?))).collect()
-    }
-}
-
-/// A page of `GET /admin/history`.
-#[derive(Deserialize)]
-struct HistoryPage {
-    /// The clock that the times were taken by; those of two instances can be compared if they name the same one.
-    #[serde(default)]
-    clock: Option<String>,
-    next: u64,
-    recorded_total: u64,
-    dropped_total: u64,
-    records: Vec<HistoryRecord>,
-}
-
-#[derive(Deserialize)]
-struct HistoryRecord {
-    strategy: String,
-    goods_no: i64,
-    token: Option<i64>,
-    token_handover: Option<i64>,
-    #[serde(default)]
-    asked_ns: Option<u64>,
-    entered_ns: u64,
-    left_ns: u64,
-    #[serde(default)]
-    order_id: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -160,6 +108,7 @@ impl Service {
         let opened: Goods = json("PUT", &url, request).await?;
         let units = i64::from(stock);
         let asked = Goods {
+            goods_no,
             sale: opened.sale,
             stock_initial: units,
             on_hand: units,
@@ -207,78 +156,6 @@ impl Service {
         Ok(Metrics { counters, cpu })
     }
 
-    /// How far the history of each instance has come.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
-    pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
-        let mut marks = Vec::with_capacity(self.urls.len());
-        for instance in &self.urls {
-            marks.push(self.history_page(instance, 0, 0).await?.recorded_total);
-        }
-        Ok(HistoryMark(marks))
-    }
-
-    /// The mark from which the whole history is seen that the instances still have.
-    pub(crate) fn history_begin(&self) -> HistoryMark {
-        HistoryMark(vec![0; self.urls.len()])
-    }
-
-    /// The critical sections since a mark, on all instances.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
-    pub(crate) async fn history_since(&self, mark: &HistoryMark) -> Result<HistorySince, Error> {
-        let mut since = HistorySince::default();
-        let mut clocks = Vec::with_capacity(self.urls.len());
-        for (instance, start) in self.urls.iter().zip(&mark.0) {
-            let mut from = *start;
-            loop {
-                let page = self.history_page(instance, from, HISTORY_PAGE).await?;
-                if page.recorded_total < from {
-                    // It began anew, and what it had is gone.
-                    since.missing += from - page.recorded_total;
-                    from = 0;
-                    continue;
-                }
-                since.missing += page.dropped_total.saturating_sub(from);
-                let is_last = page.records.is_empty();
-                for record in page.records {
-                    since.sections.entry(record.strategy).or_default().push(Section {
-                        goods_no: record.goods_no,
-                        token: record.token.map(|token| (token, record.token_handover.unwrap_or(0))),
-                        asked_ns: record.asked_ns,
-                        entered_ns: record.entered_ns,
-                        left_ns: record.left_ns,
-                        order_id: record.order_id,
-                    });
-                }
-                from = page.next;
-                if is_last {
-                    clocks.push(page.clock);
-                    break;
-                }
-            }
-        }
-        since.one_clock = clocks.len() == 1 || clocks.windows(2).all(|two| two[0].is_some() && two[0] == two[1]);
-        Ok(since)
-    }
-
-    async fn history_page(&self, instance: &str, from: u64, limit: usize) -> Result<HistoryPage, Error> {
-        let url = format!("{instance}/admin/history?from={from}&limit={limit}");
-        json("GET", &url, self.client.get(&url).bearer_auth(&self.admin_token)).await
-    }
-
     /// Whether an instance says that it can serve.
     ///
     /// # Cancel safety
@@ -294,7 +171,7 @@ impl Service {
     }
 }
 
-async fn json<T: for<'de> Deserialize<'de>>(
+pub(super) async fn json<T: for<'de> Deserialize<'de>>(
     method: &'static str,
     url: &str,
     request: RequestBuilder,

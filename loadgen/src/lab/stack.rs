@@ -92,7 +92,7 @@ impl Stack {
     /// # Errors
     ///
     /// Those of [`testbed`]; [`Error::ServiceMissing`], [`Error::PortInUse`], [`Error::Instance`] with the end of its
-    /// log; [`Error::Postgres`].
+    /// log; [`Error::Postgres`]; [`Error::Usage`] if what was named does not belong together.
     ///
     /// # Cancel safety
     ///
@@ -153,14 +153,15 @@ impl Stack {
         })
     }
 
-    /// Takes a service that runs already.
+    /// Takes a service that runs already, if what was named belongs together.
     async fn connect(target: &TargetSettings) -> Result<Stack, Error> {
+        let (service, database, zookeeper) = super::target::connect(target).await?;
         Ok(Stack {
             instances: Vec::new(),
             servers: None,
-            service: Service::new(target.urls.clone(), target.admin_token.clone())?,
-            database: Database::connect(&target.database_url).await?,
-            zookeeper: Servers::of(&target.zookeeper),
+            service,
+            database,
+            zookeeper,
             database_url: target.database_url.clone(),
             zookeeper_connect: target.zookeeper.clone(),
             admin_token: target.admin_token.clone(),

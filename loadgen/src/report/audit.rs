@@ -12,8 +12,14 @@ use crate::report::terminal::framed;
 pub(crate) struct Findings {
     /// Every sale, by SKU and number.
     pub(crate) sales: Vec<SaleAudit>,
+    /// The numbers of orders that are for nothing, as they have no line. They may be of any sale.
+    pub(crate) orders_without_lines: Vec<i64>,
     /// The critical sections of every strategy that the instances' history has.
     pub(crate) histories: Vec<StrategyHistory>,
+    /// What could not be checked, a line each.
+    pub(crate) unchecked: Vec<String>,
+    /// Whether instances were asked for the history of their locks.
+    pub(crate) were_instances_asked: bool,
 }
 
 /// What the history says of one strategy.
@@ -28,7 +34,13 @@ pub(crate) struct StrategyHistory {
 impl Findings {
     /// Whether anything is wrong for certain.
     pub(crate) fn is_wrong(&self) -> bool {
-        self.sales.iter().any(SaleAudit::is_wrong) || self.histories.iter().any(|history| history.audit.is_violated())
+        let are_locks_wrong = self.histories.iter().any(|history| history.audit.is_violated());
+        self.sales.iter().any(SaleAudit::is_wrong) || !self.orders_without_lines.is_empty() || are_locks_wrong
+    }
+
+    /// Whether there was something to check, and all of it was checked.
+    pub(crate) fn is_checked(&self) -> bool {
+        !self.sales.is_empty() && self.unchecked.is_empty()
     }
 }
 
@@ -48,6 +60,8 @@ pub(crate) fn table(findings: &Findings) -> String {
         "sold\ntwice",
         "out of\nsequence",
         "tokens out\nof order",
+        "overtaken\nin a batch",
+        "books",
     ];
     let known = |figure: Option<i64>| figure.map_or_else(|| ABSENT.to_owned(), signed);
     let row = |sale: &SaleAudit| {
@@ -64,13 +78,18 @@ pub(crate) fn table(findings: &Findings) -> String {
             known(sale.lost_updates),
             count(sale.double_sales),
             maybe_count(sale.out_of_sequence),
-            count(sale.tokens_out_of_order),
+            maybe_count(sale.tokens_out_of_order),
+            maybe_count(sale.overtaken_in_batch),
+            word(sale).to_owned(),
         ]
     };
     let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
     let mut text = format!("{table}\n");
     if findings.sales.iter().any(|sale| sale.lost_updates.is_some_and(|lost| lost < 0)) {
         text += "lost updates below zero: the deduction of an order was overwritten\n";
+    }
+    for order_id in &findings.orders_without_lines {
+        text += &format!("order {order_id} has no line\n");
     }
     for StrategyHistory { strategy, audit } in &findings.histories {
         text += &format!(
@@ -82,23 +101,41 @@ pub(crate) fn table(findings: &Findings) -> String {
             count(audit.missing)
         );
     }
-    let wrong: Vec<String> = findings
-        .sales
-        .iter()
-        .filter(|sale| sale.is_wrong())
-        .map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no))
-        .chain(
-            findings
-                .histories
-                .iter()
-                .filter(|history| history.audit.is_violated())
-                .map(|history| format!("the history of {}", history.strategy)),
-        )
-        .collect();
-    let verdict = match (wrong.is_empty(), findings.sales.len()) {
-        (true, 0) => "there is no sale to audit".to_owned(),
-        (true, sales) => format!("nothing wrong in {sales} sales"),
-        (false, _) => format!("wrong: {}", wrong.join(", ")),
+    for gap in &findings.unchecked {
+        text += &format!("not checked: {gap}\n");
+    }
+    if !findings.were_instances_asked {
+        text += "not checked without --target: whether the locks excluded, and the order of arrival in batches\n";
+    }
+    text + &format!("verdict: {}\n", verdict(findings))
+}
+
+/// What the books of a sale are, in a word.
+fn word(sale: &SaleAudit) -> &'static str {
+    match (sale.is_wrong(), sale.unchecked.is_empty()) {
+        (true, _) => "WRONG",
+        (false, false) => "unchecked",
+        (false, true) => "balance",
+    }
+}
+
+fn verdict(findings: &Findings) -> String {
+    let sales = |is: &dyn Fn(&&SaleAudit) -> bool| -> Vec<String> {
+        let those = findings.sales.iter().filter(is);
+        those.map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no)).collect()
     };
-    text + &format!("verdict: {verdict}\n")
+    let mut wrong = sales(&|sale| sale.is_wrong());
+    wrong.extend(findings.orders_without_lines.iter().map(|order_id| format!("order {order_id}")));
+    let histories = findings.histories.iter().filter(|history| history.audit.is_violated());
+    wrong.extend(histories.map(|history| format!("the history of {}", history.strategy)));
+    let unchecked = sales(&|sale| !sale.unchecked.is_empty());
+    match findings.sales.len() {
+        _ if !wrong.is_empty() => format!("wrong: {}", wrong.join(", ")),
+        0 => "there is no sale to audit".to_owned(),
+        _ if !unchecked.is_empty() => {
+            format!("nothing wrong was found, and not everything was checked: {}", unchecked.join(", "))
+        }
+        _ if !findings.is_checked() => "nothing wrong was found, and not everything was checked".to_owned(),
+        sales => format!("nothing wrong in {sales} sales"),
+    }
 }

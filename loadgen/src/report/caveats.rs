@@ -4,8 +4,8 @@ use buyers::sample::{ByOutcome, problems};
 use stats::figures::count;
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
-use crate::judge::finding::count_of;
-use crate::judge::metrics::DROPPED;
+use crate::judge::finding::{Finding, count_of};
+use crate::judge::metrics::{Column, DROPPED, METRICS};
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
 use crate::trial::plan::Plan;
@@ -49,8 +49,25 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
             DROPPED.write(Some(dropped))
         ));
     }
+    caveats.extend(of_some_trials(results));
     caveats.extend(of_trials(trials));
+    // The verdict tells it of those that are not kept because of it.
+    let unchecked =
+        results.iter().filter(|result| !result.unchecked.is_empty() && result.finding != Finding::Unchecked);
     caveats
+        .extend(unchecked.map(|result| format!("not checked of {}: {}", result.strategy, result.unchecked.join(", "))));
+    caveats
+}
+
+/// The figures of the narrow table that only some of the trials have.
+fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
+    let narrow = METRICS.iter().filter(|metric| metric.column == Column::Narrow);
+    let parts = results.iter().flat_map(|result| {
+        let of = move |key: &str| Some(format!("{key} of {} in {}", result.strategy, result.partial.get(key)?));
+        narrow.clone().filter_map(move |metric| of(metric.key))
+    });
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| format!("figures of some trials only: {}", parts.join("; ")))
 }
 
 fn is_undecidable(ratio: &Ratio) -> bool {
@@ -68,20 +85,6 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     caveats.extend(undecided(trials));
     if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
         caveats.push("ZooKeeper did not answer `mntr`; notifications are those that the instances received".to_owned());
-    }
-    if trials.iter().any(|trial| trial.history.is_none() && trial.zookeeper.releases != Some(0)) {
-        caveats.push(
-            "overlaps were not checked: the instances' clocks cannot be compared, or their history could not be read"
-                .to_owned(),
-        );
-    }
-    let missing =
-        trials.iter().filter_map(|trial| trial.history.as_ref()).filter(|history| history.missing > 0).count();
-    if missing > 0 {
-        caveats.push(format!(
-            "in {} the instances kept too little of their history; raise their --history",
-            count_of(missing as u64, "trial")
-        ));
     }
     caveats
 }

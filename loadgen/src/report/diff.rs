@@ -9,7 +9,7 @@ use stats::figures as format;
 use stats::{Difference, Ratio, correct, median, unpaired};
 
 use crate::judge::finding::Finding;
-use crate::judge::metrics::{Better, Metric};
+use crate::judge::metrics::{Better, METRICS, Metric};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 
@@ -85,6 +85,8 @@ impl Diff {
                 continue;
             };
             broken.extend(worse_sold(was, now));
+            caveats
+                .extend([("old", was), ("new", now)].into_iter().flat_map(|(run, result)| of_some_trials(run, result)));
             if was.is_comparable && now.is_comparable {
                 let compared = metrics.iter().filter(|metric| metric.is_compared);
                 rows.extend(compared.filter_map(|metric| row(metric, old, new, was)));
@@ -125,6 +127,16 @@ fn row(metric: &'static Metric, old: &Report, new: &Report, of: &StrategyResult)
     })
 }
 
+/// The compared figures that only some trials of a run have.
+fn of_some_trials(run: &str, result: &StrategyResult) -> Vec<String> {
+    let (strategy, users) = (&result.strategy, result.users);
+    let parts = METRICS.iter().filter(|metric| metric.is_compared).filter_map(|metric| {
+        let part = result.partial.get(metric.key)?;
+        Some(format!("{} of {strategy} with {users} users is of {part} in the {run} run", metric.key))
+    });
+    parts.collect()
+}
+
 /// How a strategy sells worse than it did, if it does.
 fn worse_sold(was: &StrategyResult, now: &StrategyResult) -> Option<String> {
     if now.finding == Finding::Broken && was.finding != Finding::Broken {
@@ -135,7 +147,8 @@ fn worse_sold(was: &StrategyResult, now: &StrategyResult) -> Option<String> {
     }
     let how = match now.finding {
         Finding::Inconclusive => "left units as too many buyers were refused or failed".to_owned(),
-        Finding::LoadTooWeak => "no longer oversold: the load was too weak to prove anything".to_owned(),
+        Finding::Unchecked => "now not everything was checked".to_owned(),
+        Finding::LoadTooWeak => "now the load was too weak to prove anything".to_owned(),
         Finding::NotRun | Finding::Kept | Finding::Broken => "was not run".to_owned(),
     };
     Some(format!("{} with {} users kept its promise before, and {how}", now.strategy, now.users))
@@ -188,7 +201,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::judge::metrics::METRICS;
     use crate::report::{Findings, fixture};
     use crate::trial::record::{Latency, Trial};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use buyers::health::{Effort, Generator};
 use buyers::model::LoadModel;
-use buyers::sample::{ByOutcome, Outcome, Sample};
+use buyers::sample::{ByOutcome, Outcome, Receipt, Sample};
 use stats::times::Times;
 
 use crate::audit::history::{HistoryAudit, Section, handovers_ns};
@@ -29,6 +29,13 @@ const USERS: u32 = 300;
 /// Blocks of the plan, the warm-up apart. This number can tell a difference.
 const TRIALS: u32 = 8;
 
+/// The answer to a buyer who got a unit.
+pub(crate) const SOLD: Outcome = Outcome::Sold(receipt(1, None));
+
+const fn receipt(order_id: i64, remaining: Option<i64>) -> Receipt {
+    Receipt { order_id, goods_no: 1, quantity: 1, remaining }
+}
+
 pub(crate) fn strategies() -> Vec<Strategy> {
     vec![
         strategy("unguarded", Promise::Oversells, Mechanism::None, Wakes::None),
@@ -45,11 +52,8 @@ pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Tria
 
 fn samples(sold: i64, step_ms: f64) -> Vec<Sample> {
     let of = |number: u32| {
-        let outcome = if i64::from(number) <= sold {
-            Outcome::Sold { order_id: i64::from(number), quantity: 1 }
-        } else {
-            Outcome::SoldOut
-        };
+        let outcome =
+            if i64::from(number) <= sold { Outcome::Sold(receipt(i64::from(number), None)) } else { Outcome::SoldOut };
         let ended = Duration::from_secs_f64(step_ms * f64::from(number) / 1e3);
         Sample { user: number as usize - 1, ended, first_byte: Some(ended), ..sample(outcome, 1, 0) }
     };
@@ -78,18 +82,20 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);
     let order = |order_id| OrderRow {
         order_id,
-        transaction: order_id,
+        goods_no: 1,
+        transaction: Some(order_id),
         quantity: 1,
         strategy: strategy.to_owned(),
+        instance: "lab-1".to_owned(),
         remaining: remaining(order_id),
         token: is_lock.then_some((order_id, 0)),
         arrived_ns: None,
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
-    let confirmed: Vec<i64> = (1..=sold).collect();
+    let confirmed: Vec<Receipt> = orders.iter().map(|order| receipt(order.order_id, order.remaining)).collect();
     let samples = samples(sold, step_ms);
     let answers = ByOutcome::count(&samples);
-    let audit = Audit::of(&Evidence {
+    let (audit, _) = Audit::of(&Evidence {
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
         permits: is_lock.then_some(1),
@@ -113,6 +119,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         answers,
         audit,
         ledger_balanced: audit.ledger_balanced(),
+        unchecked: Vec::new(),
         history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
         handovers,
         goodput_per_s: goodput_per_s(&samples, &sold_at, stock),

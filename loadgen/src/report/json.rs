@@ -5,17 +5,10 @@ use std::path::Path;
 
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
-use simulation::Simulation;
 
 use crate::error::Error;
-use crate::judge::metrics::{METRICS, Metric, Source};
-use crate::judge::thresholds::{Threshold, ThresholdResult};
-use crate::judge::verdict::EndedEarly;
-use crate::lab::environment::Environment;
-use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
-use crate::report::{Findings, Report, SCHEMA, SCHEMAS_BEFORE};
-use crate::trial::plan::Plan;
-use crate::trial::record::Trial;
+use crate::judge::metrics::{Metric, Source};
+use crate::report::{Report, SCHEMA};
 
 /// The whole file.
 ///
@@ -32,7 +25,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, or it is no report of this version or an earlier one that can be read.
+/// The file cannot be read, or it is no report of this version.
 pub fn read(path: &Path) -> Result<Report, Error> {
     let refused = |what| Error::NoReport { path: path.to_owned(), what };
     let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
@@ -47,71 +40,10 @@ fn parse(text: &str) -> Result<Report, String> {
     let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
     match schema.as_deref() {
         Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
-        Some(before) if SCHEMAS_BEFORE.contains(&before) => {
-            let before: ReportBefore = serde_json::from_str(text).map_err(|error| error.to_string())?;
-            before.drawn_anew()
+        Some(other) => {
+            Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again"))
         }
-        Some(other) => Err(format!(
-            "its schema is {other:?}, and this program reads {SCHEMA:?}, {}; run the comparison again",
-            SCHEMAS_BEFORE.map(|schema| format!("{schema:?}")).join(" and ")
-        )),
         None => Err("it names no schema".to_owned()),
-    }
-}
-
-/// A report of an earlier version: what its conclusions were drawn from.
-#[derive(Deserialize)]
-struct ReportBefore {
-    generated_at: String,
-    ended_early: Option<EndedEarly>,
-    environment: Environment,
-    plan: Plan,
-    thresholds: Vec<ThresholdResult>,
-    results: Vec<ResultBefore>,
-    trials: Vec<Trial>,
-    simulation: Option<Simulation>,
-}
-
-/// The strategy of a result of an earlier version.
-#[derive(Deserialize)]
-struct ResultBefore {
-    strategy: String,
-    summary: String,
-    promise: Promise,
-    #[serde(alias = "guard")]
-    mechanism: Mechanism,
-    wakes: Wakes,
-}
-
-impl ReportBefore {
-    /// Draws the conclusions anew from the trials.
-    fn drawn_anew(self) -> Result<Report, String> {
-        let mut rules: Vec<&str> = Vec::new();
-        for threshold in &self.thresholds {
-            if !rules.contains(&threshold.rule.as_str()) {
-                rules.push(&threshold.rule);
-            }
-        }
-        let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
-        let mut strategies: Vec<Strategy> = Vec::new();
-        for ResultBefore { strategy: name, summary, promise, mechanism, wakes } in self.results {
-            if !strategies.iter().any(|known| known.name == name) {
-                let family = String::new();
-                strategies.push(Strategy {
-                    name,
-                    promise,
-                    mechanism,
-                    family,
-                    wakes,
-                    summary,
-                    permits: None,
-                    headline: false,
-                });
-            }
-        }
-        let ReportBefore { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
-        let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };
-        Ok(Report { simulation, ..Report::of(findings, METRICS) })
     }
 }
 
@@ -139,6 +71,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::judge::metrics::METRICS;
     use crate::report::fixture;
 
     const PUBLISHED: &str = include_str!("../../report.schema.json");
@@ -187,27 +120,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let written = render(&fixture::report()).unwrap();
-        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/4\","));
+        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/5\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
-    }
-
-    #[test]
-    fn the_results_of_an_earlier_version_are_drawn_anew_from_its_trials() {
-        let written = render(&fixture::report()).unwrap();
-        for schema in SCHEMAS_BEFORE {
-            let mut before: Value = serde_json::from_str(&written).unwrap();
-            before["schema"] = schema.into();
-            for result in before["results"].as_array_mut().unwrap() {
-                let result = result.as_object_mut().unwrap();
-                result.remove("figures");
-                result.remove("is_comparable");
-                if schema == "seckill-report/2" {
-                    let mechanism = result.remove("mechanism").unwrap();
-                    result.insert("guard".to_owned(), mechanism);
-                }
-            }
-            assert_eq!(render(&parse(&before.to_string()).unwrap()).unwrap(), written, "{schema}");
-        }
     }
 
     #[test]
@@ -215,7 +129,7 @@ mod tests {
         let refused = |text: &str| parse(text).map(|_| ()).unwrap_err();
         assert!(refused("<html>").starts_with("it is no JSON object"));
         assert_eq!(refused("{}"), "it names no schema");
-        assert!(refused(r#"{"schema":"seckill-report/1"}"#).ends_with("run the comparison again"));
-        assert!(refused(r#"{"schema":"seckill-report/4"}"#).contains("missing field"));
+        assert!(refused(r#"{"schema":"seckill-report/4"}"#).ends_with("run the comparison again"));
+        assert!(refused(r#"{"schema":"seckill-report/5"}"#).contains("missing field"));
     }
 }

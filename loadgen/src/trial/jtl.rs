@@ -159,7 +159,7 @@ impl Jtl {
 }
 
 fn is_success(sample: &Sample) -> bool {
-    matches!(sample.outcome, Outcome::Sold { .. } | Outcome::SoldOut)
+    matches!(sample.outcome, Outcome::Sold(_) | Outcome::SoldOut)
 }
 
 fn in_one_line(text: &str) -> String {
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
     use crate::report::fixture;
-    use crate::report::fixture::sample;
+    use crate::report::fixture::{SOLD, sample};
 
     /// When the load of every trial here began, by the wall clock.
     const RELEASED_MS: u64 = 1_795_224_922_000;
@@ -230,8 +230,6 @@ mod tests {
         jtl.finish().unwrap();
         (fs::read_to_string(path).unwrap(), summary)
     }
-
-    const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
 
     fn failed(outcome: Outcome, status: Option<u16>, problem: Option<&str>) -> Sample {
         let problem = problem.map(str::to_owned);

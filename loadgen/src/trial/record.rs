@@ -34,7 +34,7 @@ impl Latency {
         for sample in samples {
             latency.response.get_mut(sample.outcome).record(sample.response());
             latency.service.get_mut(sample.outcome).record(sample.service());
-            if let (Outcome::Sold { .. }, Some(first_byte)) = (sample.outcome, sample.first_byte) {
+            if let (Outcome::Sold(_), Some(first_byte)) = (sample.outcome, sample.first_byte) {
                 latency.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
             }
         }
@@ -97,6 +97,8 @@ pub struct Trial {
     pub(crate) audit: Audit,
     /// Whether the orders are exactly those that buyers were told of, indeterminate ones apart.
     pub(crate) ledger_balanced: bool,
+    /// What the audit could not check, a line each with how much of it. Empty: everything was checked.
+    pub(crate) unchecked: Vec<String>,
     /// What the instances' history says about the lock; absent when their times cannot be compared.
     pub(crate) history: Option<HistoryAudit>,
     /// From each release of the lock to the next entry of one who waited, in milliseconds, where the history tells.
@@ -154,6 +156,11 @@ impl Trial {
         !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
     }
 
+    /// Whether the trial proves nothing for the strategy, although nothing wrong was found.
+    pub(crate) fn proves_nothing(&self) -> bool {
+        !self.is_bad() && (self.is_inconclusive() || !self.unchecked.is_empty())
+    }
+
     /// A figure for each unit sold; nothing when none was.
     pub(crate) fn per_sale(&self, figure: Option<f64>) -> Option<f64> {
         (self.audit.sold > 0).then(|| as_f64(self.audit.sold)).and_then(|sold| Some(figure? / sold))
@@ -163,7 +170,7 @@ impl Trial {
 /// When each unit was sold, as the buyers learnt of it.
 pub(crate) fn sold_at(samples: &[Sample]) -> Vec<Duration> {
     let sales = samples.iter().filter_map(|sample| match sample.outcome {
-        Outcome::Sold { quantity, .. } => Some(vec![sample.ended; usize::try_from(quantity).unwrap_or(0)]),
+        Outcome::Sold(told) => Some(vec![sample.ended; usize::try_from(told.quantity).unwrap_or(0)]),
         _ => None,
     });
     let mut sold: Vec<Duration> = sales.flatten().collect();
@@ -188,9 +195,7 @@ pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::sample;
-
-    const SOLD: Outcome = Outcome::Sold { order_id: 1, quantity: 1 };
+    use crate::report::fixture::{SOLD, sample};
 
     #[test]
     fn goodput_runs_from_the_first_start_to_the_last_sale() {

@@ -1,12 +1,11 @@
 //! One trial: open a sale and verify it, count, let everyone buy, wait until all is quiet, count again, audit.
 
-use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use buyers::health::{Effort, Generator};
 use buyers::model::LoadModel;
 use buyers::purchase::{Load, Purchase};
-use buyers::sample::{ByOutcome, Outcome, Sample, problems};
+use buyers::sample::{ByOutcome, Sample, problems};
 use reqwest::Url;
 use stats::as_ms;
 use stats::times::Times;
@@ -14,16 +13,17 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use crate::audit::history::{HistoryAudit, handovers_ns};
-use crate::audit::orders::{OrderRow, foreign_order};
-use crate::audit::trial::{Audit, Evidence};
+use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
+use crate::lab::history::HistorySince;
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
-use crate::lab::service::{Goods, HistorySince};
+use crate::lab::service::Goods;
 use crate::lab::stack::{HTTP_GRACE, Stack};
 use crate::lab::strategy::Strategy;
 use crate::lab::traffic::Traffic;
+use crate::trial::books::{Audited, audit};
 use crate::trial::herd::releases;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
@@ -90,15 +90,17 @@ pub(crate) async fn trial(
     let purchase = purchase(stack, conditions, strategy, planned)?;
     let load = buyers::run(&purchase).instrument(debug_span!("load"));
     let (load, lock_waits) = with_lock_waits(stack, load).await?;
-    let settle = settle(stack, &conditions.goods_nos, &opened);
-    let settled = settle.instrument(debug_span!("settle")).await?;
-    let after = count(stack).instrument(debug_span!("count after")).await?;
+    let settled = settle(stack, &opened).instrument(debug_span!("settle")).await?;
+    let mut after = count(stack).instrument(debug_span!("count after")).await?;
     let history = stack.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
     let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
+    if history.strangers > 0 {
+        // The counters before and after are of different processes.
+        after.snapshot.instances.clear();
+    }
 
-    let arrivals = history.arrivals(&strategy.name);
-    let audit = audit(stack, conditions, strategy, &opened, &load.samples, &arrivals);
-    let audit = audit.instrument(debug_span!("audit")).await?;
+    let audit = audit(stack, strategy, &opened, &load.samples, &history);
+    let audited = audit.instrument(debug_span!("audit")).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let batches = stack.database.batches(&conditions.goods_nos, &sales).await?;
     let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
@@ -116,7 +118,7 @@ pub(crate) async fn trial(
     cpu.extend(after.cpu.since(&before.cpu));
     let answers = ByOutcome::count(&load.samples);
     let traffic = Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, &answers));
-    let counts = Counts { sales, answers, audit, traffic, postgres, cpu, settled };
+    let counts = Counts { sales, answers, audited, traffic, postgres, cpu, settled };
     let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(counts);
     Ok(Ran { trial, samples: load.samples, released_at: load.released_at })
 }
@@ -135,7 +137,7 @@ struct Measured<'a> {
 struct Counts {
     sales: Vec<i64>,
     answers: ByOutcome<u64>,
-    audit: Audit,
+    audited: Audited,
     traffic: Traffic,
     postgres: PostgresLoad,
     cpu: Vec<ProcessCpu>,
@@ -148,7 +150,9 @@ impl Measured<'_> {
         let samples = &load.samples;
         let sold_at = sold_at(samples);
         let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
-        let HistorySince { mut sections, missing, one_clock } = history;
+        let Audited { audit, unchecked } = counts.audited;
+        let unsettled = [(Gap::Rest, u64::from(!counts.settled))].into_iter().collect();
+        let HistorySince { mut sections, missing, one_clock, .. } = history;
         let mut sections = sections.remove(&strategy.name).unwrap_or_default();
         sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
         let mut handovers = Times::new();
@@ -166,8 +170,9 @@ impl Measured<'_> {
             users: planned.subject.users,
             sales: counts.sales,
             answers: counts.answers,
-            audit: counts.audit,
-            ledger_balanced: counts.audit.ledger_balanced(),
+            audit,
+            ledger_balanced: audit.ledger_balanced(),
+            unchecked: Unchecked::sum([&unchecked, &unsettled]).words(),
             history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
             handovers,
             goodput_per_s: goodput_per_s(samples, &sold_at, stock),
@@ -207,24 +212,20 @@ fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
     }
 }
 
+/// Opens new sales that this strategy sells, and makes sure that the database has them as the service says. Strategies of
+/// another family cannot write them.
 async fn open_sales(stack: &Stack, conditions: &Conditions, strategy: &Strategy) -> Result<Vec<Goods>, Error> {
     let mut opened = Vec::with_capacity(conditions.goods_nos.len());
     for goods_no in &conditions.goods_nos {
-        opened.push(open_sale(stack, *goods_no, conditions.stock, strategy).await?);
+        opened.push(stack.service.reset(*goods_no, conditions.stock, strategy).await?);
     }
-    Ok(opened)
-}
-
-/// Opens a new sale that this strategy sells, and makes sure that the database has it as the service says. Strategies of
-/// another family cannot write that sale.
-async fn open_sale(stack: &Stack, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
-    let opened = stack.service.reset(goods_no, stock, strategy).await?;
-    let recorded = stack.database.goods(goods_no).await?;
-    if recorded == opened {
-        Ok(opened)
-    } else {
-        let advice = "is this the database of the service?";
-        Err(Error::Reset(format!("the service opened {opened:?}, but the database holds {recorded:?}; {advice}")))
+    let recorded = stack.database.goods(&conditions.goods_nos).await?;
+    match opened.iter().zip(&recorded).find(|(opened, recorded)| opened != recorded) {
+        None => Ok(opened),
+        Some((opened, recorded)) => {
+            let advice = "is this the database of the service?";
+            Err(Error::Reset(format!("the service opened {opened:?}, but the database holds {recorded:?}; {advice}")))
+        }
     }
 }
 
@@ -281,56 +282,5 @@ async fn with_lock_waits(
                 looked = Instant::now();
             }
         }
-    }
-}
-
-/// Audits every SKU by itself, and adds the findings up. `arrivals`: when the buyer of an order arrived, as far as a history tells.
-async fn audit(
-    stack: &Stack,
-    conditions: &Conditions,
-    strategy: &Strategy,
-    opened: &[Goods],
-    samples: &[Sample],
-    arrivals: &HashMap<i64, u64>,
-) -> Result<Audit, Error> {
-    let mut audits = Vec::with_capacity(opened.len());
-    for (index, (goods_no, opened)) in conditions.goods_nos.iter().zip(opened).enumerate() {
-        let (closed, mut orders) = stack.database.books(*goods_no, opened.sale).await?;
-        if closed.sale != opened.sale {
-            let advice = "nobody else may sell this SKU meanwhile";
-            return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
-        }
-        ensure_own(&orders, strategy)?;
-        orders.iter_mut().for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
-        let of_goods: Vec<Sample> = samples.iter().filter(|sample| sample.goods == index).cloned().collect();
-        let answers = ByOutcome::count(&of_goods);
-        let confirmed = of_goods.iter().filter_map(|sample| match sample.outcome {
-            Outcome::Sold { order_id, .. } => Some(order_id),
-            _ => None,
-        });
-        audits.push(Audit::of(&Evidence {
-            stock_initial: opened.stock_initial,
-            stock_final: closed.on_hand,
-            permits: strategy.permits,
-            orders: &orders,
-            confirmed: &confirmed.collect::<Vec<_>>(),
-            sold_out: answers.sold_out,
-            refused: answers.refused,
-            unanswered: answers.error + answers.timeout,
-        }));
-    }
-    Ok(Audit::sum(audits))
-}
-
-/// Makes sure that every order is one that the buyers of this trial asked for.
-fn ensure_own(orders: &[OrderRow], strategy: &Strategy) -> Result<(), Error> {
-    match foreign_order(orders, &strategy.name) {
-        None => Ok(()),
-        Some(order) => Err(Error::ForeignOrder {
-            asked: strategy.name.clone(),
-            order_id: order.order_id,
-            quantity: order.quantity,
-            found: order.strategy.clone(),
-        }),
     }
 }

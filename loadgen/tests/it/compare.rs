@@ -27,7 +27,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     // On a machine that does much else the generator may be found wanting, which spoils times and nothing more.
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
     assert_eq!(report["verdict"]["exit_code"], finished.code.unwrap());
-    assert_eq!(report["schema"], "seckill-report/4");
+    assert_eq!(report["schema"], "seckill-report/5");
     assert_eq!((&report["ended_early"], &report["plan"]["seed"]), (&Value::Null, &Value::from(7)));
 
     for (strategy, oversells) in [
@@ -125,7 +125,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         ("--users 60 --rate 200 --duration 500ms", "open", "open, 200 Poisson arrivals a second for 500ms"),
     ] {
         let args = format!(
-            "compare --strategies pg-conditional --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up {flags}"
+            "compare --strategies pg-row-lock --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up --hold 20ms {flags}"
         );
         let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
         let report = lab.report();

@@ -139,16 +139,17 @@ fn a_script_tells_answers_apart_as_loadgen_does() {
         iteration(3, 0, 503, &problem("lock-timeout")),
         iteration(4, 0, 503, &problem("outcome-unknown")),
         iteration(5, 0, 503, "<html>"),
-        iteration(6, 0, 0, ""),
+        iteration(6, 0, 409, "<html>"),
+        iteration(7, 0, 0, ""),
     ];
     let evaluated = evaluate("--duration 1s", &json!({}), &iterations);
     let metrics = &evaluated["metrics"];
-    assert_eq!(metrics["sold"], json!([1, 0, 0, 0, 0, 0]));
-    assert_eq!(metrics["sold_out"], json!([0, 1, 0, 0, 0, 0]));
-    assert_eq!(metrics["refused"], json!([0, 0, 1, 0, 0, 0]));
-    assert_eq!(metrics["errors"], json!([0, 0, 0, 1, 1, 1]));
+    assert_eq!(metrics["sold"], json!([1, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(metrics["sold_out"], json!([0, 1, 0, 0, 0, 0, 0]));
+    assert_eq!(metrics["refused"], json!([0, 0, 1, 0, 0, 0, 0]));
+    assert_eq!(metrics["errors"], json!([0, 0, 0, 1, 1, 1, 1]));
     assert_eq!(metrics["sold_ms"].as_array().unwrap().len(), 1);
-    assert_eq!(evaluated["checks"], json!([true, true, false, false, false, false]));
+    assert_eq!(evaluated["checks"], json!([true, true, false, false, false, false, false]));
     assert_eq!(evaluated["slept_s"].as_array().unwrap().len(), 1, "only who had no answer at all pauses");
     let params = &evaluated["requests"][0]["params"];
     assert_eq!((&params["timeout"], &params["responseCallback"]), (&"80000ms".into(), &json!([200, 409])));

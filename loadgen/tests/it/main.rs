@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
+mod broken;
 mod browser;
 mod compare;
 mod jmeter;
@@ -15,4 +16,5 @@ mod stop;
 mod support;
 mod target;
 mod tutorial;
+mod unchecked;
 mod usage;

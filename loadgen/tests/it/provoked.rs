@@ -1,155 +1,11 @@
 //! The audit finds each kind of mistake: in a real service, triggers of the database break the ledger, or a proxy falsifies
 //! the answers.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
-use tokio::runtime::Runtime;
 
-use crate::support::{Lab, Running, demo_service, exports, finish};
-
-/// The strategies that sell in batches.
-const BATCHES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
-
-/// Changes an answer: of what request, the status and the body.
-type Falsify = Box<dyn FnMut(&str, u16, &mut Value) -> u16 + Send>;
-
-/// A service that is up, and a proxy in front of it that may lie.
-struct Broken {
-    lab: Lab,
-    client: Lab,
-    running: Running,
-    variables: BTreeMap<String, String>,
-    proxy: SocketAddr,
-    falsify: Arc<Mutex<Falsify>>,
-    runtime: Runtime,
-}
-
-#[derive(Clone)]
-struct Proxy {
-    service: String,
-    client: reqwest::Client,
-    falsify: Arc<Mutex<Falsify>>,
-}
-
-impl Broken {
-    fn start() -> Broken {
-        let (lab, client) = (Lab::new(), Lab::new());
-        let running = Running::start(
-            lab.loadgen_throwaway(["up", "--instances", "1", "--hold", "0ms"])
-                .arg("--demo-service")
-                .arg(demo_service()),
-        );
-        let variables = exports(&running.until_stdout("# what was sold"));
-        let falsify: Arc<Mutex<Falsify>> = Arc::new(Mutex::new(Box::new(|_, status, _| status)));
-        let runtime = Runtime::new().unwrap();
-        let proxy = Proxy {
-            service: variables["SECKILL_URLS"].clone(),
-            client: reqwest::Client::builder().no_proxy().build().unwrap(),
-            falsify: Arc::clone(&falsify),
-        };
-        let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let router = Router::new().fallback(pass_on).with_state(proxy);
-        runtime.spawn(async move { axum::serve(listener, router).await });
-        Broken { lab, client, running, variables, proxy: address, falsify, runtime }
-    }
-
-    /// Lets the proxy lie in this way from now on.
-    fn falsify(&self, falsify: impl FnMut(&str, u16, &mut Value) -> u16 + Send + 'static) {
-        *self.falsify.lock().unwrap() = Box::new(falsify);
-    }
-
-    fn execute(&self, statements: &'static str) {
-        self.runtime.block_on(async {
-            let mut connection = PgConnection::connect(&self.variables["DATABASE_URL"]).await.unwrap();
-            sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-            connection.close().await.unwrap();
-        });
-    }
-
-    /// Compares through the proxy, and returns the exit code with the report.
-    fn compare(&self, strategy: &str) -> (Option<i32>, Value) {
-        let args = ["run", strategy, "--users", "12", "--stock", "6", "--trials", "1", "--no-warm-up", "--target"];
-        let url = format!("http://{}", self.proxy);
-        let finished = finish(self.client.loadgen(args).arg(&url).envs(&self.variables));
-        assert!(finished.code.is_some(), "{}", finished.stderr);
-        (finished.code, self.client.report())
-    }
-
-    /// Compares, and expects this of the audit.
-    fn assert_found(&self, what: &str, expected: impl Fn(&Value) -> bool) {
-        self.assert_found_of("zk-mutex", what, expected);
-    }
-
-    /// Compares this strategy, and expects this of the audit.
-    fn assert_found_of(&self, strategy: &str, what: &str, expected: impl Fn(&Value) -> bool) {
-        let (code, report) = self.compare(strategy);
-        assert_eq!(code, Some(2), "{what}: {report:#}");
-        assert_eq!(report["results"][0]["finding"], "broken", "{what}: {report:#}");
-        assert!(expected(&report["trials"][0]), "{what}: {:#}", report["trials"][0]);
-    }
-
-    /// Expects the strategies that sell in batches to be right as long as nothing is broken.
-    fn assert_kept_by_batches(&self) {
-        for strategy in BATCHES {
-            let (code, report) = self.compare(strategy);
-            assert!([Some(0), Some(4)].contains(&code), "an honest service: {report:#}");
-            let audit = &report["trials"][0]["audit"];
-            let has_tokens = strategy.starts_with("zk-");
-            let tokens = if has_tokens { 0.into() } else { Value::Null };
-            assert_eq!((&audit["out_of_sequence"], &audit["tokens_out_of_order"]), (&0.into(), &tokens), "{audit:#}");
-            assert_eq!(audit["overtaken_in_batch"].as_u64().unwrap_or(0), 0, "{audit:#}");
-        }
-    }
-
-    fn stop(self) {
-        self.running.signal(nix::sys::signal::Signal::SIGINT);
-        let (status, _) = self.running.wait();
-        assert_eq!(status.code(), Some(0));
-        assert!(self.lab.is_clean() && self.client.is_clean(), "something is left");
-    }
-}
-
-/// Passes a request on, and its answer back, falsified.
-async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let url = format!("{}{uri}", proxy.service);
-    let mut request = proxy.client.request(method, url).body(body);
-    for name in ["authorization", "content-type"] {
-        if let Some(value) = headers.get(name) {
-            request = request.header(name, value);
-        }
-    }
-    let answer = request.send().await.unwrap();
-    let status = answer.status().as_u16();
-    let text = answer.text().await.unwrap();
-    let Ok(mut body) = serde_json::from_str::<Value>(&text) else {
-        return (StatusCode::from_u16(status).unwrap(), text).into_response();
-    };
-    let status = (proxy.falsify.lock().unwrap())(uri.path(), status, &mut body);
-    let content_type = [("content-type", "application/json")];
-    (StatusCode::from_u16(status).unwrap(), content_type, body.to_string()).into_response()
-}
-
-/// Does something to one answer that sold, and to no other.
-fn once(mut change: impl FnMut(&mut Value) -> u16 + Send) -> impl FnMut(&str, u16, &mut Value) -> u16 + Send {
-    let mut is_done = false;
-    move |path, status, body| {
-        if path.starts_with("/goods-stock/") && status == 200 && !is_done {
-            is_done = true;
-            return change(body);
-        }
-        status
-    }
-}
+use crate::broken::{BATCHES, Broken, once};
 
 #[test]
 fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
@@ -169,7 +25,7 @@ fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
         let is_above = |field: &str| audit[field].as_i64().unwrap() > 0;
         is_above("oversold") && is_above("double_sales") && audit["lost_updates"].as_i64().unwrap() < 0
     });
-    let audited = finish(broken.client.loadgen(["audit"]).envs(&broken.variables));
+    let audited = broken.audit(&[]);
     assert_eq!(audited.code, Some(2), "{}", audited.stdout);
     assert!(audited.stdout.contains("verdict: wrong: sale "), "{}", audited.stdout);
 
@@ -231,6 +87,7 @@ fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answe
              insert into crash values (new.sale, pg_current_xact_id()) on conflict do nothing;
              if exists (select from crash where sale = new.sale and batch = pg_current_xact_id()) then
                  delete from order_lines where order_id = new.order_id;
+                 delete from orders where order_id = new.order_id;
                  update goods set on_hand = on_hand + new.quantity where goods_no = new.goods_no and sale = new.sale;
              end if;
              return null;
@@ -245,7 +102,7 @@ fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answe
             let books = ["lost_updates", "double_sales", "out_of_sequence", "oversold"].map(|field| &audit[field]);
             audit["confirmations_unfounded"].as_i64().unwrap() > 0 && books == [&Value::from(0); 4]
         });
-        let audited = finish(broken.client.loadgen(["audit"]).envs(&broken.variables));
+        let audited = broken.audit(&[]);
         assert_eq!(audited.code, Some(0), "the books balance: {}", audited.stdout);
     }
     broken.stop();
@@ -272,7 +129,7 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
             },
         );
     }
-    let audited = finish(broken.client.loadgen(["audit"]).envs(&broken.variables));
+    let audited = broken.audit(&[]);
     assert_eq!(audited.code, Some(2), "{}", audited.stdout);
 
     broken.execute(
@@ -312,6 +169,8 @@ fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_histor
             trial["audit"]["overtaken_in_batch"].as_u64().unwrap() > 0 && trial["audit"]["out_of_sequence"] == 0
         });
     }
+    let audited = broken.audit(&["--target", &broken.url()]);
+    assert_eq!(audited.code, Some(2), "the command judges the order of arrival, too: {}", audited.stdout);
     broken.stop();
 }
 
@@ -335,6 +194,17 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
         trial["audit"]["confirmations_unfounded"] == 1 && trial["audit"]["orders_unexplained"] == 1
     });
 
+    for (member, told) in [("remaining", json!(77)), ("quantity", json!(2)), ("goods_no", json!(2))] {
+        broken.falsify(once(move |body| {
+            body[member] = told.clone();
+            200
+        }));
+        broken.assert_found("a receipt that is not what the order has", |trial| {
+            let audit = &trial["audit"];
+            (&audit["confirmations_wrong"], &audit["confirmations_unfounded"]) == (&1.into(), &0.into())
+        });
+    }
+
     let mut first: Option<Value> = None;
     broken.falsify(move |path, status, body| {
         if path.starts_with("/goods-stock/") && status == 200 {
@@ -343,6 +213,24 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
         status
     });
     broken.assert_found("one order told to everybody", |trial| trial["audit"]["confirmations_repeated"] == 5);
+
+    // Only the service can say that nothing is left.
+    let conflicts = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&conflicts);
+    broken.falsify(move |_, status, body| {
+        if status == 409 {
+            *counted.lock().unwrap() += 1;
+            body["type"] = "about:blank".into();
+        }
+        status
+    });
+    let (_, report) = broken.compare("zk-mutex");
+    let answers = &report["trials"][0]["answers"];
+    assert_eq!(
+        (&answers["sold_out"], &answers["error"]),
+        (&0.into(), &(*conflicts.lock().unwrap()).into()),
+        "{report:#}"
+    );
 
     // An order without an answer is nobody's fault, and is counted apart.
     broken.falsify(once(|_| 500));

@@ -86,6 +86,7 @@ const TARGETS = (__ENV.TARGETS || '{{ load.instances|join(",") }}').split(',');
 const GOODS = (__ENV.GOODS || '{{ load.goods()|join(",") }}').split(',');
 const ANSWER_WITHIN = '{{ load.answer_within_ms() }}ms';
 const ANSWERS = http.expectedStatuses(200, 409);
+const SOLD_OUT = '{{ PROBLEM_TYPE }}{{ SOLD_OUT }}';
 const REFUSALS = [
 {%- for slug in NOTHING_WRITTEN %}
   '{{ PROBLEM_TYPE }}{{ slug }}',
@@ -247,8 +248,8 @@ function buy(number, intended) {
   });
   const waited = Date.now() - intended;
   const isSold = answer.status === 200;
-  const isSoldOut = answer.status === 409;
-  const isRefused = answer.status === 503 && promisesNothingWasWritten(answer);
+  const isSoldOut = answer.status === 409 && typeOf(answer) === SOLD_OUT;
+  const isRefused = answer.status === 503 && REFUSALS.indexOf(typeOf(answer)) >= 0;
   check(answer, { 'sold or sold out': () => isSold || isSoldOut });
   sold.add(isSold ? 1 : 0);
   soldOut.add(isSoldOut ? 1 : 0);
@@ -264,14 +265,14 @@ function buy(number, intended) {
 }
 
 /**
- * Returns whether a 503 has a type that promises it. After any other 503 the unit may be sold.
+ * Returns the type of the problem that an answer has, or nothing.
  *
  * @param {import('k6/http').Response} answer
  */
-function promisesNothingWasWritten(answer) {
+function typeOf(answer) {
   try {
-    return REFUSALS.indexOf(String(answer.json('type'))) >= 0;
+    return String(answer.json('type'));
   } catch (error) {
-    return false;
+    return '';
   }
 }

@@ -6,7 +6,7 @@ use stats::figures as format;
 use stats::times::{Times, quantile_estimate};
 use stats::{Estimate, as_f64, median_estimate};
 
-use crate::judge::result::StrategyResult;
+use crate::judge::result::{Part, StrategyResult};
 use crate::trial::record::Trial;
 
 /// One figure.
@@ -29,6 +29,8 @@ pub(crate) struct Metric {
     pub(crate) column: Column,
     /// Whether `diff` compares it. Each comparison more makes the correction for all of them stricter.
     pub(crate) is_compared: bool,
+    /// Whether a trial has it only as a new record. Then the trials without it say nothing against it.
+    pub(crate) is_record: bool,
     /// How k6 can check it, where buyers alone can tell.
     pub(crate) k6: Option<K6>,
 }
@@ -176,6 +178,19 @@ impl Metric {
         }
     }
 
+    /// How many trials have the figure, if that is some of them and not all.
+    pub(crate) fn part(&self, trials: &Trials<'_>) -> Option<Part> {
+        let has = |trial: &Trial| match self.source {
+            Source::Quantile(times, _) | Source::Longest(times) => times(trial).count() > 0,
+            _ => self.of_trial(trial).is_some(),
+        };
+        let is_over_all = matches!(self.source, Source::Worst(_) | Source::Sum(_));
+        let is_of = |trial: &Trial| is_over_all || !trial.warm_up;
+        let part = Part { trials: trials.count(|trial| is_of(trial) && has(trial)), of: trials.count(is_of) };
+        let is_part = part.trials > 0 && part.trials < part.of;
+        (is_part && !self.is_record && !matches!(self.source, Source::Result(_))).then_some(part)
+    }
+
     /// The value of a result; nothing if no trial was run, or none had it.
     pub(crate) fn of(&self, result: &StrategyResult) -> Option<Estimate> {
         match self.source {
@@ -211,11 +226,12 @@ impl Metric {
         }
     }
 
-    /// What belongs to the value of a result: its interval, a bound, what is expected.
+    /// What belongs to the value of a result: its interval, a bound, what is expected, and the trials if not all of them have it.
     pub(crate) fn aside(&self, result: &StrategyResult) -> Option<String> {
         let estimate = self.of(result)?;
         let interval = format::interval(estimate.low, estimate.high);
-        let parts: Vec<String> = interval.into_iter().chain((self.beside)(result)).collect();
+        let of_some = result.partial.get(self.key).map(|part| format!("in {part}"));
+        let parts: Vec<String> = interval.into_iter().chain((self.beside)(result)).chain(of_some).collect();
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 

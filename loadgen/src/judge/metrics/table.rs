@@ -20,6 +20,7 @@ pub(crate) const ROW: Metric = Metric {
     section: Section::Sold,
     column: Column::Page,
     is_compared: false,
+    is_record: false,
     k6: None,
 };
 
@@ -86,7 +87,8 @@ metrics! {
     }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
-        definition: "Trials whose orders are not exactly those that buyers were told of, indeterminate ones apart.",
+        definition: "Trials whose orders are not exactly those that buyers were told of, or are not as buyers were told, \
+            indeterminate ones apart.",
         source: Source::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
     }
     OVERLAPS {
@@ -249,7 +251,7 @@ metrics! {
         key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,
         definition: "Most connections that one deletion woke, where a trial woke more than any before it on that server.",
         source: Source::Worst(|trial| trial.zookeeper.wake_max.map(as_f64)),
-        section: Section::Herd,
+        section: Section::Herd, is_record: true,
     }
     NOTIFICATIONS {
         key: "notifications", title: "Notifi\u{ad}cations", unit: "a trial",

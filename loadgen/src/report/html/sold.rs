@@ -12,7 +12,7 @@ use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
 
 /// What stands above the rows of strategies that sold wrongly.
-pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, or undecided: shown, never ranked";
+pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked";
 
 pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
     let words = "Judged from the database after every trial, the warm-up included: units sold against units that there \
@@ -82,7 +82,7 @@ fn kept(result: &StrategyResult) -> Cell {
         Finding::Kept if is_expected => ("✓", Mark::Open),
         Finding::Kept => ("✓", Mark::Good),
         Finding::Broken => ("✗", Mark::Bad),
-        Finding::Inconclusive | Finding::LoadTooWeak => ("?", Mark::Open),
+        Finding::Inconclusive | Finding::Unchecked | Finding::LoadTooWeak => ("?", Mark::Open),
         Finding::NotRun => ("", Mark::None),
     };
     Cell::text(format!("{sign} {}", result.finding.describe(is_expected)).trim_start()).marked(mark)

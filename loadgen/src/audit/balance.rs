@@ -1,0 +1,134 @@
+//! Whether the books of one sale balance. The command `audit` and a comparison judge by this.
+
+use crate::audit::orders::{OrderRow, Sequence, count};
+use crate::audit::unchecked::{Gap, Unchecked};
+
+/// How many holders of the locks of a sale may write at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holders {
+    /// One, or one batch: tokens grow from order to order.
+    One,
+    /// Several permits: their holders may write in any order.
+    Several,
+    /// Nobody was asked.
+    Unknown,
+}
+
+impl Holders {
+    /// The holders under a strategy with these permits. `None`: its sections may overlap, as those of a batch do.
+    pub fn of(permits: Option<u32>) -> Holders {
+        if permits.is_none_or(|permits| permits == 1) { Holders::One } else { Holders::Several }
+    }
+}
+
+/// What the books of one sale say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Balance {
+    /// Units sold: the sum of the quantities of the orders.
+    pub(crate) sold: i128,
+    /// Units sold beyond the initial stock; unknown if that is.
+    pub(crate) oversold: Option<i64>,
+    /// Initial − final − sold; unknown if one of them is.
+    pub(crate) lost_updates: Option<i64>,
+    /// Orders that left as many units as an order before them did.
+    pub(crate) double_sales: u64,
+    /// Orders that do not continue the sequence of the sale.
+    pub(crate) out_of_sequence: Option<u64>,
+    /// Orders with a lower fencing token than an order that was sold before.
+    pub(crate) tokens_out_of_order: Option<u64>,
+    /// Orders that a batch sold after the order of a buyer that arrived later.
+    pub(crate) overtaken_in_batch: Option<u64>,
+    /// What the books do not say.
+    pub(crate) unchecked: Unchecked,
+}
+
+impl Balance {
+    /// Balances the books of a sale that began with `initial` units and has `left`.
+    pub(crate) fn of(initial: Option<i64>, left: Option<i64>, holders: Holders, orders: &[OrderRow]) -> Balance {
+        let sold: i128 = orders.iter().map(|order| i128::from(order.quantity)).sum();
+        let lost = |(initial, left): (i64, i64)| clamped(i128::from(initial) - i128::from(left) - sold);
+        let sequence = Sequence::of(initial, orders);
+        let of_older_tokens = sequence.tokens_out_of_order;
+        let lacking = |lacks: fn(&OrderRow) -> bool| count(orders.iter().filter(|order| lacks(order)).count());
+        let gaps = [
+            (Gap::Beginning, u64::from(initial.is_none())),
+            (Gap::End, u64::from(left.is_none())),
+            (Gap::Remaining, lacking(|order| order.remaining.is_none())),
+            (Gap::Transaction, lacking(|order| order.transaction.is_none())),
+            (Gap::Permits, of_older_tokens.filter(|_| holders == Holders::Unknown).unwrap_or(0)),
+        ];
+        Balance {
+            sold,
+            oversold: initial.map(|initial| clamped((sold - i128::from(initial)).max(0))),
+            lost_updates: initial.zip(left).map(lost),
+            double_sales: sequence.double_sales,
+            out_of_sequence: sequence.out_of_sequence,
+            tokens_out_of_order: of_older_tokens.filter(|_| holders == Holders::One),
+            overtaken_in_batch: sequence.overtaken_in_batch,
+            unchecked: gaps.into_iter().collect(),
+        }
+    }
+}
+
+/// A figure of the books in 64 bits. A sum of quantities near 2^63 may need 128 bits: it becomes the largest or the
+/// smallest figure of 64 bits, and keeps its sign.
+pub(crate) fn clamped(units: i128) -> i64 {
+    i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::orders::tests::orders;
+
+    fn gaps(balance: &Balance) -> Vec<String> {
+        balance.unchecked.words()
+    }
+
+    #[test]
+    fn books_that_say_everything_leave_nothing_unchecked() {
+        let balance = Balance::of(Some(5), Some(3), Holders::Unknown, &orders([(1, 7, 4), (2, 8, 3)]));
+        assert_eq!((balance.oversold, balance.lost_updates, balance.out_of_sequence), (Some(0), Some(0), Some(0)));
+        assert!(balance.unchecked.is_empty(), "{balance:?}");
+    }
+
+    #[test]
+    fn a_ledger_without_a_row_leaves_the_stock_unchecked() {
+        let balance = Balance::of(None, None, Holders::One, &orders([(1, 7, 4)]));
+        assert_eq!((balance.oversold, balance.lost_updates), (None, None));
+        assert_eq!(gaps(&balance).len(), 2, "{balance:?}");
+    }
+
+    #[test]
+    fn one_order_without_its_units_left_is_told() {
+        let mut orders = orders([(1, 7, 4), (2, 8, 3)]);
+        orders[0].remaining = None;
+        let balance = Balance::of(Some(5), Some(3), Holders::One, &orders);
+        assert_eq!(balance.out_of_sequence, None);
+        assert_eq!(gaps(&balance), ["orders that do not say how many units they left: 1"]);
+    }
+
+    #[test]
+    fn tokens_that_fall_are_wrong_under_one_permit_alone() {
+        let mut orders = orders([(1, 7, 4), (2, 8, 3)]);
+        orders[1].token = Some((6, 0));
+        let of = |holders| Balance::of(Some(5), Some(3), holders, &orders);
+        assert_eq!(of(Holders::One).tokens_out_of_order, Some(1));
+        assert_eq!((of(Holders::Several).tokens_out_of_order, gaps(&of(Holders::Several)).len()), (None, 0));
+        assert_eq!((of(Holders::Unknown).tokens_out_of_order, gaps(&of(Holders::Unknown)).len()), (None, 1));
+        // The sections of a batch overlap, and its orders have one token.
+        let holders = [None, Some(1), Some(2)].map(Holders::of);
+        assert_eq!(holders, [Holders::One, Holders::One, Holders::Several]);
+    }
+
+    #[test]
+    fn restored_orders_accuse_no_batch() {
+        // Two transactions numbered their orders in either order, and a restore gave both orders one transaction.
+        let mut restored = orders([(2, 7, 4), (1, 7, 3)]);
+        assert_eq!(Balance::of(Some(5), Some(3), Holders::One, &restored).out_of_sequence, Some(1));
+        restored.iter_mut().for_each(|order| (order.transaction, order.token) = (None, None));
+        let balance = Balance::of(Some(5), Some(3), Holders::One, &restored);
+        assert_eq!((balance.out_of_sequence, balance.overtaken_in_batch), (Some(0), None));
+        assert!(gaps(&balance)[0].starts_with("orders whose transaction is unknown"), "{balance:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! What an audit could not check. None of it is a fault, and none of it was found to be right.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::audit::history::Section;
+use crate::audit::orders::{OrderRow, count};
+
+/// What was missing for a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gap {
+    /// Sales of which the ledger does not say what they began with.
+    Beginning,
+    /// Sales of which the ledger does not say what was left.
+    End,
+    /// Orders that do not say how many units they left.
+    Remaining,
+    /// Orders whose transaction is unknown.
+    Transaction,
+    /// Orders under an older token, where nobody knows how many holders may write at once.
+    Permits,
+    /// Orders whose section the history does not have.
+    Section,
+    /// Orders of instances that were not asked.
+    Instance,
+    /// Sections that the instances had dropped.
+    Record,
+    /// Instances that are not, or may not be, the ones that were asked before.
+    Identity,
+    /// Instances that have no common clock.
+    Clock,
+    /// Trials that had not come to rest.
+    Rest,
+}
+
+impl Gap {
+    fn describe(self) -> &'static str {
+        match self {
+            Gap::Beginning => "sales whose ledger does not say what they began with",
+            Gap::End => "sales whose ledger does not say what was left",
+            Gap::Remaining => "orders that do not say how many units they left",
+            Gap::Transaction => "orders whose transaction is unknown, as after a restore of the database",
+            Gap::Permits => "orders under an older token, of a strategy whose permits are unknown without --target",
+            Gap::Section => "orders without their section in the history",
+            Gap::Instance => "orders of instances that no URL names",
+            Gap::Record => "sections that the instances no longer have; raise their --history",
+            Gap::Identity => "instances that were restarted, share a URL, or do not say who they are",
+            Gap::Clock => "instances without a common clock",
+            Gap::Rest => "trials that had not come to rest",
+        }
+    }
+}
+
+/// How much could not be checked, by what was missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unchecked(BTreeMap<Gap, u64>);
+
+impl FromIterator<(Gap, u64)> for Unchecked {
+    /// Adds up what was missing. A count of zero is no gap.
+    fn from_iter<I: IntoIterator<Item = (Gap, u64)>>(gaps: I) -> Self {
+        let mut sums = BTreeMap::new();
+        for (gap, count) in gaps.into_iter().filter(|(_, count)| *count > 0) {
+            *sums.entry(gap).or_insert(0) += count;
+        }
+        Unchecked(sums)
+    }
+}
+
+impl Unchecked {
+    /// Everything that several audits could not check.
+    pub fn sum<'a>(all: impl IntoIterator<Item = &'a Unchecked>) -> Unchecked {
+        all.into_iter().flat_map(|one| one.0.iter().map(|(gap, count)| (*gap, *count))).collect()
+    }
+
+    /// Whether everything was checked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was missing, a line each.
+    pub fn words(&self) -> Vec<String> {
+        self.0.iter().map(|(gap, count)| format!("{}: {count}", gap.describe())).collect()
+    }
+}
+
+/// How many orders need a section in the history and have none. Every order of a strategy with permits needs the section of
+/// its hold, with its token. Orders of one transaction, a batch, need theirs because it says when their buyers arrived.
+pub fn without_section(orders: &[OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
+    let mut batches: HashMap<i64, u64> = HashMap::new();
+    orders.iter().filter_map(|order| order.transaction).for_each(|batch| *batches.entry(batch).or_default() += 1);
+    let is_of_batch = |order: &OrderRow| order.transaction.is_some_and(|batch| batches[&batch] > 1);
+    let told: HashSet<_> = sections.iter().filter_map(|section| Some((section.order_id?, section.token))).collect();
+    let needs = orders.iter().filter(|order| permits.is_some() || is_of_batch(order));
+    count(needs.filter(|order| !told.contains(&(order.order_id, order.token))).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::orders::tests::orders;
+
+    fn sections<const N: usize>(of: [(i64, i64); N]) -> Vec<Section> {
+        let section = |(order_id, token)| Section {
+            goods_no: 1,
+            token: Some((token, 0)),
+            asked_ns: Some(0),
+            entered_ns: 1,
+            left_ns: 2,
+            order_id: Some(order_id),
+        };
+        of.map(section).to_vec()
+    }
+
+    #[test]
+    fn every_order_under_a_lock_needs_its_section() {
+        let orders = orders([(1, 7, 4), (2, 8, 3), (3, 9, 2)]);
+        let without = |sections: &[Section]| without_section(&orders, sections, Some(1));
+        assert_eq!(without(&[]), 3, "an empty history is no clean one");
+        assert_eq!(without(&sections([(1, 7), (3, 9)])), 1, "half a history is none either");
+        assert_eq!(without(&sections([(1, 7), (2, 8), (3, 9)])), 0);
+        assert_eq!(without(&sections([(1, 7), (2, 8), (3, 10)])), 1, "the token of the order was lowered");
+        assert_eq!(without_section(&orders, &[], None), 0, "sections may overlap, so none is needed");
+    }
+
+    #[test]
+    fn the_orders_of_a_batch_need_to_say_when_their_buyers_arrived() {
+        let orders = orders([(1, 7, 4), (2, 7, 3), (3, 9, 2)]);
+        assert_eq!(without_section(&orders, &[], None), 2);
+        assert_eq!(without_section(&orders, &sections([(1, 7), (2, 7)]), None), 0);
+    }
+
+    #[test]
+    fn gaps_are_added_up_by_kind() {
+        let one: Unchecked = [(Gap::Remaining, 1), (Gap::Section, 0)].into_iter().collect();
+        let other: Unchecked = [(Gap::Remaining, 2), (Gap::Clock, 1)].into_iter().collect();
+        let sum = Unchecked::sum([&one, &other, &Unchecked::default()]);
+        let expected = ["orders that do not say how many units they left: 3", "instances without a common clock: 1"];
+        assert_eq!(sum.words(), expected);
+        assert!(!sum.is_empty() && Unchecked::default().is_empty());
+    }
+}

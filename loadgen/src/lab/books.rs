@@ -1,0 +1,338 @@
+//! What the database knows of sales: the stock, the ledger and the orders. What belongs together is read as of one moment.
+
+use std::collections::HashMap;
+
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::audit::ledger::{SaleAudit, SaleRow};
+use crate::audit::orders::OrderRow;
+use crate::error::Error;
+use crate::lab::postgres::Database;
+use crate::lab::service::Goods;
+
+/// How a transaction begins that sees one moment, whatever others commit meanwhile.
+const BEGIN_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
+
+/// The books of the sales of one trial.
+#[derive(Debug)]
+pub(crate) struct Books {
+    /// The stock of each SKU, in the order in which they were asked for.
+    pub(crate) goods: Vec<Goods>,
+    /// What each sale began with by the ledger, by SKU. A sale without a row in the ledger has none.
+    pub(crate) ledger: HashMap<i64, i64>,
+    /// The orders of each sale in the order of their numbers, by SKU.
+    pub(crate) orders: HashMap<i64, Vec<OrderRow>>,
+    /// Orders of the strategy since the first of the sales started that are for nothing.
+    pub(crate) orders_without_lines: u64,
+}
+
+/// The findings of many sales.
+#[derive(Debug)]
+pub(crate) struct SaleAudits {
+    /// Every sale, by SKU and number.
+    pub(crate) sales: Vec<SaleAudit>,
+    /// The numbers of orders that are for nothing, of whatever sale.
+    pub(crate) orders_without_lines: Vec<i64>,
+}
+
+impl Database {
+    /// The stock of these SKUs, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reset`] when a SKU is not there, [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn goods(&self, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
+        read_goods(&self.0, goods_nos).await
+    }
+
+    /// The books of the sales that a strategy has sold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reset`] when a SKU is not there, [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn books(&self, opened: &[Goods], strategy: &str) -> Result<Books, Error> {
+        let (goods_nos, sales) = numbers(opened);
+        let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
+        let goods = read_goods(&mut *snapshot, &goods_nos).await?;
+        let ledger = sqlx::query!(
+            r#"select goods_no as "goods_no!", stock_initial as "stock_initial!" from sales
+               join unnest($1::bigint[], $2::bigint[]) as opened (goods_no, sale) using (goods_no, sale)"#,
+            &goods_nos[..],
+            &sales[..]
+        );
+        let ledger = ledger.fetch_all(&mut *snapshot).await.map_err(Error::postgres("read the ledger"))?;
+        let without_lines = sqlx::query_scalar!(
+            r#"select count(*) as "count!" from orders
+               where strategy = $3 and not exists (select from order_lines where order_lines.order_id = orders.order_id)
+                   and created_at >= (
+                       select min(started_at) from sales
+                       join unnest($1::bigint[], $2::bigint[]) as opened (goods_no, sale) using (goods_no, sale))"#,
+            &goods_nos[..],
+            &sales[..],
+            strategy
+        );
+        let without_lines =
+            without_lines.fetch_one(&mut *snapshot).await.map_err(Error::postgres("count orders without lines"))?;
+        let mut orders: HashMap<i64, Vec<OrderRow>> = HashMap::new();
+        for order in read_orders(&mut *snapshot, &goods_nos, &sales).await? {
+            orders.entry(order.goods_no).or_default().push(order);
+        }
+        snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
+        Ok(Books {
+            goods,
+            ledger: ledger.into_iter().map(|row| (row.goods_no, row.stock_initial)).collect(),
+            orders,
+            orders_without_lines: u64::try_from(without_lines).unwrap_or_default(),
+        })
+    }
+
+    /// How many orders these sales have.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn order_count(&self, opened: &[Goods]) -> Result<u64, Error> {
+        let (goods_nos, sales) = numbers(opened);
+        let count = sqlx::query_scalar!(
+            r#"select count(*) as "count!" from order_lines
+               join unnest($1::bigint[], $2::bigint[]) as opened (goods_no, sale) using (goods_no, sale)"#,
+            &goods_nos[..],
+            &sales[..]
+        )
+        .fetch_one(&self.0)
+        .await
+        .map_err(Error::postgres("count the orders"))?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Audits every sale, or those of one SKU, or one alone; by SKU and number, all as of one moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer, or has no such tables.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn sale_audits(
+        &self,
+        goods_no: Option<i64>,
+        sale: Option<i64>,
+        audit: impl Fn(&SaleRow, Vec<OrderRow>) -> SaleAudit,
+    ) -> Result<SaleAudits, Error> {
+        let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
+        let rows = sales(&mut snapshot, goods_no, sale).await?;
+        let mut sales = Vec::with_capacity(rows.len());
+        for row in rows {
+            let orders = read_orders(&mut *snapshot, &[row.goods_no], &[row.sale]).await?;
+            sales.push(audit(&row, orders));
+        }
+        let without_lines = sqlx::query_scalar!(
+            "select order_id from orders
+             where not exists (select from order_lines where order_lines.order_id = orders.order_id) order by order_id"
+        );
+        let without_lines = without_lines.fetch_all(&mut *snapshot).await;
+        let orders_without_lines = without_lines.map_err(Error::postgres("look for orders without lines"))?;
+        snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
+        Ok(SaleAudits { sales, orders_without_lines })
+    }
+}
+
+/// The SKUs and the sales.
+fn numbers(opened: &[Goods]) -> (Vec<i64>, Vec<i64>) {
+    opened.iter().map(|goods| (goods.goods_no, goods.sale)).unzip()
+}
+
+/// Every sale that the ledger, an order or the stock knows. One without a row in the ledger is from before there was a ledger,
+/// or its row is lost.
+async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleRow>, Error> {
+    sqlx::query_as!(
+        SaleRow,
+        r#"select known.goods_no as "goods_no!", known.sale as "sale!",
+                  to_char(started_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
+                  sales.stock_initial as "stock_initial?",
+                  case when goods.sale = known.sale then on_hand else on_hand_final end as stock_final,
+                  goods.sale = known.sale as "is_on!"
+           from (select goods_no, sale from sales union select goods_no, sale from order_lines
+                 union select goods_no, sale from goods) as known
+                join goods on goods.goods_no = known.goods_no
+                left join sales on sales.goods_no = known.goods_no and sales.sale = known.sale
+           where (known.goods_no = $1 or $1::bigint is null) and (known.sale = $2 or $2::bigint is null)
+           order by known.goods_no, known.sale"#,
+        goods_no,
+        sale
+    )
+    .fetch_all(connection)
+    .await
+    .map_err(Error::postgres("read the ledger"))
+}
+
+async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
+    let goods = sqlx::query_as!(
+        Goods,
+        "select goods_no, sale, stock_initial, on_hand, guard, strategy from goods where goods_no = any($1)",
+        goods_nos
+    );
+    let goods = goods.fetch_all(executor).await.map_err(Error::postgres("read the stock"))?;
+    let mut by_number: HashMap<i64, Goods> = goods.into_iter().map(|goods| (goods.goods_no, goods)).collect();
+    let advice = "is this the database of the service?";
+    let missing = |goods_no: &i64| Error::Reset(format!("the database has no SKU {goods_no}; {advice}"));
+    goods_nos.iter().map(|goods_no| by_number.remove(goods_no).ok_or_else(|| missing(goods_no))).collect()
+}
+
+/// All orders of some sales, in the order of their numbers.
+///
+/// An order and its lines are written by one transaction, and the row of the ledger by another one. A restore writes whole
+/// tables by a transaction each, or everything by a single one. So an order that does not look like that does not say which
+/// transaction sold it.
+async fn read_orders(executor: impl PgExecutor<'_>, goods_nos: &[i64], sales: &[i64]) -> Result<Vec<OrderRow>, Error> {
+    let rows = sqlx::query!(
+        r#"select order_id as "order_id!", goods_no as "goods_no!",
+                  case when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
+                       then order_lines.xmin::text::bigint end as transaction,
+                  quantity, strategy, instance, remaining, token, token_handover
+           from order_lines join orders using (order_id)
+               join unnest($1::bigint[], $2::bigint[]) as wanted (goods_no, sale) using (goods_no, sale)
+               left join sales as ledger using (goods_no, sale)
+           order by order_id"#,
+        goods_nos,
+        sales
+    )
+    .fetch_all(executor)
+    .await
+    .map_err(Error::postgres("read the orders"))?;
+    let orders = rows.into_iter().map(|row| OrderRow {
+        order_id: row.order_id,
+        goods_no: row.goods_no,
+        transaction: row.transaction,
+        quantity: row.quantity,
+        strategy: row.strategy,
+        instance: row.instance,
+        remaining: row.remaining,
+        token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
+        arrived_ns: None,
+    });
+    Ok(orders.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use testbed::TestDatabase;
+
+    use super::*;
+
+    /// A database with the tables of the service, and one SKU in its seventh sale.
+    async fn shop() -> (TestDatabase, Database) {
+        let server = TestDatabase::create().await.unwrap();
+        let database = Database::connect(server.url()).await.unwrap();
+        sqlx::migrate!("../migrations").run(&database.0).await.unwrap();
+        execute(
+            &database,
+            "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
+             values (1, 7, 9, 8, 'zk-queue', 'zk-mutex');
+             insert into sales (goods_no, sale, stock_initial, started_at) values (1, 7, 9, clock_timestamp());",
+        )
+        .await;
+        (server, database)
+    }
+
+    async fn execute(database: &Database, statements: &'static str) {
+        sqlx::raw_sql(statements).execute(&database.0).await.unwrap();
+    }
+
+    fn opened() -> Goods {
+        let [guard, strategy] = ["zk-queue", "zk-mutex"].map(|name| Some(name.to_owned()));
+        Goods { goods_no: 1, sale: 7, stock_initial: 9, on_hand: 8, guard, strategy }
+    }
+
+    #[tokio::test]
+    async fn the_books_of_a_sale_are_read_as_of_one_moment() {
+        let (_server, database) = shop().await;
+        execute(
+            &database,
+            "insert into orders (strategy, instance) values ('a', 'x');
+             insert into order_lines (order_id, goods_no, sale, quantity, remaining) values (1, 1, 7, 1, 7);",
+        )
+        .await;
+        execute(
+            &database,
+            "insert into orders (strategy, instance) select s, 'x' from unnest(array['b', 'a', 'a', 'a']) as s;
+             insert into order_lines (order_id, goods_no, sale, quantity) values (2, 1, 6, 1);
+             insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
+             values (4, 1, 7, 1, 6, 5, 2), (3, 1, 7, 2, 4, 5, 2);",
+        )
+        .await;
+
+        let books = database.books(&[opened()], "a").await.unwrap();
+        assert_eq!((books.goods, &books.ledger[&1], books.orders_without_lines), (vec![opened()], &9, 1));
+        assert_eq!(database.books(&[opened()], "b").await.unwrap().orders_without_lines, 0);
+        assert_eq!(database.order_count(&[opened()]).await.unwrap(), 3);
+        let orders = &books.orders[&1];
+        let row = |order_id, transaction, quantity, remaining, token| {
+            let ([strategy, instance], remaining) = (["a", "x"].map(str::to_owned), Some(remaining));
+            let (goods_no, arrived_ns) = (1, None);
+            OrderRow { order_id, goods_no, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
+        };
+        let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);
+        let of_batch = |order_id, quantity, left| row(order_id, batch, quantity, left, Some((5, 2)));
+        assert_eq!(*orders, [row(1, alone, 1, 7, None), of_batch(3, 2, 4), of_batch(4, 1, 6)]);
+        assert!(alone.is_some() && batch.is_some() && alone != batch, "they are of different transactions");
+
+        let mut snapshot = database.0.begin_with(BEGIN_SNAPSHOT).await.unwrap();
+        assert_eq!(read_goods(&mut *snapshot, &[1]).await.unwrap()[0].on_hand, 8);
+        execute(&database, "update goods set on_hand = 3").await;
+        assert_eq!(read_goods(&mut *snapshot, &[1]).await.unwrap()[0].on_hand, 8, "the moment has passed");
+    }
+
+    #[tokio::test]
+    async fn a_restored_order_does_not_say_which_transaction_sold_it() {
+        let (_server, database) = shop().await;
+        let transactions = async |statements| {
+            execute(&database, statements).await;
+            let books = database.books(&[opened()], "a").await.unwrap();
+            books.orders[&1].iter().map(|order| order.transaction.is_some()).collect::<Vec<_>>()
+        };
+        let sold = "insert into orders (strategy, instance) values ('a', 'x');
+            insert into order_lines (order_id, goods_no, sale, quantity) select max(order_id), 1, 7, 1 from orders;";
+        assert_eq!(transactions(sold).await, [true]);
+        // As a restore does, table by table, and then all tables at once.
+        assert_eq!(transactions("update order_lines set quantity = quantity;").await, [false]);
+        let all = "update orders set instance = instance; update order_lines set quantity = quantity;
+            update sales set stock_initial = stock_initial;";
+        assert_eq!(transactions(all).await, [false]);
+        assert_eq!(transactions(sold).await, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn an_order_for_nothing_and_a_sale_without_a_ledger_are_seen() {
+        let (_server, database) = shop().await;
+        execute(&database, "insert into orders (strategy, instance) values ('a', 'x'); update goods set sale = 8;")
+            .await;
+        let audit = |row: &SaleRow, orders: Vec<OrderRow>| {
+            SaleAudit::of(
+                row,
+                crate::audit::balance::Holders::One,
+                &orders,
+                crate::audit::unchecked::Unchecked::default(),
+            )
+        };
+        let found = database.sale_audits(None, None, audit).await.unwrap();
+        assert_eq!(found.orders_without_lines, [1]);
+        let unchecked: Vec<_> = found.sales.iter().map(|sale| (sale.sale, sale.unchecked.as_slice())).collect();
+        let [end, beginning] = ["what was left", "what they began with"]
+            .map(|what| [format!("sales whose ledger does not say {what}: 1")]);
+        assert_eq!(unchecked, [(7, &end[..]), (8, &beginning[..])]);
+    }
+}

@@ -1,0 +1,63 @@
+//! A service that runs already, taken only if everything that was named belongs to it.
+
+use std::time::Duration;
+
+use testbed::node_data;
+
+use crate::error::Error;
+use crate::lab::postgres::Database;
+use crate::lab::service::Service;
+use crate::lab::source::TargetSettings;
+use crate::lab::zookeeper::Servers;
+
+/// The node in which the service keeps the identity of its ZooKeeper ensemble.
+const IDENTITY: &str = "/seckill/ensemble";
+/// How long ZooKeeper may take to tell it.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connects to a service, its database and its ZooKeeper.
+///
+/// # Errors
+///
+/// [`Error::Usage`] when two URLs lead to one instance, or ZooKeeper is not the one of the service. [`Error::Reset`] when the
+/// database is of no service. Those of the service and the servers.
+///
+/// # Cancel safety
+///
+/// Cancelling leaves nothing behind.
+pub(super) async fn connect(target: &TargetSettings) -> Result<(Service, Database, Servers), Error> {
+    let service = Service::new(target.urls.clone(), target.admin_token.clone())?;
+    let database = Database::connect(&target.database_url).await?;
+    let zookeeper = Servers::of(&target.zookeeper);
+    service.ensure_distinct().await?;
+    ensure_guarding(&database, &zookeeper, &target.zookeeper).await?;
+    Ok((service, database, zookeeper))
+}
+
+/// Makes sure that these servers are the ensemble whose locks guard the sales of the database. The service keeps its identity
+/// in both.
+async fn ensure_guarding(database: &Database, servers: &Servers, connect_string: &str) -> Result<(), Error> {
+    let Some((ensemble, noted)) = database.ensemble().await? else {
+        let what = "the database names no ZooKeeper ensemble, so no instance has used it";
+        return Err(Error::Reset(format!("{what}; is this the database of the service?")));
+    };
+    let found = match tokio::time::timeout(READ_WITHIN, node_data(connect_string, IDENTITY)).await {
+        Ok(Ok(data)) => data.map(|data| String::from_utf8_lossy(&data).into_owned()),
+        // Nothing is counted on servers that do not answer, so nothing can be counted on the wrong ones.
+        _ if servers.counters().await.is_none() => return Ok(()),
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => {
+            return Err(Error::Usage(format!("ZooKeeper at {connect_string} does not tell which ensemble it is")));
+        }
+    };
+    match found {
+        Some(found) if found == ensemble => Ok(()),
+        other => {
+            let other = other.map_or_else(|| "has no service".to_owned(), |other| format!("is the ensemble {other}"));
+            Err(Error::Usage(format!(
+                "ZooKeeper at {connect_string} is not the one of the service: it {other}, and the database is guarded by the \
+                 ensemble {ensemble} at {noted}; give that to --zookeeper"
+            )))
+        }
+    }
+}

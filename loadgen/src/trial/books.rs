@@ -1,0 +1,116 @@
+//! The audit of one trial: its orders against its stock, against what buyers were told, and against what the instances say of the
+//! locks. What is not there to be checked is counted.
+
+use buyers::sample::{ByOutcome, Outcome, Receipt, Sample};
+
+use crate::audit::history::Section;
+use crate::audit::orders::{OrderRow, foreign_order};
+use crate::audit::trial::{Audit, Evidence};
+use crate::audit::unchecked::{Gap, Unchecked, without_section};
+use crate::error::Error;
+use crate::lab::books::Books;
+use crate::lab::history::HistorySince;
+use crate::lab::service::Goods;
+use crate::lab::stack::Stack;
+use crate::lab::strategy::Strategy;
+
+/// What the audit of a trial found, and what it could not check.
+pub(super) struct Audited {
+    pub(super) audit: Audit,
+    pub(super) unchecked: Unchecked,
+}
+
+/// What buyers of one SKU were told.
+#[derive(Clone, Default)]
+struct Told {
+    answers: ByOutcome<u64>,
+    confirmed: Vec<Receipt>,
+}
+
+/// Audits every SKU by itself, and adds the findings up.
+///
+/// # Errors
+///
+/// [`Error::Reset`] when somebody else has started a sale, [`Error::ForeignOrder`], and those of [`Books`].
+pub(super) async fn audit(
+    stack: &Stack,
+    strategy: &Strategy,
+    opened: &[Goods],
+    samples: &[Sample],
+    history: &HistorySince,
+) -> Result<Audited, Error> {
+    let mut books = stack.database.books(opened, &strategy.name).await?;
+    let arrivals = history.arrivals(&strategy.name);
+    let mut audits = Vec::with_capacity(opened.len());
+    let mut gaps = vec![of_history(&books, strategy, opened, history)];
+    for (index, ((opened, closed), told)) in
+        opened.iter().zip(&books.goods).zip(told(samples, opened.len())).enumerate()
+    {
+        if closed.sale != opened.sale {
+            let advice = "nobody else may sell this SKU meanwhile";
+            return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
+        }
+        let mut orders = books.orders.remove(&opened.goods_no).unwrap_or_default();
+        ensure_own(&orders, strategy)?;
+        orders.iter_mut().for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
+        let (mut audit, unchecked) = Audit::of(&Evidence {
+            stock_initial: opened.stock_initial,
+            stock_final: closed.on_hand,
+            permits: strategy.permits,
+            orders: &orders,
+            confirmed: &told.confirmed,
+            sold_out: told.answers.sold_out,
+            refused: told.answers.refused,
+            unanswered: told.answers.error + told.answers.timeout,
+        });
+        // They belong to no SKU.
+        audit.orders_without_lines = if index == 0 { books.orders_without_lines } else { 0 };
+        let is_noted = books.ledger.get(&opened.goods_no) == Some(&opened.stock_initial);
+        gaps.extend([unchecked, [(Gap::Beginning, u64::from(!is_noted))].into_iter().collect()]);
+        audits.push(audit);
+    }
+    Ok(Audited { audit: Audit::sum(audits), unchecked: Unchecked::sum(&gaps) })
+}
+
+/// What the history leaves open. Only a strategy with permits needs all of it.
+fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &HistorySince) -> Unchecked {
+    let is_lock = |count: u64| if strategy.permits.is_some() { count } else { 0 };
+    let sections: &[Section] = history.sections.get(&strategy.name).map_or(&[], Vec::as_slice);
+    let of_opened = || opened.iter().filter_map(|goods| books.orders.get(&goods.goods_no));
+    let of_strangers = of_opened().flatten().filter(|order| !history.names.contains(&order.instance)).count();
+    let without_section: u64 = of_opened().map(|orders| without_section(orders, sections, strategy.permits)).sum();
+    let gaps = [
+        (Gap::Section, without_section),
+        (Gap::Instance, of_strangers as u64),
+        (Gap::Record, is_lock(history.missing)),
+        (Gap::Identity, history.strangers),
+        (Gap::Clock, is_lock(u64::from(!history.one_clock) * history.instances)),
+    ];
+    gaps.into_iter().collect()
+}
+
+/// What the buyers of each SKU were told.
+fn told(samples: &[Sample], goods: usize) -> Vec<Told> {
+    let mut told = vec![Told::default(); goods];
+    for sample in samples {
+        let Some(of_goods) = told.get_mut(sample.goods) else { continue };
+        *of_goods.answers.get_mut(sample.outcome) += 1;
+        if let Outcome::Sold(receipt) = sample.outcome {
+            of_goods.confirmed.push(receipt);
+        }
+    }
+    told
+}
+
+/// Makes sure that every order is one that the buyers of this trial asked for.
+fn ensure_own(orders: &[OrderRow], strategy: &Strategy) -> Result<(), Error> {
+    match foreign_order(orders, &strategy.name) {
+        None => Ok(()),
+        Some(order) => Err(Error::ForeignOrder {
+            asked: strategy.name.clone(),
+            order_id: order.order_id,
+            quantity: order.quantity,
+            found: order.strategy.clone(),
+        }),
+    }
+}

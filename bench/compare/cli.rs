@@ -33,7 +33,8 @@ fn epilogue() -> Epilogue {
 
 const TABLE: &str = "Columns of the table: base and head are the time of one round (the geometric mean of both halves) or instructions. \
     The interval belongs to head ÷ base, and holds if the 95 % intervals of all four times hold. Base noise and head noise are the \
-    differences between the halves of a revision. The verdict is faster, slower, ~ (no significant difference) or regressed.";
+    differences between the halves of a revision. The verdict is faster, slower, regressed, ~ (no difference that counts) or ? (cannot tell: the \
+    noise allows a slowdown by more than 1.3). A bench that only one revision has is new or deleted.";
 
 /// Compares the benches of two revisions on this machine: base is checked out, head is the work tree as it is on disk.
 #[derive(Debug, Parser)]

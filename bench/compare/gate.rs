@@ -2,7 +2,8 @@
 //!
 //! Times are gated with care, as the machine that takes them has moods. Each revision is measured twice, in the order base,
 //! head, head, base. Head is regressed only if it is worse in both halves, by confidence intervals that do not meet, and by
-//! more than base differs from itself. Instruction counts have no moods, and a small limit.
+//! more than base differs from itself. So noise lets a slowdown through, and times are called the same only where it lets no
+//! slowdown through that would count. Instruction counts have no moods, and a small limit.
 
 use std::cmp::Ordering;
 
@@ -25,8 +26,10 @@ const INSTRUCTIONS_SAME_WITHIN: u128 = 50;
 pub(crate) enum Verdict {
     /// Head takes less.
     Faster,
-    /// There is no significant difference.
+    /// There is no difference that counts.
     Same,
+    /// There is no significant difference, and the noise allows one that would count.
+    CannotTell,
     /// Head takes more, but not so much that the gate would close.
     Slower,
     /// Head takes so much more that the gate closes.
@@ -76,6 +79,13 @@ impl Times {
         (1.0 + NOISE_FACTOR * self.base_noise()).max(TIME_RATIO_MIN)
     }
 
+    /// The largest slowdown that the noise allows without a verdict: what base differs from itself excuses, or where the
+    /// worse half may lie.
+    pub(crate) fn allowed(&self) -> f64 {
+        let of_half = |(base, head): (&Time, &Time)| head.upper_ns / base.lower_ns;
+        self.base.iter().zip(&self.head).map(of_half).fold(self.limit(), f64::max)
+    }
+
     /// Returns the verdict. A difference counts only if it exceeds the difference between two measurements of one revision.
     pub(crate) fn verdict(&self) -> Verdict {
         let (ratio, noise) = (self.ratio(), self.base_noise().max(self.head_noise()));
@@ -87,6 +97,8 @@ impl Times {
             Verdict::Slower
         } else if better && ratio.recip() > 1.0 + noise {
             Verdict::Faster
+        } else if self.allowed() > TIME_RATIO_MIN {
+            Verdict::CannotTell
         } else {
             Verdict::Same
         }
@@ -156,12 +168,13 @@ mod tests {
             ("slower within the limit", [100.0, 100.0], [120.0, 120.0], Verdict::Slower),
             ("faster", [100.0, 100.0], [80.0, 80.0], Verdict::Faster),
             ("regressed", [100.0, 100.0], [140.0, 140.0], Verdict::Regressed),
-            ("worse in the first half only", [100.0, 100.0], [300.0, 100.0], Verdict::Same),
-            ("worse in the second half only", [100.0, 100.0], [100.0, 300.0], Verdict::Same),
-            ("better in one half, worse in the other", [100.0, 100.0], [50.0, 150.0], Verdict::Same),
-            ("worse by less than base differs from itself", [100.0, 130.0], [120.0, 140.0], Verdict::Same),
+            ("worse in the first half only", [100.0, 100.0], [300.0, 100.0], Verdict::CannotTell),
+            ("worse in the second half only", [100.0, 100.0], [100.0, 300.0], Verdict::CannotTell),
+            ("better in one half, worse in the other", [100.0, 100.0], [50.0, 150.0], Verdict::CannotTell),
+            ("worse by less than base differs from itself", [100.0, 130.0], [120.0, 140.0], Verdict::CannotTell),
+            ("the same, and base differs from itself by 2.5", [100.0, 250.0], [100.0, 250.0], Verdict::CannotTell),
             ("far beyond the noise of base", [100.0, 130.0], [260.0, 300.0], Verdict::Regressed),
-            ("slower, but head differs from itself by more", [100.0, 100.0], [105.0, 160.0], Verdict::Same),
+            ("slower, but head differs from itself by more", [100.0, 100.0], [105.0, 160.0], Verdict::CannotTell),
         ];
         for (what, base, head, expected) in cases {
             assert_eq!(times(base, head).verdict(), expected, "{what}");
@@ -171,11 +184,11 @@ mod tests {
     #[test]
     fn wide_intervals_excuse_any_ratio() {
         let wide = Times { base: [within(60.0, 100.0); 2], head: [within(60.0, 200.0); 2] };
-        assert_eq!(wide.verdict(), Verdict::Same);
+        assert_eq!(wide.verdict(), Verdict::CannotTell);
         let one_narrow_half = Times { base: [within(1.0, 100.0), within(60.0, 100.0)], head: [within(1.0, 200.0); 2] };
         assert_eq!(one_narrow_half.verdict(), Verdict::Regressed);
         let one_wide_half = Times { head: [within(1.0, 200.0), within(60.0, 200.0)], ..one_narrow_half };
-        assert_eq!(one_wide_half.verdict(), Verdict::Same);
+        assert_eq!(one_wide_half.verdict(), Verdict::CannotTell);
     }
 
     #[test]
@@ -228,7 +241,14 @@ mod tests {
         #[test]
         fn nothing_regresses_against_itself(base in any_time(), again in any_time()) {
             let times = Times { base: [base, again], head: [base, again] };
-            prop_assert_eq!(times.verdict(), Verdict::Same);
+            prop_assert!(matches!(times.verdict(), Verdict::Same | Verdict::CannotTell));
+        }
+
+        #[test]
+        fn what_is_the_same_may_not_be_a_third_slower(times in any_times()) {
+            if times.verdict() == Verdict::Same {
+                prop_assert!(times.interval().1 <= 1.3 + 1e-9 && times.base_noise() <= 0.1 + 1e-9);
+            }
         }
 
         #[test]
@@ -252,7 +272,7 @@ mod tests {
         fn more_instructions_are_never_judged_better(base in 1..u64::MAX, head in 0..u64::MAX) {
             let rank = |verdict| match verdict {
                 Verdict::Faster => 0,
-                Verdict::Same => 1,
+                Verdict::Same | Verdict::CannotTell => 1,
                 Verdict::Slower => 2,
                 Verdict::Regressed => 3,
             };

@@ -69,19 +69,23 @@ impl Report {
 
     fn totals(&self) -> String {
         let with = |verdict| self.rows.iter().filter(|row| row.finding.verdict() == verdict).count();
+        let only_in =
+            |side| self.rows.iter().filter(|row| matches!(row.finding, Finding::Only(of, _) if of == side)).count();
         let mut text = format!(
-            "{} benches: {} faster, {} the same, {} slower, {} regressed; {} in one revision only\n",
+            "{} benches: {} faster, {} the same, {} slower, {} regressed, {} cannot tell; {} new, {} deleted\n",
             self.rows.len(),
             with(Some(Verdict::Faster)),
             with(Some(Verdict::Same)),
             with(Some(Verdict::Slower)),
             with(Some(Verdict::Regressed)),
-            with(None),
+            with(Some(Verdict::CannotTell)),
+            only_in(Side::Head),
+            only_in(Side::Base),
         );
         for row in &self.rows {
-            if row.finding.verdict() == Some(Verdict::Regressed) {
+            if let Some((what, why)) = row.finding.reason() {
                 // Writing into a String cannot fail.
-                let _ = writeln!(text, "regressed: {}: {}", row.name, row.finding.reason());
+                let _ = writeln!(text, "{what}: {}: {why}", row.name);
             }
         }
         text
@@ -150,16 +154,26 @@ impl Finding {
         }
     }
 
-    /// Why the gate closes, for a finding that closes it.
-    fn reason(&self) -> String {
-        match self {
-            Self::Times(times) => format!(
-                "takes {} times as long, slower in both halves; the noise of base excuses {}",
-                figure(times.ratio()),
-                figure(times.limit()),
-            ),
-            Self::Instructions(instructions) => format!("{} times the instructions", figure(instructions.ratio())),
-            Self::Only(..) => String::new(),
+    /// What the reader must know of this bench, and why.
+    fn reason(&self) -> Option<(&'static str, String)> {
+        match (self, self.verdict()) {
+            (Self::Times(times), Some(Verdict::Regressed)) => Some((
+                "regressed",
+                format!(
+                    "takes {} times as long, slower in both halves; the noise of base excuses {}",
+                    figure(times.ratio()),
+                    figure(times.limit()),
+                ),
+            )),
+            (Self::Times(times), Some(Verdict::CannotTell)) => Some((
+                "cannot tell",
+                format!("the noise allows that it takes {} times as long", figure(times.allowed())),
+            )),
+            (Self::Instructions(instructions), Some(Verdict::Regressed)) => {
+                Some(("regressed", format!("{} times the instructions", figure(instructions.ratio()))))
+            }
+            (Self::Only(Side::Base, _), _) => Some(("deleted", "only base has it, so nothing was compared".to_owned())),
+            _ => None,
         }
     }
 }
@@ -194,7 +208,8 @@ impl Row {
             }
         };
         let verdict = match &self.finding {
-            Finding::Only(side, _) => format!("only in {}", side.name()),
+            Finding::Only(Side::Base, _) => "deleted".to_owned(),
+            Finding::Only(Side::Head, _) => "new".to_owned(),
             finding => finding.verdict().map_or_else(nothing, |verdict| word(verdict).to_owned()),
         };
         let [base, head, ratio, interval, base_noise, head_noise] = figures;
@@ -206,6 +221,7 @@ fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Same => "~",
+        Verdict::CannotTell => "?",
         Verdict::Slower => "slower",
         Verdict::Regressed => "**regressed**",
     }
@@ -236,6 +252,7 @@ mod tests {
         let clocked = [
             ("handover/mutex/1500", times([2_000_000.0, 2_100_000.0], [1_000_000.0, 1_050_000.0])),
             ("handover/mutex/30", times([400_000.0, 400_000.0], [460_000.0, 460_000.0])),
+            ("handover/mutex/2", times([200_000.0, 500_000.0], [210_000.0, 490_000.0])),
             ("uncontended/mutex", Sides { base: Some([time(900.0), time(950.0)]), head: None }),
         ];
         let owned = |name: &str| name.to_owned();
@@ -254,7 +271,7 @@ mod tests {
     #[test]
     fn a_filter_keeps_the_benches_that_have_it_in_their_names() {
         let filtered = report(1_400_000, Some("handover"));
-        assert_eq!(filtered.rows.len(), 2);
+        assert_eq!(filtered.rows.len(), 3);
         assert!(!filtered.is_regressed());
         assert!(report(1_400_000, Some("nothing like it")).is_empty());
     }

@@ -100,7 +100,13 @@ fn alike() -> Recorded {
 #[test]
 fn revisions_that_hardly_differ_pass() {
     let ended = alike().judge(&[]);
-    ended.assert(0, &["handover/mutex/1500", "4 benches: 0 faster, 3 the same, 1 slower, 0 regressed"]);
+    ended.assert(
+        0,
+        &[
+            "handover/mutex/1500",
+            "4 benches: 0 faster, 3 the same, 1 slower, 0 regressed, 0 cannot tell; 0 new, 0 deleted",
+        ],
+    );
     assert_eq!(ended.stderr, "");
 }
 
@@ -115,14 +121,22 @@ fn a_planted_slowdown_of_the_clock_closes_the_gate() {
 fn a_slowdown_in_one_half_only_does_not_close_the_gate() {
     let recorded = alike();
     recorded.times("handover/mutex/2", [200_000.0, 205_000.0], [600_000.0, 205_000.0]);
-    recorded.judge(&[]).assert(0, &["0 regressed"]);
+    recorded.judge(&[]).assert(0, &["0 regressed, 1 cannot tell"]);
 }
 
 #[test]
 fn a_slowdown_that_the_noise_of_base_explains_does_not_close_the_gate() {
     let recorded = alike();
     recorded.times("handover/mutex/2", [300_000.0, 200_000.0], [450_000.0, 300_000.0]);
-    recorded.judge(&[]).assert(0, &["± 50\u{202f}%", "0 regressed"]);
+    let cannot_tell = "cannot tell: handover/mutex/2: the noise allows that it takes 2.50 times as long";
+    recorded.judge(&[]).assert(0, &["± 50\u{202f}%", "0 regressed, 1 cannot tell", cannot_tell]);
+}
+
+#[test]
+fn noise_that_would_hide_a_slowdown_is_not_called_the_same() {
+    let recorded = alike();
+    recorded.times("handover/mutex/2", [200_000.0, 300_000.0], [200_000.0, 300_000.0]);
+    recorded.judge(&[]).assert(0, &["5 benches: 0 faster, 3 the same, 1 slower, 0 regressed, 1 cannot tell"]);
 }
 
 #[test]
@@ -141,7 +155,8 @@ fn a_bench_that_one_revision_lacks_is_listed() {
         recorded.time("handover/handoff/1500", baseline, 300_000.0);
     }
     recorded.count("base", "parse_name", "any", 321);
-    recorded.judge(&[]).assert(0, &["only in head", "only in base", "2 in one revision only"]);
+    let deleted = "deleted: queues/parse_name/any: only base has it, so nothing was compared";
+    recorded.judge(&[]).assert(0, &["1 new, 1 deleted", deleted]);
 }
 
 #[test]

@@ -8,10 +8,10 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart sample-report cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler
 	@./scripts/deps.sh
@@ -111,6 +111,19 @@ bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and z
 bench-service: deps-bench ## measure the service beside pgbench and a bare handler, and loadgen beside wrk
 	cargo build --release --locked --workspace --bins
 	./target/release/bench-service $(ARGS)
+
+coverage: ## measure how often the intervals of the reports cover the truth
+	cargo run --release --locked -p stats --example coverage
+
+# Each run of eight blocks takes about a minute.
+RUNS ?= 12
+AGAIN := --strategies zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge --trials 8 --quiet
+
+false-verdicts: demo-programs ## measure RUNS runs of the same programs, and count how often loadgen diff calls one worse
+	for run in $$(seq -w $(RUNS)); do \
+		./target/release/loadgen compare $(AGAIN) --out target/false-verdicts/$$run || [ $$? -eq 4 ] || exit; \
+	done
+	cargo run --release --locked -p loadgen --example false_verdicts -- target/false-verdicts
 
 bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README
 	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \

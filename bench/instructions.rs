@@ -249,13 +249,13 @@ fn paired_figures(blocks: usize) -> Vec<Option<f64>> {
     figures(blocks).into_iter().map(Some).collect()
 }
 
-// With its interval, for which the blocks are drawn ten thousand times.
+// With its interval, from all Walsh averages.
 #[library_benchmark]
 #[bench::of_10(args = (10), setup = paired_figures)]
 #[bench::of_30(args = (30), setup = paired_figures)]
 fn ratio_of_blocks(figures: Vec<Option<f64>>) -> (Option<Ratio>, Vec<Option<f64>>) {
     let reference: Vec<Option<f64>> = figures.iter().rev().copied().collect();
-    (paired::ratio(black_box(&figures), black_box(&reference), 1), figures)
+    (paired::ratio(black_box(&figures), black_box(&reference)), figures)
 }
 
 /// Critical sections one after another, in the order in which they are read from several instances: in none.

@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// Writes the pages of a report again, from its report.json
     #[command(after_help = report::epilogue().to_string())]
     Report(report::ReportArgs),
-    /// Compares two reports, and fails if the second one is worse
+    /// Compares new runs with old ones, and fails if a figure is worse
     #[command(after_help = diff::epilogue().to_string())]
     Diff(diff::DiffArgs),
     /// Audits every sale in a database, by its ledger and its orders
@@ -76,7 +76,7 @@ fn epilogue() -> Epilogue {
         .examples(&[
             ("compares seven strategies, and writes report/report.html", "loadgen compare"),
             ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
-            ("tells whether a second run is worse", "loadgen diff old/report.json new/report.json"),
+            ("tells whether new runs are worse than old ones", "loadgen diff old new"),
         ])
         .environment(&[("RUST_LOG", "what is logged, for example loadgen=debug [default: nothing]")])
         .note("`loadgen COMMAND --help` lists the flags of a command.")

@@ -1,6 +1,7 @@
 //! What is measured on: the servers, the service, and the machine.
 
 pub(crate) mod books;
+pub(crate) mod build;
 pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod environment;

@@ -15,7 +15,7 @@
 //!
 //! A folder imports only from the folders below it. `audit` and `judge` are pure: they know no clock, no task and no socket.
 //! The crate `buyers` makes the load of a trial. `docs/reports.md` says how to read the report. The library exists for the
-//! program and for the benches, which read reports by [`report::json::read`].
+//! program, for the benches, which read reports by [`report::json::read`], and for the example `false_verdicts`.
 
 pub mod audit;
 mod commands;

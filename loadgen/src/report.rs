@@ -3,7 +3,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod caveats;
-pub(crate) mod diff;
+pub mod diff;
 pub(crate) mod files;
 pub(crate) mod glossary;
 pub(crate) mod html;

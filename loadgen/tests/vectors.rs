@@ -3,15 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 use serde::Deserialize;
-use stats::{holm, median_estimate, paired, rate, unpaired};
+use stats::joint::{self, Figure};
+use stats::{holm, median_interval, paired, rate, unpaired};
 
 #[derive(Deserialize)]
 struct Vectors {
     clopper_pearson: Vec<Rate>,
     paired: Vec<Paired>,
-    rank_sum: Vec<RankSum>,
+    walsh: Vec<Interval>,
+    median: Vec<Interval>,
+    shift: Vec<Shift>,
+    joint: Vec<Joint>,
     holm: Vec<Holm>,
-    bootstrap_of_median: Vec<Bootstrap>,
 }
 
 #[derive(Deserialize)]
@@ -29,24 +32,30 @@ struct Paired {
 }
 
 #[derive(Deserialize)]
-struct RankSum {
+struct Interval {
+    values: Vec<f64>,
+    interval: Option<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+struct Shift {
     first: Vec<f64>,
     second: Vec<f64>,
-    p: f64,
     shift: f64,
+    interval: Option<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+struct Joint {
+    first: Vec<Vec<f64>>,
+    second: Vec<Vec<f64>>,
+    p: Vec<f64>,
 }
 
 #[derive(Deserialize)]
 struct Holm {
     p: Vec<f64>,
     corrected: Vec<f64>,
-}
-
-#[derive(Deserialize)]
-struct Bootstrap {
-    values: Vec<f64>,
-    low: f64,
-    high: f64,
 }
 
 fn vectors() -> Vectors {
@@ -76,13 +85,56 @@ fn the_signed_rank_test_is_that_of_scipy_with_every_sign_flipped() {
     }
 }
 
+fn assert_interval(ours: Option<(f64, f64)>, theirs: Option<(f64, f64)>, of: &dyn std::fmt::Debug) {
+    assert_eq!(ours.is_some(), theirs.is_some(), "{of:?}");
+    if let (Some(ours), Some(theirs)) = (ours, theirs) {
+        assert_close(ours.0, theirs.0, 1e-9, of);
+        assert_close(ours.1, theirs.1, 1e-9, of);
+    }
+}
+
 #[test]
-fn the_rank_sum_test_is_that_of_scipy_with_every_division_tried() {
-    let samples = vectors().rank_sum;
+fn a_centre_has_the_interval_of_scipy_s_signed_rank_test() {
+    let samples = vectors().walsh;
     assert!(!samples.is_empty());
-    for RankSum { first, second, p, shift } in samples {
-        assert_close(unpaired::rank_sum(&first, &second, 1), p, 1e-9, &(&first, &second));
+    for Interval { values, interval } in samples {
+        assert_interval(paired::interval(&values), interval, &values);
+    }
+}
+
+#[test]
+fn a_median_has_the_interval_of_scipy_s_quantile_test() {
+    let samples = vectors().median;
+    assert!(!samples.is_empty());
+    for Interval { values, interval } in samples {
+        assert_interval(median_interval(&values), interval, &values);
+    }
+}
+
+#[test]
+fn a_shift_has_the_interval_of_scipy_s_rank_sum_test() {
+    let samples = vectors().shift;
+    assert!(!samples.is_empty());
+    for Shift { first, second, shift, interval } in samples {
         assert_close(unpaired::shift(&first, &second).unwrap(), shift, 1e-9, &(&first, &second));
+        assert_interval(unpaired::interval(&first, &second), interval, &(&first, &second));
+    }
+}
+
+#[test]
+fn many_figures_at_once_have_the_p_of_every_division() {
+    let families = vectors().joint;
+    assert!(!families.is_empty());
+    let some = |values: &Vec<f64>| values.iter().copied().map(Some).collect();
+    for Joint { first, second, p } in families {
+        let figures: Vec<Figure> = first
+            .iter()
+            .zip(&second)
+            .map(|(first, second)| Figure { first: some(first), second: some(second) })
+            .collect();
+        for (ours, theirs) in joint::test(&figures, 1).into_iter().zip(p) {
+            assert_close(ours.p, theirs, 1e-9, &figures);
+        }
     }
 }
 
@@ -94,18 +146,5 @@ fn holm_s_correction_is_that_of_statsmodels() {
         for (ours, theirs) in holm(&p).into_iter().zip(corrected) {
             assert_close(ours, theirs, 1e-12, &p);
         }
-    }
-}
-
-#[test]
-fn the_bootstrap_interval_is_that_of_scipy_but_for_chance() {
-    let samples = vectors().bootstrap_of_median;
-    assert!(!samples.is_empty());
-    for Bootstrap { values, low, high } in samples {
-        let ours = median_estimate(&values, 1).unwrap();
-        // Ten thousand resamples of a median that jumps from value to value.
-        let tolerance = 0.05 * (high - low);
-        assert_close(ours.low.unwrap(), low, tolerance, &values);
-        assert_close(ours.high.unwrap(), high, tolerance, &values);
     }
 }

@@ -55,9 +55,9 @@ pub const QUANTILES: Term = Term {
     text: "50, 90 or 99 % of the times are at most this long. A quantile with fewer than ten values above it is left out: –.",
 };
 
-/// Bootstrap intervals.
+/// Exact intervals.
 pub const INTERVAL: Term = Term {
     name: "Interval",
-    text: "95 % bootstrap interval over the blocks, from six blocks on. Requests of one trial depend on each other, trials do \
-           not.",
+    text: "Exact 95 % interval over the blocks, from six blocks on: the values that a rank test does not reject. Requests of one \
+           trial depend on each other, trials do not.",
 };

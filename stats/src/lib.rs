@@ -1,17 +1,18 @@
 //! The statistics of the comparison. They are pure: random numbers come from a seed, which is an argument.
 //!
 //! The unit of replication is the trial and never the request, because the lock correlates the requests of a burst. So
-//! intervals are drawn over blocks ([`resample`]). Ratios are paired within blocks ([`paired`]) or, between two runs,
-//! taken between two sets of blocks ([`unpaired`]). The number of trials bounds the rate at which a strategy may still
+//! intervals are over blocks. They are exact: each has the values that a rank test does not reject, and none is drawn by
+//! chance. Ratios are paired within blocks ([`paired`]) or, between runs, taken between two sets of them ([`unpaired`]).
+//! Many figures of two sides are tested at once ([`joint`]). The number of trials bounds the rate at which a strategy may still
 //! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]). All reports write their numbers in
 //! the same formats ([`figures`]), and use the same words ([`glossary`]).
 
 pub mod figures;
 pub mod glossary;
+pub mod joint;
 pub mod paired;
 mod ranks;
 pub mod rate;
-pub mod resample;
 pub mod times;
 pub mod unpaired;
 
@@ -31,12 +32,12 @@ pub const EQUIVALENT: f64 = 0.05;
 /// The p below which a difference is significant.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// A figure with its 95 % bootstrap interval over the blocks.
+/// A figure, with its exact 95 % interval over the blocks where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The figure, from all blocks.
     pub value: f64,
-    /// Lower end of the interval; absent when there are fewer than six blocks.
+    /// Lower end of the interval; absent when there are fewer than six blocks, and of a figure that is not a median.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
@@ -61,18 +62,17 @@ pub enum Difference {
 pub struct Ratio {
     /// Hodges-Lehmann estimate of the ratio.
     pub estimate: f64,
-    /// Lower end of its 95 % bootstrap interval; absent when there are fewer than six blocks.
+    /// Lower end of its exact 95 % interval, from Walsh averages; absent when there are fewer than six blocks.
     pub low: Option<f64>,
-    /// Upper end of its 95 % bootstrap interval.
+    /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Two-sided p of a rank test: Wilcoxon's signed ranks within a run, the rank sum between two runs. Exact, except
-    /// for a rank sum of more than 80 values, which is from random permutations.
+    /// Two-sided p of Wilcoxon's signed-rank test, exact.
     pub p: f64,
     /// The p after Holm's correction for the number of ratios with the same number of users.
     pub p_holm: f64,
     /// The smallest p that this number of blocks can give.
     pub p_min: f64,
-    /// Blocks that have both figures. Between two runs, the blocks of the smaller run.
+    /// Blocks that have both figures.
     pub blocks: usize,
     /// The conclusion.
     pub difference: Difference,
@@ -193,14 +193,20 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower.filter(|_| count % 2 == 0).map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
-/// Returns the median of a figure that every block has, with its interval.
-pub fn median_estimate(figures: &[f64], seed: u64) -> Option<Estimate> {
+/// Returns the median of a figure that every block has, with its exact interval.
+pub fn median_estimate(figures: &[f64]) -> Option<Estimate> {
     let value = median(figures)?;
-    let interval = resample::interval(figures.len(), seed, |blocks| {
-        median(&blocks.iter().map(|block| figures[*block]).collect::<Vec<_>>())
-    });
-    let (low, high) = interval.unzip();
+    let (low, high) = median_interval(figures).unzip();
     Some(Estimate { value, low, high })
+}
+
+/// Returns the exact 95 % interval of a median: the medians that the sign test does not reject. `None` with fewer than six
+/// values.
+///
+/// Its ends are values of the sample. It covers the median in at least 95 % of all samples, whatever the distribution. The
+/// interval of [`paired::interval`] is narrower, but needs a symmetric distribution, which figures of trials do not have.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    ranks::inverted(values.to_vec(), &ranks::sums_of_subsets(&vec![1; values.len()]))
 }
 
 #[cfg(test)]
@@ -219,10 +225,10 @@ mod tests {
 
     #[test]
     fn a_median_of_few_blocks_has_no_interval() {
-        let estimate = median_estimate(&[1.0, 2.0, 3.0], 1).unwrap();
+        let estimate = median_estimate(&[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(estimate, Estimate { value: 2.0, low: None, high: None });
-        let estimate = median_estimate(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1).unwrap();
-        assert!(estimate.low.unwrap() < 3.5 && estimate.high.unwrap() > 3.5, "{estimate:?}");
+        let estimate = median_estimate(&[4.0, 2.0, 6.0, 1.0, 5.0, 3.0]).unwrap();
+        assert_eq!(estimate, Estimate { value: 3.5, low: Some(1.0), high: Some(6.0) });
     }
 
     #[test]

@@ -1,4 +1,27 @@
-//! Midranks, and the exact distributions of rank statistics, ties included.
+//! Midranks, the exact distributions of rank statistics, ties included, and the intervals that invert their tests.
+
+/// The chance that is left outside each end of a 95 % interval.
+const TAIL: f64 = 0.025;
+
+/// Returns the interval of the location that a rank test does not reject, from the values that its statistic counts.
+/// `weights` are the probabilities of the statistic if the location is the true one, from its smallest value on.
+///
+/// The test rejects a location outside the `k`-th value from either end, and the largest such `k` is taken. `None` if
+/// there is none: there are too few values for 95 %.
+pub(super) fn inverted(mut values: Vec<f64>, weights: &[f64]) -> Option<(f64, f64)> {
+    let mut tail = 0.0;
+    let rejected = weights.iter().take_while(|weight| {
+        tail += **weight;
+        tail <= TAIL
+    });
+    ends(&mut values, rejected.count())
+}
+
+/// Returns the `k`-th value from either end.
+pub(super) fn ends(values: &mut [f64], k: usize) -> Option<(f64, f64)> {
+    values.sort_unstable_by(f64::total_cmp);
+    Some((*values.get(k.checked_sub(1)?)?, *values.get(values.len().checked_sub(k)?)?))
+}
 
 /// Returns twice the midrank of each value. With ties a midrank is half a whole number, so twice it is a whole one.
 pub(super) fn doubled_midranks(values: &[f64]) -> Vec<usize> {

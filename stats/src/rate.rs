@@ -1,6 +1,8 @@
 //! Upper bound of the failure rate of a strategy, after a number of trials.
 
-/// The remaining chance that the rate is above its bound.
+use super::as_f64;
+
+/// The remaining chance that a rate is above its bound.
 const CHANCE: f64 = 0.05;
 
 /// Returns the upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
@@ -8,6 +10,25 @@ const CHANCE: f64 = 0.05;
 /// At this rate, `bad` or fewer have a probability of 5 %. With none bad it is 1 − 0.05^(1/trials). Without a trial
 /// nothing is known, and the bound is 1.
 pub fn upper_95(bad: u32, trials: u32) -> f64 {
+    upper(bad, trials, CHANCE)
+}
+
+/// Returns a bound that the rates of all strategies keep with 95 % confidence together, after the bad trials and all trials
+/// of each. `None` without a strategy.
+///
+/// Each rate has an equal part of the remaining chance (Bonferroni). So the bound holds even if the strategies fail in the
+/// same blocks.
+pub fn joint_upper_95(strategies: &[(u32, u32)]) -> Option<f64> {
+    let chance = CHANCE / as_f64(strategies.len());
+    strategies.iter().map(|(bad, trials)| upper(*bad, *trials, chance)).reduce(f64::max)
+}
+
+/// Tells whether a bound says anything: strategies that fail in every second trial are found without statistics.
+pub fn is_telling(bound: f64) -> bool {
+    bound < 0.5
+}
+
+fn upper(bad: u32, trials: u32, chance: f64) -> f64 {
     if bad >= trials {
         return 1.0;
     }
@@ -15,7 +36,7 @@ pub fn upper_95(bad: u32, trials: u32) -> f64 {
     // Sixty halvings take the interval below the resolution of an f64 in [0, 1].
     for _ in 0..60 {
         let rate = f64::midpoint(low, high);
-        if binomial_cdf(bad, trials, rate) > CHANCE {
+        if binomial_cdf(bad, trials, rate) > chance {
             low = rate;
         } else {
             high = rate;
@@ -61,6 +82,15 @@ mod tests {
         assert!((upper_95(5, 10) - 0.7776).abs() < 1e-4);
         assert!((upper_95(3, 3) - 1.0).abs() < f64::EPSILON);
         assert!((upper_95(0, 0) - 1.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_bound_of_seven_strategies_is_wider_than_that_of_one() {
+        assert!((joint_upper_95(&[(0, 11)]).unwrap() - upper_95(0, 11)).abs() < 1e-12);
+        let seven = joint_upper_95(&[(0, 11); 7]).unwrap();
+        assert!((seven - (1.0 - (0.05_f64 / 7.0).powf(1.0 / 11.0))).abs() < 1e-9 && seven > 0.36, "{seven}");
+        assert_eq!(joint_upper_95(&[]), None);
+        assert!(is_telling(seven) && !is_telling(upper_95(0, 1)));
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerial
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, as_f64, resample};
+use super::as_f64;
 
 /// Longest time of a histogram, in microseconds. Longer times are recorded as this.
 const TIME_MAX_US: u64 = 3_600_000_000;
@@ -148,46 +148,6 @@ fn whole_us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US).clamp(1, TIME_MAX_US)
 }
 
-/// Returns a quantile of the merged times of several blocks, with its interval over the blocks.
-pub fn quantile_estimate(blocks: &[&Times], permille: u16, seed: u64) -> Option<Estimate> {
-    let value = Times::merged(blocks.iter().copied()).quantile_ms(permille)?;
-    let sorted = Sorted::of(blocks);
-    let interval = resample::rough_interval(blocks.len(), seed, |drawn| sorted.quantile_ms(drawn, permille));
-    let (low, high) = interval.unzip();
-    Some(Estimate { value, low, high })
-}
-
-/// The values of several histograms, in order, with their count in each block. A resample is computed quickly from them.
-struct Sorted {
-    values: Vec<(u64, usize, u64)>,
-    blocks: usize,
-}
-
-impl Sorted {
-    fn of(blocks: &[&Times]) -> Sorted {
-        let mut values: Vec<(u64, usize, u64)> = Vec::new();
-        for (block, times) in blocks.iter().enumerate() {
-            values.extend(times.0.iter_recorded().map(|step| (step.value_iterated_to(), block, step.count_at_value())));
-        }
-        values.sort_unstable();
-        Sorted { values, blocks: blocks.len() }
-    }
-
-    fn quantile_ms(&self, drawn: &[usize], permille: u16) -> Option<f64> {
-        let mut weights = vec![0_u64; self.blocks];
-        for block in drawn {
-            weights[*block] += 1;
-        }
-        let total: u64 = self.values.iter().map(|(_, block, count)| weights[*block] * count).sum();
-        let rank = (total * u64::from(permille)).div_ceil(1000).max(1);
-        let mut seen = 0;
-        self.values.iter().find_map(|(value, block, count)| {
-            seen += weights[*block] * count;
-            (seen >= rank).then(|| as_f64(*value) / 1e3)
-        })
-    }
-}
-
 /// Tells whether `n` values carry a quantile: n(1 − q) must be at least ten.
 pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
     n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
@@ -296,15 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_of_several_blocks_has_an_interval_around_it() {
-        let blocks: Vec<Times> = (0..10).map(|block| times((1..=100).map(|i| i + 5 * block))).collect();
-        let estimate = quantile_estimate(&blocks.iter().collect::<Vec<_>>(), 500, 1).unwrap();
-        assert!(estimate.low.unwrap() < estimate.value && estimate.value < estimate.high.unwrap(), "{estimate:?}");
-        let few = quantile_estimate(&blocks[..3].iter().collect::<Vec<_>>(), 500, 1).unwrap();
-        assert_eq!((few.low, few.high), (None, None));
-    }
-
-    #[test]
     fn the_text_of_a_distribution_is_that_of_the_plotters() {
         insta::assert_snapshot!(times(1..=20).hgrm());
     }
@@ -328,21 +279,6 @@ mod tests {
             values.iter().for_each(|us| times.record(Duration::from_micros(*us)));
             let read: Times = serde_json::from_str(&serde_json::to_string(&times).unwrap()).unwrap();
             prop_assert_eq!(read, times);
-        }
-
-        #[test]
-        fn a_resample_of_every_block_once_has_the_quantile_of_the_merged_whole(
-            blocks in prop::collection::vec(prop::collection::vec(1_u64..100_000, 20..60), 1..6),
-            permille in 1_u16..=500,
-        ) {
-            let blocks: Vec<Times> = blocks.into_iter().map(times).collect();
-            let blocks: Vec<&Times> = blocks.iter().collect();
-            let every: Vec<usize> = (0..blocks.len()).collect();
-            let whole = Times::merged(blocks.iter().copied());
-            let whole = as_f64(whole.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3;
-            let resampled = Sorted::of(&blocks).quantile_ms(&every, permille).unwrap();
-            // The quantile of the histogram is rounded up within its last digit.
-            prop_assert!((resampled / whole - 1.0).abs() < 2e-3, "{} {}", resampled, whole);
         }
     }
 }

@@ -1,65 +1,54 @@
-//! Ratios between two runs with independent blocks.
+//! Ratios between two sides whose values have nothing to do with each other: two sets of runs, or of blocks.
 
-use rand::SeedableRng;
-use rand::rngs::ChaCha8Rng;
-use rand::seq::SliceRandom;
+use super::ranks::{ends, inverted, sums_of_draws};
+use super::{Estimate, as_f64, median};
 
-use super::ranks::{doubled_midranks, sums_of_draws, two_sided};
-use super::{Ratio, as_f64, median, resample};
-
-/// Largest number of values for the exact test, which counts every way to divide them. Beyond it, the counts do not fit
-/// in memory.
+/// Largest number of values for which every way to divide them is counted. Beyond it, the rank sum is normal to more
+/// digits than an interval shows.
 const EXACT_MAX: usize = 80;
-/// Number of random divisions of more values than that.
-const PERMUTATIONS: u64 = 100_000;
+/// Standard deviations from the middle of a normal distribution to the end of its inner 95 %.
+const NORMAL_95: f64 = 1.959_964;
 
-/// Returns the ratio of a new run's figures to an old run's figures. `None` if one of the runs has none.
+/// Returns the ratio of the new values to the old ones, with its exact 95 % interval. `None` if a side has no value, or if
+/// a value is not positive.
 ///
-/// It is estimated from logarithms by Hodges and Lehmann's shift: the median of all differences between a value of the
-/// one run and a value of the other. It has a bootstrap interval over the blocks of both runs, and the rank-sum test.
-pub fn ratio(new: &[f64], old: &[f64], seed: u64) -> Option<Ratio> {
-    let [new, old] = [new, old]
-        .map(|figures| figures.iter().copied().filter(|figure| *figure > 0.0).map(f64::ln).collect::<Vec<_>>());
-    let interval = resample::interval_of_two([new.len(), old.len()], seed, |in_new, in_old| {
-        let pick = |values: &[f64], blocks: &[usize]| blocks.iter().map(|block| values[*block]).collect::<Vec<_>>();
-        shift(&pick(&new, in_new), &pick(&old, in_old))
-    });
-    let p = [rank_sum(&new, &old, seed), rank_sum_min(new.len(), old.len())];
-    Some(Ratio::new(shift(&new, &old)?, interval, p, new.len().min(old.len())))
-}
-
-/// Returns the smallest p that the rank-sum test can give. Samples that do not overlap give it: one division of the
-/// values at either end.
-fn rank_sum_min(first: usize, second: usize) -> f64 {
-    let ways: f64 = (1..=first).map(|i| as_f64(second + i) / as_f64(i)).product();
-    (2.0 / ways).min(1.0)
+/// It is estimated from logarithms by Hodges and Lehmann's shift.
+pub fn ratio(new: &[f64], old: &[f64]) -> Option<Estimate> {
+    let is_positive = |value: &f64| *value > 0.0;
+    if !new.iter().chain(old).all(is_positive) {
+        return None;
+    }
+    let [new, old] = [new, old].map(|values| values.iter().copied().map(f64::ln).collect::<Vec<_>>());
+    let (low, high) = interval(&new, &old).map(|(low, high)| (low.exp(), high.exp())).unzip();
+    Some(Estimate { value: shift(&new, &old)?.exp(), low, high })
 }
 
 /// Returns the median of all differences between a value of the first and a value of the second.
 pub fn shift(first: &[f64], second: &[f64]) -> Option<f64> {
-    let differences: Vec<f64> = first.iter().flat_map(|a| second.iter().map(move |b| a - b)).collect();
-    median(&differences)
+    median(&differences(first, second))
 }
 
-/// Returns the two-sided p of the rank-sum test (Mann-Whitney, Wilcoxon) that both samples come from one distribution.
-/// Up to 80 values in all, it is exact, ties included. Beyond that, it comes from 100 000 random permutations.
-pub fn rank_sum(first: &[f64], second: &[f64], seed: u64) -> f64 {
-    let mut ranks = doubled_midranks(&[first, second].concat());
-    let taken = first.len();
-    let observed: usize = ranks[..taken].iter().sum();
-    if ranks.len() <= EXACT_MAX {
-        return two_sided(&sums_of_draws(&ranks, taken), observed);
+/// Returns the exact 95 % interval of the shift between two samples of one shape: the shifts that the rank-sum test
+/// (Mann-Whitney, Wilcoxon) does not reject. `None` with too few values: four and four are enough.
+///
+/// The rank sum after a shift is the number of differences above it, so the ends are differences.
+pub fn interval(first: &[f64], second: &[f64]) -> Option<(f64, f64)> {
+    let (mut differences, taken, all) = (differences(first, second), first.len(), first.len() + second.len());
+    if all > EXACT_MAX {
+        let pairs = as_f64(differences.len());
+        let deviation = (pairs * as_f64(all + 1) / 12.0).sqrt();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the differences")]
+        let place = (pairs / 2.0 + 0.5 - NORMAL_95 * deviation).max(0.0) as usize;
+        return ends(&mut differences, place);
     }
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // The sample itself is one of the ways.
-    let (mut below, mut above) = (1, 1);
-    for _ in 0..PERMUTATIONS {
-        let (drawn, _) = ranks.partial_shuffle(&mut random, taken);
-        let sum: usize = drawn.iter().sum();
-        below += u64::from(sum <= observed);
-        above += u64::from(sum >= observed);
-    }
-    (2.0 * as_f64(below.min(above)) / as_f64(PERMUTATIONS + 1)).min(1.0)
+    let ranks: Vec<usize> = (1..=all).collect();
+    let sums = sums_of_draws(&ranks, taken);
+    // The first ranks have the smallest sum.
+    inverted(differences, &sums[taken * (taken + 1) / 2..])
+}
+
+fn differences(first: &[f64], second: &[f64]) -> Vec<f64> {
+    first.iter().flat_map(|a| second.iter().map(move |b| a - b)).collect()
 }
 
 #[cfg(test)]
@@ -67,48 +56,45 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Difference;
 
     fn values(range: std::ops::Range<i32>) -> Vec<f64> {
         range.map(f64::from).collect()
     }
 
     #[test]
-    fn samples_that_do_not_overlap_have_the_smallest_p() {
-        // One of the C(10, 5) = 252 ways at either end.
-        assert!((rank_sum(&values(0..5), &values(5..10), 1) - 2.0 / 252.0).abs() < 1e-12);
-        assert!((rank_sum_min(5, 5) - 2.0 / 252.0).abs() < 1e-12);
-        assert!((rank_sum(&[], &values(0..3), 1) - 1.0).abs() < 1e-12);
+    fn four_and_four_values_are_enough_for_an_interval() {
+        assert_eq!(interval(&values(4..8), &values(0..4)), Some((1.0, 7.0)));
+        assert_eq!(interval(&values(3..6), &values(0..3)), None);
+        assert_eq!(interval(&[], &values(0..3)), None);
     }
 
     #[test]
-    fn many_values_are_permuted_and_agree_with_what_is_exact() {
-        let (first, second) = (values(0..41), values(4..44));
-        let exact = two_sided(&sums_of_draws(&doubled_midranks(&[first.clone(), second.clone()].concat()), 41), {
-            doubled_midranks(&[first.clone(), second.clone()].concat())[..41].iter().sum()
-        });
-        assert!((rank_sum(&first, &second, 1) - exact).abs() < 0.01, "{exact}");
+    fn the_interval_of_many_values_is_that_of_the_exact_count() {
+        let spread = |count: u32, step: u32| -> Vec<f64> { (0..count).map(|i| f64::from(i * step % 101)).collect() };
+        let (first, second) = (spread(41, 37), spread(40, 61));
+        let exact = inverted(differences(&first, &second), &sums_of_draws(&(1..=81).collect::<Vec<_>>(), 41)[861..]);
+        assert_eq!(interval(&first, &second), exact);
     }
 
     #[test]
-    fn a_run_that_is_a_third_slower_is_larger() {
+    fn a_run_that_is_a_third_slower_has_that_ratio() {
         let old: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i)).collect();
         let new: Vec<f64> = old.iter().map(|value| value * 1.33).collect();
-        let ratio = ratio(&new, &old, 1).unwrap();
-        assert_eq!((ratio.difference, ratio.blocks), (Difference::Larger, 10));
-        assert!((ratio.estimate - 1.33).abs() < 0.01, "{ratio:?}");
-        assert_eq!(super::ratio(&old, &old, 1).unwrap().difference, Difference::Indistinguishable);
-        assert_eq!(super::ratio(&old, &[], 1), None);
+        let ratio = ratio(&new, &old).unwrap();
+        assert!((ratio.value - 1.33).abs() < 0.01 && ratio.low.unwrap() > 1.25, "{ratio:?}");
+        assert_eq!(super::ratio(&old, &[]), None);
+        assert_eq!(super::ratio(&old, &[0.0]), None);
     }
 
     proptest! {
         #[test]
-        fn the_test_does_not_mind_which_run_came_first(
-            first in prop::collection::vec(0_i32..6, 0..9),
-            second in prop::collection::vec(0_i32..6, 0..9),
+        fn the_interval_does_not_mind_which_side_came_first(
+            first in prop::collection::vec(0_i32..50, 0..12),
+            second in prop::collection::vec(0_i32..50, 0..12),
         ) {
             let [first, second] = [first, second].map(|values| values.into_iter().map(f64::from).collect::<Vec<_>>());
-            prop_assert!((rank_sum(&first, &second, 1) - rank_sum(&second, &first, 1)).abs() < 1e-9);
+            let turned = interval(&second, &first).map(|(low, high)| (-high, -low));
+            prop_assert_eq!(interval(&first, &second), turned);
         }
     }
 }

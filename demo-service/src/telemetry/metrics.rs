@@ -97,6 +97,13 @@ impl Metrics {
         let prometheus = recorder.handle();
         with_local_recorder(&recorder, || {
             describe();
+            let build = [
+                ("version", env!("CARGO_PKG_VERSION")),
+                ("revision", env!("BUILD_REVISION")),
+                ("changed", env!("BUILD_CHANGED")),
+                ("profile", env!("BUILD_PROFILE")),
+            ];
+            gauge!("seckill_build_info", &build).set(1.0);
             let session_state = |state: &'static str| gauge!("zookeeper_sessions", "state" => state);
             let rate_limited = |by: &'static str| counter!("seckill_requests_rate_limited_total", "by" => by);
             let connection_state = |state: &'static str| gauge!("postgres_connections", "state" => state);
@@ -200,6 +207,7 @@ impl Outcomes {
 }
 
 fn describe() {
+    describe_gauge!("seckill_build_info", "1, with the code that runs: empty labels are unknown, as in a debug build");
     describe_counter!("seckill_deductions_total", "deductions by strategy and outcome");
     describe_histogram!("seckill_deduction_seconds", "time of a deduction, including the wait for its lock");
     describe_histogram!("seckill_lock_wait_seconds", "time from the request for a lock to its grant or to giving up");

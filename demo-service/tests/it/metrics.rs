@@ -99,6 +99,14 @@ async fn every_series_is_there_from_the_start() {
         assert_eq!(series.len(), count, "{name} in {text}");
         assert!(series.iter().all(|line| line.ends_with(" 0")), "{series:?}");
     }
+    let build = text.lines().find(|line| line.starts_with("seckill_build_info{")).unwrap();
+    assert!(
+        build.contains(concat!("version=\"", env!("CARGO_PKG_VERSION"), "\",")) && build.ends_with("} 1"),
+        "{build}"
+    );
+    for label in ["revision=\"", "changed=\"", "profile=\""] {
+        assert!(build.contains(label), "{build}");
+    }
     for name in ["requests", "notifications", "bytes_sent", "bytes_received"] {
         assert!(instance.metric(&format!("zookeeper_{name}_total")).await.is_some(), "{name}");
     }

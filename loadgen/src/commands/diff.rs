@@ -1,60 +1,91 @@
-//! The `diff` command: whether a second run is worse than the first.
+//! The `diff` command: whether new runs are worse than old ones.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use program::Epilogue;
 
-use crate::config::values::parse_report;
 use crate::error::{Error, Exit};
 use crate::judge::metrics::METRICS;
 use crate::output::Output;
-use crate::report::diff::{self, Diff};
-use crate::report::{json, markdown, terminal};
+use crate::report::diff::Diff;
+use crate::report::{Report, files, json, markdown, terminal};
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// File report.json of the first run, or its folder
-    #[arg(value_name = "OLD", value_parser = parse_report)]
-    pub(crate) old: PathBuf,
-    /// File report.json of the second run, or its folder
-    #[arg(value_name = "NEW", value_parser = parse_report)]
-    pub(crate) new: PathBuf,
+    /// The old side: a report.json, its folder, or a folder that has the folders of several runs
+    #[arg(value_name = "OLD", required_unless_present = "schema")]
+    pub(crate) old: Option<PathBuf>,
+    /// The new side, likewise
+    #[arg(value_name = "NEW", required_unless_present = "schema")]
+    pub(crate) new: Option<PathBuf>,
     /// Prints a comment for a pull request, in Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Compares the runs even if their settings differ
+    /// Prints everything as JSON
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Compares the runs even if their settings differ, or if a run was cut
     #[arg(long)]
     pub(crate) anyway: bool,
+    /// Prints the JSON Schema of --json instead
+    #[arg(long, conflicts_with_all = ["old", "new"])]
+    pub(crate) schema: bool,
 }
 
 pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
-            ("tells whether the second run is worse", "loadgen diff old new"),
-            ("writes that as a comment for a pull request", "loadgen diff --markdown old new >comment.md"),
+            ("compares the counts of one run with those of another", "loadgen diff old new"),
+            (
+                "takes four runs of a side, which can tell about times",
+                "for run in 1 2 3 4; do loadgen compare --out old/$run; done",
+            ),
+            ("writes a comment for a pull request", "loadgen diff --markdown old new >comment.md"),
         ])
+        .note(
+            "Counts are compared block by block: oversold units, errors, refusals, requests, notifications, commits. Times are \
+             compared run by run, because the blocks of a run share the mood of the machine. So fewer than four runs a side \
+             say nothing about times.",
+        )
         .exit_status(&[
-            (Exit::Passed, ": the second run is not worse"),
-            (Exit::Failed, ": the second run is worse, or broke a promise"),
-            (Exit::Usage, ""),
+            (Exit::Passed, ": no figure that could be judged is worse"),
+            (Exit::Failed, ": a figure is worse, a promise was broken, a strategy is gone, or no figure could be judged"),
+            (Exit::Usage, ", or the runs cannot be compared like with like"),
         ])
 }
 
-/// Compares two runs.
+/// Compares the runs of two sides.
 pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Error> {
-    let (old, new) = (json::read(&args.old)?, json::read(&args.new)?);
-    let differences = diff::plan_differences(&old, &new);
-    if !differences.is_empty() && !args.anyway {
-        let what = differences.join("; ");
-        return Err(Error::Usage(format!(
-            "the runs were asked for different things: {what}; what that did cannot be told from a regression; compare them \
-             all the same with --anyway"
-        )));
+    let (Some(old), Some(new)) = (&args.old, &args.new) else {
+        output.print(&json::diff_schema());
+        return Ok(Exit::Passed.into());
+    };
+    let diff = Diff::of(&side(old)?, &side(new)?, args.anyway, METRICS)?;
+    output.print(&match (args.json, args.markdown) {
+        (true, _) => json::render_diff(&diff)?,
+        (_, true) => markdown::diff(&diff, METRICS),
+        (false, false) => terminal::diff(&diff, METRICS),
+    });
+    Ok(ExitCode::from(diff.exit_code))
+}
+
+/// The runs of a side, in the order of their names.
+fn side(path: &Path) -> Result<Vec<Report>, Error> {
+    let file = path.join(files::JSON);
+    if !path.is_dir() || file.exists() {
+        return Ok(vec![json::read(if path.is_dir() { &file } else { path })?]);
     }
-    let diff = Diff::of(&old, &new, METRICS);
-    output.print(&if args.markdown { markdown::diff(&diff) } else { terminal::diff(&diff) });
-    let is_worse = diff.regressions().next().is_some() || !diff.broken.is_empty();
-    Ok(if is_worse { Exit::Failed } else { Exit::Passed }.into())
+    let unreadable = |error: std::io::Error| Error::NoReport { path: path.to_owned(), what: error.to_string() };
+    let entries = fs::read_dir(path).map_err(unreadable)?.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    let mut runs: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path().join(files::JSON)).collect();
+    runs.retain(|run| run.exists());
+    runs.sort();
+    if runs.is_empty() {
+        let what = format!("neither it nor a folder in it has a {}", files::JSON);
+        return Err(Error::NoReport { path: path.to_owned(), what });
+    }
+    runs.iter().map(|run| json::read(run)).collect()
 }

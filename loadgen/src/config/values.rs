@@ -16,7 +16,7 @@ pub(crate) type Stock = Within<u32, 1, 100_000_000>;
 pub(crate) type Goods = Within<u32, 1, 1000>;
 /// `Goods` more SKUs follow the first one.
 pub(crate) type GoodsNo = Within<i64, 1, { i64::MAX - 1000 }>;
-/// The intervals of more trials take too long to compute.
+/// The exact intervals of more trials take too long to compute.
 pub(crate) type Trials = Within<u32, 1, 200>;
 pub(crate) type Instances = Within<u16, 1, 64>;
 pub(crate) type Sessions = Within<u32, 1, 20_000>;

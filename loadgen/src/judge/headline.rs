@@ -1,6 +1,6 @@
 //! What a report opens with: at most three sentences, then one line for everything else that came out.
 
-use stats::figures as format;
+use stats::{figures as format, rate};
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
@@ -32,7 +32,7 @@ impl Headline {
         let sentences = [Some(sold(plan, users, &level, trials)), speed(&level), herd(&level)];
         Headline {
             sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
-            details: [broken(&level), controls(&level), not_proved(&level), bound(&level)].concat(),
+            details: [broken(&level), controls(&level), not_proved(&level), Vec::from_iter(bound(&level))].concat(),
         }
     }
 }
@@ -116,17 +116,20 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     lines
 }
 
-/// The upper bound of the failure rate of those that sold right.
-fn bound(level: &[&StrategyResult]) -> Vec<String> {
-    let right = level.iter().filter(|result| result.is_comparable);
-    let bound = right.map(|result| result.bad_trial_rate_upper_95).reduce(f64::max);
-    bound
-        .map(|bound| {
-            let of_others = if level.iter().all(|result| result.is_comparable) { "" } else { " of the others" };
-            format!("Failure rate{of_others}: below {} of the trials (95 % confidence)", format::percent(bound))
-        })
-        .into_iter()
-        .collect()
+/// The upper bound of the failure rates of those that sold right, all of them together. A bound that says nothing is left
+/// out.
+fn bound(level: &[&StrategyResult]) -> Option<String> {
+    let right: Vec<(u32, u32)> =
+        level.iter().filter(|result| result.is_comparable).map(|result| (result.bad_trials, result.trials)).collect();
+    let bound = rate::joint_upper_95(&right).filter(|bound| rate::is_telling(*bound))?;
+    let of_which = match (right.len(), level.len()) {
+        (1, 1) => String::new(),
+        (1, _) => " of the other".to_owned(),
+        (right, all) if right == all => format!(" of each of the {right}"),
+        (right, _) => format!(" of each of the other {right}"),
+    };
+    let together = if right.len() == 1 { "" } else { " for all of them together" };
+    Some(format!("Failure rate{of_which}: below {} of the trials (95 % confidence{together})", format::percent(bound)))
 }
 
 /// How one strategy sold wrongly.
@@ -302,6 +305,24 @@ mod tests {
         let details = verdict(vec![weak, refused]).details;
         assert!(details.contains(&"The load was too weak to make unguarded oversell".to_owned()), "{details:?}");
         assert!(details.iter().any(|line| line.starts_with("Nothing can be said of zk-mutex")), "{details:?}");
+    }
+
+    #[test]
+    fn the_bound_of_several_strategies_is_a_joint_one() {
+        let trials = |strategies: &[&str]| -> Vec<Trial> {
+            let of_block = |block| strategies.iter().map(move |name| fixture::trial(name, block, 100, 100));
+            (0..9).flat_map(of_block).collect()
+        };
+        let bound = |strategies: &[&str]| verdict(trials(strategies)).details.pop().unwrap();
+        assert_eq!(bound(&["zk-mutex"]), "Failure rate: below 28\u{202f}% of the trials (95 % confidence)");
+        let of_three =
+            "Failure rate of each of the 3: below 37\u{202f}% of the trials (95 % confidence for all of them together)";
+        assert_eq!(bound(&["zk-naive", "zk-mutex", "pg-conditional"]), of_three);
+    }
+
+    #[test]
+    fn a_bound_that_says_nothing_is_left_out() {
+        assert_eq!(verdict(vec![fixture::trial("zk-mutex", 0, 100, 100)]).details, Vec::<String>::new());
     }
 
     #[test]

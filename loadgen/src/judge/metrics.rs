@@ -6,5 +6,5 @@
 mod metric;
 mod table;
 
-pub(crate) use self::metric::{Better, Column, K6, Kind, Metric, Section, Source, Trials};
+pub(crate) use self::metric::{Better, Column, Compared, K6, Kind, Metric, Section, Source, Trials};
 pub(crate) use self::table::*;

@@ -43,7 +43,7 @@ pub(crate) fn results_of(
 /// Draws the result of the trials of one strategy and number of users.
 fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
     let is_own = |trial: &&Trial| trial.strategy == strategy.name && trial.users == users;
-    let trials = Trials { all: all.iter().filter(is_own).collect(), seed: u64::from(plan.seed) };
+    let trials = Trials { all: all.iter().filter(is_own).collect() };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
     let inconclusive_trials = trials.count(Trial::is_inconclusive);
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
@@ -117,7 +117,7 @@ fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
     let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
     let Some(base) = base else { return };
     for result in results.iter_mut().filter(|result| result.is_comparable && result.strategy != reference) {
-        result.ratio_to_reference = stats::paired::ratio(&figures(result), &base, u64::from(plan.seed));
+        result.ratio_to_reference = stats::paired::ratio(&figures(result), &base);
     }
     for result in results.iter_mut() {
         result.reference = Some(reference.clone());

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::Error;
+use crate::lab::build::{Build, builds};
 use crate::lab::postgres::Setting;
 use crate::lab::source::Source;
 use crate::lab::stack::Stack;
@@ -19,6 +20,9 @@ use crate::lab::zookeeper::ZooKeeperServer;
 pub(crate) struct Environment {
     /// Version of this program.
     pub(crate) loadgen_version: String,
+    /// The code that was measured: the different builds of the instances. Empty if they do not tell.
+    #[serde(default)]
+    pub(crate) service: Vec<Build>,
     /// Operating system.
     pub(crate) os: String,
     /// Processor architecture.
@@ -45,11 +49,19 @@ pub(crate) struct Environment {
     pub(crate) generator_shares_host: Option<bool>,
 }
 
+impl Environment {
+    /// The code that was measured, in words.
+    pub(crate) fn code(&self) -> String {
+        let builds: Vec<String> = self.service.iter().map(Build::to_string).collect();
+        if builds.is_empty() { "unknown".to_owned() } else { builds.join("; ") }
+    }
+}
+
 /// Asks the machine and the servers.
 ///
 /// # Errors
 ///
-/// [`Error::Postgres`] when the database does not answer.
+/// [`Error::Postgres`] or [`Error::Service`] when the database or an instance does not answer.
 ///
 /// # Cancel safety
 ///
@@ -62,6 +74,7 @@ pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Enviro
     let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
     Ok(Environment {
         loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+        service: builds(&stack.service).await?,
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),

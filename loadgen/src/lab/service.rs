@@ -146,14 +146,27 @@ impl Service {
         let mut counters = Vec::with_capacity(self.urls.len());
         let mut cpu = Vec::with_capacity(self.urls.len());
         for instance in &self.urls {
-            let url = format!("{instance}/metrics");
-            let response = answer("GET", &url, self.client.get(&url)).await?;
-            let text = response.text().await.map_err(failed("GET", &url, "broke off"))?;
+            let text = self.metrics_text(instance).await?;
             counters.push(Counters::from_prometheus(&text));
             let cpu_s = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")?.parse().ok());
             cpu.extend(cpu_s.map(|cpu_s| ProcessCpu { process: instance.clone(), cpu_s }));
         }
         Ok(Metrics { counters, cpu })
+    }
+
+    /// The metrics of an instance as text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] when it does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(super) async fn metrics_text(&self, instance: &str) -> Result<String, Error> {
+        let url = format!("{instance}/metrics");
+        let response = answer("GET", &url, self.client.get(&url)).await?;
+        response.text().await.map_err(failed("GET", &url, "broke off"))
     }
 
     /// Whether an instance says that it can serve.

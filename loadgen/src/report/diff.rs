@@ -1,269 +1,192 @@
-//! The `diff` command: whether a second run is worse than the first.
+//! The `diff` command: whether new runs are worse than old ones.
 //!
-//! The blocks of two runs have nothing to do with each other, so figures are compared between the trials of both runs. Each
-//! comparison has the ratio with its bootstrap interval, an exact rank-sum test, and Holm's correction over all figures of
-//! all strategies. Sold units are compared without a test of significance. A strategy that kept its promise and no longer
-//! does has regressed.
+//! A side has one or more runs of the same code. Two kinds of figures are tested, each kind as one family
+//! ([`stats::joint`]):
+//!
+//! * **Times** depend on the weather of a run: what else the machine does, and how warm it is. All blocks of a run share it.
+//!   So the run is the unit. One run a side says nothing about them, and four are the fewest that can.
+//! * **Exact** figures are counts, which depend on what the strategy does. The block is the unit, so one run a side is
+//!   enough.
+//!
+//! A figure is worse if its corrected p is below 5 %, and its interval is not within 5 % of one. So of 100 comparisons of
+//! the same code, at most about five have any time that is called worse or better, and as many any count. A strategy that
+//! kept its promise and no longer does has regressed.
 
-use stats::figures as format;
-use stats::{Difference, Ratio, correct, median, unpaired};
+pub(crate) mod rows;
+mod settings;
 
-use crate::judge::finding::Finding;
-use crate::judge::metrics::{Better, METRICS, Metric};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::{SIGNIFICANCE, joint};
+
+use crate::error::{Error, Exit};
+use crate::judge::finding::{Finding, count_of};
+use crate::judge::metrics::{Compared, Metric};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
+use crate::report::diff::rows::{Conclusion, Row, Standing, subjects};
+use crate::trial::plan::Subject;
 
-/// Ratios are drawn from a fixed seed, so that the same two files always give the same answer.
-const SEED: u64 = 1;
+pub use self::rows::{Run, worse};
 
-/// One figure of one strategy in both runs.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) strategy: String,
-    pub(crate) users: u32,
-    pub(crate) metric: &'static Metric,
-    /// Median over the trials of the old run.
-    pub(crate) old: f64,
-    /// Median over the trials of the new run.
-    pub(crate) new: f64,
-    pub(crate) ratio: Ratio,
-}
+/// Name of the format of [`Diff`] as JSON.
+pub(crate) const SCHEMA: &str = "seckill-diff/1";
 
-impl Row {
-    /// Whether the figure is worse for certain.
-    pub(crate) fn is_regression(&self) -> bool {
-        match self.ratio.difference {
-            Difference::Larger => self.metric.better != Better::Higher,
-            Difference::Smaller => self.metric.better == Better::Higher,
-            Difference::Indistinguishable | Difference::TooFewBlocks => false,
-        }
-    }
-
-    /// Whether the figure differs for certain.
-    pub(crate) fn is_significant(&self) -> bool {
-        matches!(self.ratio.difference, Difference::Larger | Difference::Smaller)
-    }
-
-    /// The ratio of the new figure to the old one, with its interval.
-    pub(crate) fn interval(&self) -> String {
-        let interval = format::interval(self.ratio.low, self.ratio.high);
-        let interval = interval.map_or_else(String::new, |interval| format!(" {interval}"));
-        format!("{}{interval}", format::figure(self.ratio.estimate))
-    }
-
-    /// The conclusion in a word or a sign.
-    pub(crate) fn verdict(&self) -> &'static str {
-        match self.ratio.difference {
-            Difference::TooFewBlocks => "?",
-            Difference::Indistinguishable => "~",
-            Difference::Larger | Difference::Smaller if self.is_regression() => "WORSE",
-            Difference::Larger | Difference::Smaller => "better",
-        }
-    }
-}
-
-/// What came of comparing two runs.
-#[derive(Debug)]
+/// The comparison of new runs with old ones.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Diff {
+    /// `seckill-diff/1`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    pub(crate) schema: String,
+    /// What the program exits with.
+    pub(crate) exit_code: u8,
+    /// Why it exits so, the gravest reason first.
+    pub(crate) reasons: Vec<String>,
+    /// The old side.
+    pub(crate) old: Side,
+    /// The new side.
+    pub(crate) new: Side,
+    /// Every figure that was compared.
     pub(crate) rows: Vec<Row>,
-    /// Strategies that no longer sell as they did, each with how.
-    pub(crate) broken: Vec<String>,
     /// What makes the figures hard to compare.
     pub(crate) caveats: Vec<String>,
 }
 
+/// One side of a comparison.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Side {
+    /// Number of runs.
+    pub(crate) runs: usize,
+    /// Measured blocks of all runs.
+    pub(crate) blocks: usize,
+    /// The code that was measured.
+    pub(crate) code: String,
+    /// When each run ended, in UTC (RFC 3339).
+    pub(crate) generated_at: Vec<String>,
+}
+
 impl Diff {
-    /// Compares the strategies and numbers of users that both runs have.
-    pub(crate) fn of(old: &Report, new: &Report, metrics: &[&'static Metric]) -> Diff {
-        let mut rows = Vec::new();
-        let (mut broken, mut caveats) = (Vec::new(), plan_differences(old, new));
-        caveats.extend(environment_differences(old, new));
-        for was in &old.results {
-            let is_same = |now: &&StrategyResult| now.strategy == was.strategy && now.users == was.users;
-            let Some(now) = new.results.iter().find(is_same) else {
-                caveats.push(format!("{} with {} users is in the old run only", was.strategy, was.users));
+    /// Compares runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if nothing can be compared, a run is given twice, or if the settings differ without `anyway`.
+    pub(crate) fn of(old: &[Report], new: &[Report], anyway: bool, metrics: &[&'static Metric]) -> Result<Diff, Error> {
+        let differing = settings::differences_of_sides(old, new)?;
+        if !differing.is_empty() && !anyway {
+            return Err(Error::Usage(format!(
+                "the runs cannot be compared like with like: {}; compare them all the same with --anyway",
+                differing.join("; ")
+            )));
+        }
+        let mut gravest = Vec::new();
+        let mut caveats = [differing, settings::environment_differences(&old[0], &new[0])].concat();
+        let mut have_in_common = false;
+        for subject in subjects(old) {
+            let named = format!("{} with {} users", subject.strategy, subject.users);
+            let (was, now) = (Standing::of(old, &subject), Standing::of(new, &subject));
+            let (Some(was), Some(now)) = (was, now) else {
+                gravest.push(format!("{named} is in the old runs only"));
                 continue;
             };
-            broken.extend(worse_sold(was, now));
-            caveats
-                .extend([("old", was), ("new", now)].into_iter().flat_map(|(run, result)| of_some_trials(run, result)));
-            if was.is_comparable && now.is_comparable {
-                let compared = metrics.iter().filter(|metric| metric.is_compared);
-                rows.extend(compared.filter_map(|metric| row(metric, old, new, was)));
-            } else if was.finding != Finding::Kept || now.finding != Finding::Kept {
-                let why = "sold wrongly, did not exclude, or was not decided in one of the runs: its figures are not compared";
-                caveats.push(format!("{} with {} users {why}", was.strategy, was.users));
+            have_in_common = true;
+            gravest.extend(worse_sold(&was, &now).map(|how| format!("{named} {how}")));
+            for (side, runs) in [("old", old), ("new", new)] {
+                caveats.extend(runs.iter().flat_map(|run| of_some_trials(side, run, &subject, metrics)));
+            }
+            if !(was.is_comparable && now.is_comparable || was.is_control && now.is_control) {
+                let why =
+                    "sold wrongly, did not exclude, or was not decided on one of the sides: its times are not compared";
+                caveats.push(format!("{named} {why}"));
             }
         }
-        for now in &new.results {
-            if !old.results.iter().any(|was| now.strategy == was.strategy && now.users == was.users) {
-                caveats.push(format!("{} with {} users is in the new run only", now.strategy, now.users));
-            }
+        if !have_in_common {
+            return Err(Error::Usage("the runs have no strategy with the same number of users in common".to_owned()));
         }
-        correct(rows.iter_mut().map(|row: &mut Row| &mut row.ratio));
-        Diff { rows, broken, caveats }
-    }
-
-    /// The figures that are worse for certain.
-    pub(crate) fn regressions(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.is_regression())
+        for subject in subjects(new).into_iter().filter(|subject| Standing::of(old, subject).is_none()) {
+            caveats.push(format!("{} with {} users is in the new runs only", subject.strategy, subject.users));
+        }
+        let [of_old, of_new] = [old, new].map(|reports| reports.iter().map(Run::of).collect::<Vec<_>>());
+        let rows = rows::compare(&of_old, &of_new, metrics);
+        let (exit, reasons) = verdict(gravest, &rows, (old.len(), new.len()), metrics);
+        Ok(Diff {
+            schema: SCHEMA.to_owned(),
+            exit_code: exit.code(),
+            reasons,
+            old: Side::of(&of_old),
+            new: Side::of(&of_new),
+            rows,
+            caveats,
+        })
     }
 }
 
-fn row(metric: &'static Metric, old: &Report, new: &Report, of: &StrategyResult) -> Option<Row> {
-    let figures = |report: &Report| -> Vec<f64> {
-        let trials = report.trials.iter().filter(|trial| !trial.warm_up);
-        let own = trials.filter(|trial| trial.strategy == of.strategy && trial.users == of.users);
-        own.filter_map(|trial| metric.of_trial(trial)).collect()
-    };
-    let (old, new) = (figures(old), figures(new));
-    Some(Row {
-        strategy: of.strategy.clone(),
-        users: of.users,
-        metric,
-        old: median(&old)?,
-        new: median(&new)?,
-        ratio: unpaired::ratio(&new, &old, SEED)?,
-    })
+impl Side {
+    fn of(runs: &[Run<'_>]) -> Side {
+        Side {
+            runs: runs.len(),
+            blocks: runs.iter().map(|run| run.blocks.len()).sum(),
+            code: runs[0].report.environment.code(),
+            generated_at: runs.iter().map(|run| run.report.generated_at.clone()).collect(),
+        }
+    }
+
+    /// The side in a line.
+    pub(crate) fn described(&self) -> String {
+        let (runs, blocks) = (count_of(self.runs as u64, "run"), count_of(self.blocks as u64, "block"));
+        format!("{runs} with {blocks}, of {}", self.code)
+    }
 }
 
 /// The compared figures that only some trials of a run have.
-fn of_some_trials(run: &str, result: &StrategyResult) -> Vec<String> {
-    let (strategy, users) = (&result.strategy, result.users);
-    let parts = METRICS.iter().filter(|metric| metric.is_compared).filter_map(|metric| {
-        let part = result.partial.get(metric.key)?;
-        Some(format!("{} of {strategy} with {users} users is of {part} in the {run} run", metric.key))
-    });
-    parts.collect()
+fn of_some_trials(side: &str, run: &Report, of: &Subject, metrics: &[&Metric]) -> Vec<String> {
+    let is_it = |result: &&StrategyResult| result.strategy == of.strategy && result.users == of.users;
+    let Some(result) = run.results.iter().find(is_it) else { return Vec::new() };
+    let compared = metrics.iter().filter(|metric| metric.compared != Compared::Never);
+    let parts = compared.filter_map(|metric| Some((metric.key, result.partial.get(metric.key)?)));
+    let described = |(key, part)| {
+        format!("{key} of {} with {} users is of {part} in a run of the {side} side", of.strategy, of.users)
+    };
+    parts.map(described).collect()
 }
 
 /// How a strategy sells worse than it did, if it does.
-fn worse_sold(was: &StrategyResult, now: &StrategyResult) -> Option<String> {
-    if now.finding == Finding::Broken && was.finding != Finding::Broken {
-        return Some(format!("{} with {} users breaks its promise, which it did not before", now.strategy, now.users));
+fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
+    match (was.finding, now.finding) {
+        (Finding::Broken, _) => None,
+        (_, Finding::Broken) => Some("breaks its promise, which it did not before"),
+        (Finding::Kept, Finding::Inconclusive) => {
+            Some("kept its promise before, and left units as too many buyers were refused or failed")
+        }
+        (Finding::Kept, Finding::Unchecked) => Some("kept its promise before, and now not everything was checked"),
+        (Finding::Kept, Finding::LoadTooWeak) => {
+            Some("kept its promise before, and now the load was too weak to prove anything")
+        }
+        _ => None,
     }
-    if was.finding != Finding::Kept || now.finding == Finding::Kept {
-        return None;
+}
+
+/// The exit and its reasons, the gravest first.
+fn verdict(mut reasons: Vec<String>, rows: &[Row], runs: (usize, usize), metrics: &[&Metric]) -> (Exit, Vec<String>) {
+    let with = |conclusion| rows.iter().filter(move |row| row.conclusion == conclusion);
+    let worse: Vec<String> = with(Conclusion::Worse).map(|row| row.name(metrics)).collect();
+    if !worse.is_empty() {
+        reasons.push(format!("worse: {}", worse.join(", ")));
     }
-    let how = match now.finding {
-        Finding::Inconclusive => "left units as too many buyers were refused or failed".to_owned(),
-        Finding::Unchecked => "now not everything was checked".to_owned(),
-        Finding::LoadTooWeak => "now the load was too weak to prove anything".to_owned(),
-        Finding::NotRun | Finding::Kept | Finding::Broken => "was not run".to_owned(),
-    };
-    Some(format!("{} with {} users kept its promise before, and {how}", now.strategy, now.users))
-}
-
-/// What was asked for differently.
-pub(crate) fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
-    let (was, now) = (&old.plan, &new.plan);
-    let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
-    differences([
-        ("load", was.model_described.clone(), now.model_described.clone()),
-        ("stock", was.stock.to_string(), now.stock.to_string()),
-        ("SKUs", was.goods.to_string(), now.goods.to_string()),
-        ("instances", was.instances.to_string(), now.instances.to_string()),
-        ("ZooKeeper sessions", number(was.zk_sessions_total), number(now.zk_sessions_total)),
-        ("hold", text(&was.hold), text(&now.hold)),
-        ("lock wait in ms", number(was.lock_wait_ms), number(now.lock_wait_ms)),
-        ("service arguments", was.service_args.join(" "), now.service_args.join(" ")),
-    ])
-}
-
-fn environment_differences(old: &Report, new: &Report) -> Vec<String> {
-    let (was, now) = (&old.environment, &new.environment);
-    let settings = |report: &Report| {
-        let settings = report.environment.postgres_settings.iter();
-        settings.map(|setting| format!("{}={}", setting.name, setting.value)).collect::<Vec<_>>().join(" ")
-    };
-    differences([
-        ("processor", text(&was.cpu_model), text(&now.cpu_model)),
-        ("cores", was.cpu_count.to_string(), now.cpu_count.to_string()),
-        ("kernel", text(&was.kernel), text(&now.kernel)),
-        ("Postgres", was.postgres_version.clone(), now.postgres_version.clone()),
-        ("Postgres settings", settings(old), settings(new)),
-        ("ZooKeeper", text(&was.zookeeper_version), text(&now.zookeeper_version)),
-        ("ZooKeeper servers", was.zookeeper_servers.len().to_string(), now.zookeeper_servers.len().to_string()),
-    ])
-}
-
-fn text(value: &Option<String>) -> String {
-    value.clone().unwrap_or_else(|| "unknown".to_owned())
-}
-
-fn differences<const N: usize>(pairs: [(&str, String, String); N]) -> Vec<String> {
-    let differing = pairs.into_iter().filter(|(_, was, now)| was != now);
-    differing.map(|(what, was, now)| format!("{what} was {was:?} and is {now:?}")).collect()
+    let untold = with(Conclusion::CannotTell).count();
+    let mut exit = if reasons.is_empty() { Exit::Passed } else { Exit::Failed };
+    if exit == Exit::Passed && untold == rows.len() {
+        exit = Exit::Failed;
+        reasons.push("no figure could be judged".to_owned());
+    } else if exit == Exit::Passed {
+        reasons.push(format!("no figure of the {} that could be judged is worse", rows.len() - untold));
+    }
+    if runs == (1, 1) {
+        reasons.push("times: cannot tell from one run each; give at least four runs a side".to_owned());
+    } else if joint::p_min(runs.0, runs.1) >= SIGNIFICANCE {
+        reasons.push(format!("times: cannot tell from {} and {} runs; give at least four a side", runs.0, runs.1));
+    }
+    (exit, reasons)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::report::{Findings, fixture};
-    use crate::trial::record::{Latency, Trial};
-
-    /// The fixture with the trials of one strategy changed.
-    fn changed(strategy: &str, change: impl Fn(&mut Trial)) -> Report {
-        let mut trials = fixture::report().trials;
-        trials.iter_mut().filter(|trial| trial.strategy == strategy).for_each(change);
-        let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, .. } =
-            fixture::findings(None, Vec::new());
-        Report::of(Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials }, METRICS)
-    }
-
-    fn slower(trial: &mut Trial) {
-        let mut latency = Latency::default();
-        for (_, ms) in trial.latency.response.sold.points() {
-            (0..30).for_each(|_| latency.response.sold.record(Duration::from_secs_f64(ms * 1.5 / 1e3)));
-        }
-        trial.latency = latency;
-    }
-
-    #[test]
-    fn a_run_is_no_regression_of_itself() {
-        let report = fixture::report();
-        let diff = Diff::of(&report, &report, METRICS);
-        assert_eq!((diff.regressions().count(), diff.broken.len(), diff.caveats.len()), (0, 0, 0));
-        assert!(!diff.rows.is_empty() && diff.rows.iter().all(|row| row.verdict() == "~"), "{:#?}", diff.rows);
-        assert!(!diff.rows.iter().any(|row| row.strategy == "unguarded"), "it sells wrongly, and has no rank");
-    }
-
-    #[test]
-    fn a_slower_strategy_is_a_regression_and_the_others_are_not() {
-        let (old, new) = (fixture::report(), changed("zk-mutex", slower));
-        let worse = |diff: &Diff| -> Vec<String> {
-            diff.regressions().map(|row| format!("{} {}", row.strategy, row.metric.key)).collect()
-        };
-        let diff = Diff::of(&old, &new, METRICS);
-        assert_eq!(worse(&diff), ["zk-mutex p50", "zk-mutex p90"]);
-        let back = Diff::of(&new, &old, METRICS);
-        assert_eq!(back.regressions().count(), 0);
-        assert!(back.rows.iter().any(|row| row.verdict() == "better"));
-    }
-
-    #[test]
-    fn a_strategy_that_no_longer_sells_right_is_broken_and_not_timed() {
-        let new = changed("zk-mutex", |trial| trial.audit.oversold = i64::from(trial.block == 3));
-        let diff = Diff::of(&fixture::report(), &new, METRICS);
-        assert_eq!(diff.broken, ["zk-mutex with 300 users breaks its promise, which it did not before"]);
-        assert!(!diff.rows.iter().any(|row| row.strategy == "zk-mutex"));
-    }
-
-    #[test]
-    fn what_was_asked_for_differently_is_named() {
-        let mut new = fixture::report();
-        new.plan.hold = Some("5ms".to_owned());
-        assert_eq!(plan_differences(&fixture::report(), &new), ["hold was \"2ms\" and is \"5ms\""]);
-        new.environment.cpu_count = 64;
-        assert!(
-            Diff::of(&fixture::report(), &new, METRICS).caveats.contains(&"cores was \"2\" and is \"64\"".to_owned())
-        );
-        new.results.retain(|result| result.strategy != "zk-naive");
-        let diff = Diff::of(&fixture::report(), &new, METRICS);
-        assert!(diff.caveats.contains(&"zk-naive with 300 users is in the old run only".to_owned()), "{diff:?}");
-        let back = Diff::of(&new, &fixture::report(), METRICS);
-        assert!(back.caveats.contains(&"zk-naive with 300 users is in the new run only".to_owned()), "{back:?}");
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::judge::metrics::{Metric, Source};
+use crate::report::diff::Diff;
 use crate::report::{Report, SCHEMA};
 
 /// The whole file.
@@ -47,6 +48,23 @@ fn parse(text: &str) -> Result<Report, String> {
     }
 }
 
+/// The whole output of `diff --json`.
+///
+/// # Errors
+///
+/// [`Error::Generator`] when a figure cannot be written as JSON.
+pub(crate) fn render_diff(diff: &Diff) -> Result<String, Error> {
+    serde_json::to_string_pretty(diff)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::Generator(format!("the comparison cannot be written as JSON: {error}")))
+}
+
+/// The JSON Schema of `diff --json`.
+pub(crate) fn diff_schema() -> String {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    format!("{:#}\n", settings.into_generator().into_root_schema_for::<Diff>().to_value())
+}
+
 /// The JSON Schema of `report.json`, which names the figures of this table.
 pub(crate) fn schema(metrics: &[&Metric]) -> String {
     // What is written always has every field; the schema is of what is written.
@@ -75,6 +93,7 @@ mod tests {
     use crate::report::fixture;
 
     const PUBLISHED: &str = include_str!("../../report.schema.json");
+    const PUBLISHED_DIFF: &str = include_str!("../../diff.schema.json");
 
     #[test]
     fn the_published_schema_is_that_of_the_types() {
@@ -96,6 +115,22 @@ mod tests {
     }
 
     #[test]
+    fn the_published_schema_of_a_diff_is_that_of_the_types() {
+        assert!(PUBLISHED_DIFF == diff_schema(), "write it anew: loadgen diff --schema >loadgen/diff.schema.json");
+    }
+
+    #[test]
+    fn a_diff_is_valid_by_its_schema() {
+        let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED_DIFF).unwrap()).unwrap();
+        let runs = [fixture::report()];
+        let diff = Diff::of(&runs, &runs, false, METRICS).unwrap();
+        let json: Value = serde_json::from_str(&render_diff(&diff).unwrap()).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        assert_eq!((&json["schema"], &json["exit_code"]), (&Value::from(crate::report::diff::SCHEMA), &Value::from(0)));
+    }
+
+    #[test]
     fn every_field_of_the_schema_says_what_it_means() {
         fn undescribed(schema: &Value, at: &str, found: &mut Vec<String>) {
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -108,11 +143,13 @@ mod tests {
                 schema[part].as_array().into_iter().flatten().for_each(|schema| undescribed(schema, at, found));
             }
         }
-        let schema: Value = serde_json::from_str(PUBLISHED).unwrap();
         let mut found = Vec::new();
-        undescribed(&schema, "report", &mut found);
-        for (name, definition) in schema["$defs"].as_object().unwrap() {
-            undescribed(definition, name, &mut found);
+        for (name, published) in [("report", PUBLISHED), ("diff", PUBLISHED_DIFF)] {
+            let schema: Value = serde_json::from_str(published).unwrap();
+            undescribed(&schema, name, &mut found);
+            for (name, definition) in schema["$defs"].as_object().unwrap() {
+                undescribed(definition, name, &mut found);
+            }
         }
         assert_eq!(found, Vec::<String>::new());
     }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::judge::finding::count_of;
+use stats::figures as format;
+
 use crate::judge::metrics::{Better, Column, Metric};
-use crate::report::diff::{Diff, Row};
+use crate::report::diff::Diff;
+use crate::report::diff::rows::{Conclusion, Row};
 use crate::report::table::{self, TextTable};
 use crate::report::{Report, glossary};
 
@@ -52,6 +54,7 @@ fn environment(text: &mut String, report: &Report) {
          | | |\n|---|---|\n\
          | ended | {} |\n\
          | loadgen | {} |\n\
+         | measured | {} |\n\
          | system | {} {}, kernel {}, {} × {} |\n\
          | Postgres | {} |\n\
          | ZooKeeper | {} |\n\
@@ -59,6 +62,7 @@ fn environment(text: &mut String, report: &Report) {
          | lock wait | {} |",
         report.generated_at,
         environment.loadgen_version,
+        environment.code(),
         environment.os,
         environment.arch,
         environment.kernel.clone().unwrap_or_else(unknown),
@@ -86,40 +90,39 @@ pub(crate) fn figures(metrics: &[&Metric]) -> String {
     text
 }
 
-/// What came of comparing two runs, as a comment for a pull request: what changed, how much did not, and what makes the
-/// runs hard to compare.
-pub(crate) fn diff(diff: &Diff) -> String {
-    let changed: Vec<&Row> = diff.rows.iter().filter(|row| row.is_significant()).collect();
-    let worse = changed.iter().filter(|row| row.is_regression()).count();
-    let title = match (diff.broken.len(), worse, changed.len() - worse) {
-        (0, 0, 0) => "no difference that these trials could show".to_owned(),
-        (0, worse, better) => format!("{worse} figures worse, {better} better"),
-        (broken, worse, better) => {
-            format!("{} broke, {worse} figures worse, {better} better", count_of(broken as u64, "promise"))
-        }
-    };
-    let mut text = format!("### seckill lab: {title}\n\n");
-    for broken in &diff.broken {
-        let _ = writeln!(text, "- **{broken}**");
+/// What came of comparing runs, as a comment for a pull request: the verdict, what changed, how much did not, and what makes
+/// the runs hard to compare.
+pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
+    let of = |conclusion| diff.rows.iter().filter(move |row| row.conclusion == conclusion);
+    let [worse, better, same, untold] =
+        [Conclusion::Worse, Conclusion::Better, Conclusion::Same, Conclusion::CannotTell]
+            .map(|of_rows| of(of_rows).count());
+    let mut text =
+        format!("### seckill lab: {worse} figures worse, {better} better, {same} the same, {untold} cannot tell\n\n");
+    for reason in &diff.reasons {
+        let _ = writeln!(text, "- **{reason}**");
     }
+    let changed: Vec<&Row> = of(Conclusion::Worse).chain(of(Conclusion::Better)).collect();
     if !changed.is_empty() {
-        text += "\n| strategy | users | figure | before | after | after ÷ before | |\n|---|--:|---|--:|--:|--:|---|\n";
+        text += "\n| strategy | users | figure | before | after | after ÷ before | p | |\n|---|--:|---|--:|--:|--:|--:|---|\n";
     }
     for row in changed {
+        let metric = row.metric(metrics);
+        let write = |value| metric.map_or_else(|| format::maybe(value), |metric| metric.write(value));
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
             row.strategy,
             row.users,
-            row.metric.name(),
-            row.metric.write(Some(row.old)),
-            row.metric.write(Some(row.new)),
-            row.interval(),
-            if row.is_regression() { "**worse**" } else { "better" }
+            metric.map_or_else(|| row.figure.clone(), Metric::name),
+            write(row.old),
+            write(row.new),
+            row.ratio(),
+            format::p_value(row.p),
+            if row.conclusion == Conclusion::Worse { "**worse**" } else { "better" }
         );
     }
-    let same = diff.rows.iter().filter(|row| !row.is_significant()).count();
-    let _ = writeln!(text, "\n{same} of {} figures show no significant difference.", diff.rows.len());
+    let _ = writeln!(text, "\nBefore: {}.\nAfter: {}.", diff.old.described(), diff.new.described());
     if !diff.caveats.is_empty() {
         text += "\n<details><summary>Differences of the runs</summary>\n\n";
         for caveat in &diff.caveats {

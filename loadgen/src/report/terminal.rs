@@ -7,7 +7,8 @@ use stats::figures;
 use crate::judge::metrics::{Column, Metric};
 use crate::lab::strategy::Strategy;
 use crate::report::Report;
-use crate::report::diff::{Diff, Row};
+use crate::report::diff::Diff;
+use crate::report::diff::rows::{Row, Unit};
 use crate::report::table::{self, TextTable};
 
 /// Where a narrow table wraps the finding, its blanks included.
@@ -61,37 +62,33 @@ pub(crate) fn strategies(strategies: &[Strategy]) -> String {
     format!("{table}\n")
 }
 
-/// What came of comparing two runs.
-pub(crate) fn diff(diff: &Diff) -> String {
-    let header = ["strategy", "figure", "old", "new", "new/old [95 %]", "p (Holm)", ""].map(str::to_owned);
+/// What came of comparing runs.
+pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
+    let header = ["strategy", "figure", "by", "old", "new", "new/old [95 %]", "p", ""].map(str::to_owned);
     let row = |row: &Row| {
+        let metric = row.metric(metrics);
+        let write = |value| metric.map_or_else(|| figures::maybe(value), |metric| metric.write(value));
         vec![
             format!("{} @{}", row.strategy, row.users),
-            row.metric.name(),
-            row.metric.write(Some(row.old)),
-            row.metric.write(Some(row.new)),
-            row.interval(),
-            figures::p_value(row.ratio.p_holm),
-            row.verdict().to_owned(),
+            metric.map_or_else(|| row.figure.clone(), Metric::name),
+            if row.unit == Unit::Run { "run" } else { "block" }.to_owned(),
+            write(row.old),
+            write(row.new),
+            row.ratio(),
+            figures::p_value(row.p),
+            row.conclusion.sign().to_owned(),
         ]
     };
-    let mut text = format!("{}\n", framed(&header, diff.rows.iter().map(row).collect(), 2));
-    text.push_str("medians over the trials; ~ no significant difference, ? too few trials to tell\n");
+    let mut text = format!("{}\n", framed(&header, diff.rows.iter().map(row).collect(), 3));
+    text.push_str("medians over runs or blocks; p is for all figures by run, or by block, together; ~ no significant difference, ? cannot tell\n");
+    for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
+        text += &format!("{name}: {}\n", side.described());
+    }
     for line in &diff.caveats {
         text += &format!("{line}\n");
     }
-    let worse: Vec<String> = diff
-        .regressions()
-        .map(|row| format!("{} of {} with {} users", row.metric.name(), row.strategy, row.users))
-        .collect();
-    for broken in &diff.broken {
-        text += &format!("verdict: {broken}\n");
-    }
-    if !worse.is_empty() {
-        text += &format!("verdict: worse: {}\n", worse.join(", "));
-    }
-    if worse.is_empty() && diff.broken.is_empty() {
-        text.push_str("verdict: no regression that these trials could show\n");
+    for reason in &diff.reasons {
+        text += &format!("verdict: {reason}\n");
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::judge::metrics::{Better, Column, K6, Kind, METRICS, Metric, ROW, Section, Source};
+use crate::judge::metrics::{Better, Column, Compared, K6, Kind, METRICS, Metric, ROW, Section, Source};
 use crate::judge::thresholds::Threshold;
 use crate::report::diff::Diff;
 use crate::report::{Report, fixture, html, json, markdown, terminal};
@@ -18,7 +18,7 @@ static BUYERS_ASKED: Metric = Metric {
     source: Source::Median(|trial| Some(stats::as_f64(trial.answers.total()))),
     section: Section::Response,
     column: Column::Narrow,
-    is_compared: true,
+    compared: Compared::Exact,
     k6: Some(K6::Count("asked")),
     ..ROW
 };
@@ -49,8 +49,9 @@ fn a_figure_is_added_in_one_place_and_found_in_every_output() {
     let threshold = Threshold::parse_by(&metrics, "zk-* buyers_asked>=300").unwrap();
     assert!(threshold.check(&report.results).iter().all(|checked| checked.held));
     assert_eq!(threshold.parts().metric.k6, Some(K6::Count("asked")));
-    let diff = Diff::of(&report, &report, &metrics);
-    assert!(terminal::diff(&diff).contains("Asked buyers a trial"));
+    let runs = [report];
+    let diff = Diff::of(&runs, &runs, false, &metrics).unwrap();
+    assert!(terminal::diff(&diff, &metrics).contains("Asked buyers a trial"));
 }
 
 #[test]

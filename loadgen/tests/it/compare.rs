@@ -195,7 +195,27 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 
     let same = finish(&mut lab.loadgen(["diff", "report", "report/report.json"]));
     assert_eq!(same.code, Some(0), "{}", same.stderr);
-    assert!(same.stdout.contains("verdict: no regression"), "{}", same.stdout);
+    let cannot_tell = "verdict: times: cannot tell from one run each; give at least four runs a side";
+    assert!(same.stdout.contains(cannot_tell), "{}", same.stdout);
+    let json = finish(&mut lab.loadgen(["diff", "--json", "report", "report"]));
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["schema"], &json["exit_code"]), (&"seckill-diff/1".into(), &0.into()));
+    let build = &lab.report()["environment"]["service"][0];
+    assert_eq!((&build["version"], &build["profile"]), (&env!("CARGO_PKG_VERSION").into(), &"debug".into()), "{build}");
+
+    // A folder of several runs is one side of them.
+    let side = lab.path("side");
+    for run in ["1", "2"] {
+        fs::create_dir_all(side.join(run)).unwrap();
+        let mut report = lab.report();
+        report["generated_at"] = format!("2026-01-02T03:04:0{run}Z").into();
+        fs::write(side.join(run).join("report.json"), report.to_string()).unwrap();
+    }
+    let of_two = finish(&mut lab.loadgen(["diff", "side", "report"]));
+    assert!(of_two.stdout.contains("verdict: times: cannot tell from 2 and 1 runs"), "{}", of_two.stdout);
+    let none = finish(&mut lab.loadgen(["diff", "tmp", "report"]));
+    assert_eq!(none.code, Some(64), "{}", none.stderr);
+    assert!(none.stderr.contains("neither it nor a folder in it has a report.json"), "{}", none.stderr);
 
     // Runs of different plans are not compared by mistake.
     let mut slower = lab.report();

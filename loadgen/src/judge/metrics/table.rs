@@ -1,9 +1,9 @@
 //! The one table of figures. A row that is added here appears in every output.
 
 use stats::figures as format;
-use stats::{Estimate, as_f64};
+use stats::{Estimate, as_f64, rate};
 
-use super::metric::{Better, Column, K6, Kind, Metric, Section, Source, exact};
+use super::metric::{Better, Column, Compared, K6, Kind, Metric, Section, Source, exact};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
 
@@ -19,7 +19,7 @@ pub(crate) const ROW: Metric = Metric {
     beside: |_| None,
     section: Section::Sold,
     column: Column::Page,
-    is_compared: false,
+    compared: Compared::Never,
     is_record: false,
     k6: None,
 };
@@ -39,11 +39,12 @@ metrics! {
         key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
         definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or told a \
             buyer something that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their \
-            rate: a few good trials prove little.",
+            rate, if it is below one half: a few good trials prove little.",
         source: Source::Result(|result| Some(exact(f64::from(result.bad_trials)))),
         beside: |result| {
-            let bound = format::percent(result.bad_trial_rate_upper_95);
-            Some(format!("of {} (≤ {bound})", result.trials))
+            let bound = Some(result.bad_trial_rate_upper_95).filter(|bound| rate::is_telling(*bound));
+            let bound = bound.map_or_else(String::new, |bound| format!(" (≤ {})", format::percent(bound)));
+            Some(format!("of {}{bound}", result.trials))
         },
         column: Column::Wide,
     }
@@ -52,7 +53,7 @@ metrics! {
         definition: "Units sold beyond the stock, in the worst trial; warm-up included.",
         source: Source::Worst(|trial| Some(as_f64(trial.audit.oversold))),
         beside: |result| OVERSELL_RATE.value(result).filter(|rate| *rate > 0.0).map(|rate| format!("({})", format::percent(rate))),
-        column: Column::Narrow, k6: Some(K6::SoldAtMost),
+        column: Column::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtMost),
     }
     OVERSELL_RATE {
         key: "oversell_rate", title: "Oversell rate", unit: "of the stock, worst", kind: Kind::Share, better: Better::Zero,
@@ -65,18 +66,20 @@ metrics! {
         definition: "Units that buyers wanted and did not get although one of them was told \"sold out\", or although enough \
             buyers were told \"sold\" to take them all; worst trial.",
         source: Source::Worst(|trial| Some(as_f64(trial.audit.undersold))),
-        column: Column::Narrow, k6: Some(K6::SoldAtLeast),
+        column: Column::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtLeast),
     }
     LOST_UPDATES {
         key: "lost_updates", title: "Lost updates", unit: "worst", kind: Kind::Count, better: Better::Zero,
         definition: "Initial stock − final stock − units sold, in the worst trial. Negative: the deduction of an order was \
             overwritten. Positive: stock vanished without an order.",
         source: Source::Worst(|trial| Some(as_f64(trial.audit.lost_updates))),
+        compared: Compared::Exact,
     }
     DOUBLE_SALES {
         key: "double_sales", title: "Sold twice", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Orders for a unit that an earlier order had taken already, in the worst trial.",
         source: Source::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
+        compared: Compared::Exact,
     }
     OUT_OF_SEQUENCE {
         key: "out_of_sequence", title: "Out of sequence", unit: "orders, worst", kind: Kind::Count, better: Better::Zero,
@@ -134,29 +137,30 @@ metrics! {
         definition: "Units of the stock sold a second, from the first start to the last sale; units beyond the stock do not \
             count. Median over the trials.",
         source: Source::Median(|trial| trial.goodput_per_s),
-        section: Section::Response, column: Column::Narrow, is_compared: true,
+        section: Section::Response, column: Column::Narrow, compared: Compared::Times,
     }
     P50 {
         key: "p50", title: "p50", unit: "ms", kind: Kind::Time,
-        definition: "Median response time of the buyers who got a unit, all trials merged.",
-        source: Source::Quantile(|trial| &trial.latency.response.sold, 500),
-        section: Section::Response, column: Column::Narrow, is_compared: true, k6: Some(K6::SoldTime("p(50)")),
+        definition: "Median response time of the buyers who got a unit. Median over the trials, of which each needs 20 such \
+            buyers.",
+        source: Source::Median(|trial| trial.latency.response.sold.quantile_ms(500)),
+        section: Section::Response, column: Column::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(50)")),
     }
     P90 {
         key: "p90", title: "p90", unit: "ms", kind: Kind::Time,
-        definition: "90 % of the buyers who got a unit waited at most this long.",
+        definition: "90 % of the buyers who got a unit waited at most this long, all trials merged.",
         source: Source::Quantile(|trial| &trial.latency.response.sold, 900),
-        section: Section::Response, column: Column::Wide, is_compared: true, k6: Some(K6::SoldTime("p(90)")),
+        section: Section::Response, column: Column::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("p(90)")),
     }
     P99 {
         key: "p99", title: "p99", unit: "ms", kind: Kind::Time,
-        definition: "99 % of the buyers who got a unit waited at most this long.",
+        definition: "99 % of the buyers who got a unit waited at most this long, all trials merged.",
         source: Source::Quantile(|trial| &trial.latency.response.sold, 990),
-        section: Section::Response, column: Column::Narrow, k6: Some(K6::SoldTime("p(99)")),
+        section: Section::Response, column: Column::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(99)")),
     }
     P999 {
         key: "p999", title: "p99.9", unit: "ms", kind: Kind::Time,
-        definition: "99.9 % of the buyers who got a unit waited at most this long.",
+        definition: "99.9 % of the buyers who got a unit waited at most this long, all trials merged.",
         source: Source::Quantile(|trial| &trial.latency.response.sold, 999),
         section: Section::Rules, k6: Some(K6::SoldTime("p(99.9)")),
     }
@@ -164,13 +168,13 @@ metrics! {
         key: "max", title: "Longest", unit: "ms", kind: Kind::Time,
         definition: "The longest response time of a buyer who got a unit.",
         source: Source::Longest(|trial| &trial.latency.response.sold),
-        section: Section::Response, column: Column::Wide, k6: Some(K6::SoldTime("max")),
+        section: Section::Response, column: Column::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("max")),
     }
     RATIO {
         key: "ratio", title: "Ratio", unit: "to the refer\u{ad}ence", kind: Kind::Ratio,
-        definition: "Median response time as a multiple of the reference's, paired within blocks, with its 95 % bootstrap \
-            interval. ~: no significant difference, or within 5 %. ?: too few trials to find any. Strategies that sold wrongly \
-            or were not decided have none.",
+        definition: "Median response time as a multiple of the reference's, paired within blocks, with its exact 95 % \
+            interval from Walsh averages. ~: no significant difference, or within 5 %. ?: too few trials to find any. \
+            Strategies that sold wrongly or were not decided have none.",
         source: Source::Result(|result| {
             let ratio = result.ratio_to_reference?;
             Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
@@ -188,13 +192,13 @@ metrics! {
         key: "refused", title: "Refused", unit: "of the requests", kind: Kind::Share,
         definition: "Requests that were refused with the promise that nothing was written.",
         source: Source::Share(|trial| (trial.answers.refused, trial.answers.total())),
-        section: Section::Outcomes, k6: Some(K6::Rate("refused")),
+        section: Section::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("refused")),
     }
     ERRORS {
         key: "errors", title: "Errors", unit: "of the requests", kind: Kind::Share,
         definition: "Requests that ended in an error or a timeout: the unit may have been sold.",
         source: Source::Share(|trial| (trial.answers.error + trial.answers.timeout, trial.answers.total())),
-        section: Section::Outcomes, k6: Some(K6::Rate("errors")),
+        section: Section::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("errors")),
     }
     HANDOVERS {
         key: "handovers", title: "Hand-overs", unit: "n", kind: Kind::Count, better: Better::Neither,
@@ -204,8 +208,8 @@ metrics! {
     }
     HANDOVER_P50 {
         key: "handover_p50", title: "Hand-over p50", unit: "ms", kind: Kind::Time,
-        definition: "Median time from a release of the lock to the entry of the next waiter.",
-        source: Source::Quantile(|trial| &trial.handovers, 500),
+        definition: "Median time from a release of the lock to the entry of the next waiter. Median over the trials.",
+        source: Source::Median(|trial| trial.handovers.quantile_ms(500)),
         section: Section::Handover,
     }
     HANDOVER_P99 {
@@ -239,7 +243,7 @@ metrics! {
             wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
-        section: Section::Herd, column: Column::Narrow, is_compared: true,
+        section: Section::Herd, column: Column::Narrow, compared: Compared::Exact,
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
@@ -265,7 +269,7 @@ metrics! {
         key: "requests_per_sale", title: "Requests", unit: "per sale",
         definition: "Requests to ZooKeeper for each unit sold. Median over the trials.",
         source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_requests.map(as_f64))),
-        section: Section::Herd, column: Column::Wide, is_compared: true,
+        section: Section::Herd, column: Column::Wide, compared: Compared::Exact,
     }
     BYTES_PER_SALE {
         key: "bytes_per_sale", title: "Bytes", unit: "per sale",
@@ -278,6 +282,7 @@ metrics! {
         definition: "Transactions that wrote or locked a row and were committed, for each unit sold. Median over the trials.",
         source: Source::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
         section: Section::Database,
+        compared: Compared::Exact,
     }
     BATCH {
         key: "batch", title: "Batch", unit: "sales per commit", better: Better::Neither,
@@ -301,7 +306,7 @@ metrics! {
         key: "wal_bytes_per_sale", title: "Write-ahead log", unit: "bytes per sale",
         definition: "Bytes of Postgres' write-ahead log for each unit sold. Median over the trials.",
         source: Source::Median(|trial| trial.per_sale(trial.postgres.wal_bytes.map(as_f64))),
-        section: Section::Database, is_compared: true,
+        section: Section::Database, compared: Compared::Times,
     }
     LOCK_WAIT_PER_SALE {
         key: "lock_wait_per_sale", title: "Lock wait", unit: "ms per sale", kind: Kind::Time,

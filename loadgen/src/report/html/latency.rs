@@ -49,7 +49,8 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
     }
     Table {
         id: "table-latency",
-        caption: "Response times of the buyers who got a unit, all trials merged, with 95 % intervals over the blocks"
+        caption: "Response times of the buyers who got a unit: p50 is the median over the trials with its exact 95 % interval, the \
+                  others are of all trials merged"
             .to_owned(),
         label: Some(model_label(report)),
         columns,

@@ -77,6 +77,7 @@ fn machine(report: &Report) -> Vec<Term> {
     let kernel = environment.kernel.clone().unwrap_or_else(unknown);
     let cores = environment.cpu_count;
     let mut terms = vec![
+        Term::new("Measured", environment.code()),
         Term::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
         Term::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
         Term::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
